@@ -1,0 +1,30 @@
+"""Differentially private optimisation: models from sensitive data, with a certificate.
+
+Everything public hangs off this module and is loaded on first use, so that ``import discreet`` stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from discreet._version import __version__
+
+_MODULES = ("accounting", "errors", "events", "geometry", "losses", "noise", "theory")
+_NAMES = {
+    "Unit": "discreet.units",
+}
+
+__all__ = ["__version__", *_MODULES, *_NAMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"discreet.{name}")
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
+    raise AttributeError(f"module 'discreet' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

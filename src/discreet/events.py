@@ -1,0 +1,380 @@
+"""Frozen facts about a release: what was done, never what was seen.
+
+An event says which noise was used relative to ``C``, the bound on *one row's* contribution
+(``noise_multiplier = noise scale / C``). The neighbouring relation is not part of an event: it turns C into a
+sensitivity (C under add-remove, 2C under replace-one) when the event is accounted. Leaves that state a guarantee
+directly (`PureDP`, `ApproxDP`, `ZCDP`, `Selection`, `RandomizedResponse`, …) state it for one row under the relation
+in which they are accounted.
+
+Events are values: equal when equal, hashable, and written to and read from plain JSON (`to_json`, `from_json`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+from discreet.errors import InvalidInput
+
+__all__ = [
+    "ZCDP",
+    "ApproxDP",
+    "Compose",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Event",
+    "FixedSize",
+    "Gaussian",
+    "Laplace",
+    "NonPrivate",
+    "Parallel",
+    "Poisson",
+    "PrivateSelection",
+    "PureDP",
+    "RandomizedResponse",
+    "Repeat",
+    "Selection",
+    "WithReplacement",
+    "compose",
+    "from_dict",
+    "from_json",
+]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events."""
+
+    _kinds: ClassVar[dict[str, type[Event]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Event._kinds[cls.__name__] = cls
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as plain lists, strings and numbers."""
+        return {"kind": type(self).__name__} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+    def to_json(self) -> str:
+        """The event as one line of JSON with sorted keys."""
+        return json.dumps(self.to_dict(), sort_keys=True)
+
+
+def from_dict(tree: dict[str, Any]) -> Event:
+    """Read back what `Event.to_dict` wrote."""
+    if not isinstance(tree, dict) or tree.get("kind") not in Event._kinds:
+        raise InvalidInput(f"not an event: {tree!r}. Known kinds: {', '.join(sorted(Event._kinds))}.")
+    arguments = {name: _event_like(value) for name, value in tree.items() if name != "kind"}
+    try:
+        return Event._kinds[tree["kind"]](**arguments)
+    except TypeError as problem:
+        raise InvalidInput(f"not a {tree['kind']} event: {problem}") from None
+
+
+def from_json(text: str) -> Event:
+    """Read back what `Event.to_json` wrote.
+
+    Example:
+        >>> from_json(Repeat(Gaussian(2.0), 10).to_json())
+        Repeat(event=Gaussian(noise_multiplier=2.0), times=10)
+    """
+    return from_dict(json.loads(text))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Event):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _event_like(value: Any) -> Any:
+    if isinstance(value, dict):
+        return from_dict(value)
+    if isinstance(value, list):
+        return tuple(_event_like(item) for item in value)
+    return value
+
+
+def _number(event: Event, name: str, ok: Callable[[float], bool], requirement: str) -> None:
+    value: Any = getattr(event, name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        try:
+            value = float(value.item())  # numpy scalars are welcome, stored as plain floats
+        except (AttributeError, TypeError, ValueError):
+            raise InvalidInput(f"{type(event).__name__}.{name} must be a number, got {value!r}.") from None
+    value = float(value)
+    if math.isnan(value) or not ok(value):
+        raise InvalidInput(f"{type(event).__name__}.{name} must be {requirement}, got {value!r}.")
+    object.__setattr__(event, name, value)
+
+
+def _count(event: Event, name: str, least: int) -> None:
+    value = getattr(event, name)
+    whole = not isinstance(value, bool) and hasattr(value, "__index__")
+    if not whole and isinstance(value, float) and value.is_integer():
+        value, whole = int(value), True
+    if not whole or int(value) < least:
+        raise InvalidInput(f"{type(event).__name__}.{name} must be an integer of at least {least}, got {value!r}.")
+    object.__setattr__(event, name, int(value))
+
+
+def _inner(event: Event, name: str = "event") -> None:
+    if not isinstance(getattr(event, name), Event):
+        raise InvalidInput(f"{type(event).__name__}.{name} must be an event, got {getattr(event, name)!r}.")
+
+
+def _positive(value: float) -> bool:
+    return 0 < value < math.inf
+
+
+def _fraction(value: float) -> bool:
+    return 0 <= value <= 1
+
+
+@dataclass(frozen=True)
+class NonPrivate(Event):
+    """A release without protection: ε = ∞. The event of every non-private baseline."""
+
+
+@dataclass(frozen=True)
+class Gaussian(Event):
+    """A sum of rows of ℓ2 norm ≤ C released with Gaussian noise of standard deviation ``noise_multiplier``·C."""
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        _number(self, "noise_multiplier", _positive, "positive and finite")
+
+
+@dataclass(frozen=True)
+class Laplace(Event):
+    """A scalar sum of rows in [−C, C] released with Laplace noise of scale ``noise_multiplier``·C."""
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        _number(self, "noise_multiplier", _positive, "positive and finite")
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian(Event):
+    """A scalar sum of integer rows in [−bound, bound] plus discrete Gaussian noise, P(k) ∝ exp(−k²/2σ²).
+
+    σ = ``noise_multiplier``·``bound`` in grid steps (Canonne–Kamath–Steinke 2020).
+    """
+
+    noise_multiplier: float
+    bound: int = 1
+
+    def __post_init__(self) -> None:
+        _number(self, "noise_multiplier", _positive, "positive and finite")
+        _count(self, "bound", 1)
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace(Event):
+    """A scalar sum of integer rows in [−bound, bound] plus discrete Laplace noise, P(k) ∝ exp(−|k|/b).
+
+    b = ``noise_multiplier``·``bound`` in grid steps.
+    """
+
+    noise_multiplier: float
+    bound: int = 1
+
+    def __post_init__(self) -> None:
+        _number(self, "noise_multiplier", _positive, "positive and finite")
+        _count(self, "bound", 1)
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(Event):
+    """One row's category, told truthfully with probability e^ε/(e^ε + k − 1), else another uniformly at random."""
+
+    epsilon: float
+    categories: int = 2
+
+    def __post_init__(self) -> None:
+        _number(self, "epsilon", lambda e: 0 <= e < math.inf, "non-negative and finite")
+        _count(self, "categories", 2)
+
+
+@dataclass(frozen=True)
+class Selection(Event):
+    """A private choice among candidates.
+
+    ``exponential``: the exponential mechanism / Gumbel noisy max, ε-bounded-range (Dong–Durfee–Rogers 2020), so
+    ε-DP and ε²/8-zCDP. ``permute-and-flip``: ε-DP, dominated by the Laplace mechanism at ε (McKenna–Sheldon 2020).
+    """
+
+    epsilon: float
+    mechanism: Literal["exponential", "permute-and-flip"] = "exponential"
+
+    def __post_init__(self) -> None:
+        _number(self, "epsilon", lambda e: 0 <= e < math.inf, "non-negative and finite")
+        if self.mechanism not in ("exponential", "permute-and-flip"):
+            raise InvalidInput(
+                f"Selection.mechanism must be 'exponential' or 'permute-and-flip', got {self.mechanism!r}."
+            )
+
+
+@dataclass(frozen=True)
+class PureDP(Event):
+    """Any ε-DP release."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _number(self, "epsilon", lambda e: 0 <= e < math.inf, "non-negative and finite")
+
+
+@dataclass(frozen=True)
+class ApproxDP(Event):
+    """Any (ε, δ)-DP release."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        _number(self, "epsilon", lambda e: 0 <= e < math.inf, "non-negative and finite")
+        _number(self, "delta", _fraction, "in [0, 1]")
+
+
+@dataclass(frozen=True)
+class ZCDP(Event):
+    """Any ρ-zCDP release (Bun–Steinke 2016)."""
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        _number(self, "rho", lambda r: 0 <= r < math.inf, "non-negative and finite")
+
+
+@dataclass(frozen=True)
+class Poisson(Event):
+    """``event`` on a batch that takes each row independently with probability ``rate``."""
+
+    rate: float
+    event: Event
+
+    def __post_init__(self) -> None:
+        _number(self, "rate", _fraction, "in [0, 1]")
+        _inner(self)
+
+
+@dataclass(frozen=True)
+class FixedSize(Event):
+    """``event`` on ``batch`` of ``n`` rows drawn uniformly without replacement."""
+
+    batch: int
+    n: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        _count(self, "batch", 1)
+        _count(self, "n", 1)
+        _inner(self)
+        if self.batch > self.n:
+            raise InvalidInput(f"FixedSize.batch must not exceed n, got batch={self.batch}, n={self.n}.")
+
+
+@dataclass(frozen=True)
+class WithReplacement(Event):
+    """``event`` on ``batch`` draws from ``n`` rows, uniformly with replacement."""
+
+    batch: int
+    n: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        _count(self, "batch", 1)
+        _count(self, "n", 1)
+        _inner(self)
+
+
+@dataclass(frozen=True)
+class Repeat(Event):
+    """``event`` done ``times`` times, each possibly chosen after seeing the earlier answers."""
+
+    event: Event
+    times: int
+
+    def __post_init__(self) -> None:
+        _inner(self)
+        _count(self, "times", 0)
+
+
+def _events(owner: Event, events: Iterable[Event]) -> None:
+    events = tuple(events)
+    for event in events:
+        if not isinstance(event, Event):
+            raise InvalidInput(f"{type(owner).__name__} takes events, got {event!r}.")
+    object.__setattr__(owner, "events", events)
+
+
+@dataclass(frozen=True)
+class Compose(Event):
+    """All of ``events`` on the same rows. The empty composition releases nothing."""
+
+    events: Sequence[Event] = ()
+
+    def __post_init__(self) -> None:
+        _events(self, self.events)
+
+
+@dataclass(frozen=True)
+class Parallel(Event):
+    """Each of ``events`` on its own part of the rows; a row's part is fixed by a public rule, never by other rows."""
+
+    events: Sequence[Event] = ()
+
+    def __post_init__(self) -> None:
+        _events(self, self.events)
+
+
+@dataclass(frozen=True)
+class PrivateSelection(Event):
+    """The best of K private runs of ``event``, K drawn from ``distribution`` (Papernot–Steinke 2022; Liu–Talwar 2019).
+
+    ``geometric`` and ``negative-binomial`` (shape η = ``eta``, truncated at K ≥ 1) and ``poisson``; ``mean`` is E[K].
+    Geometric is the negative binomial with η = 1; η = 0 is the logarithmic distribution.
+    """
+
+    event: Event
+    mean: float
+    distribution: Literal["geometric", "poisson", "negative-binomial"] = "geometric"
+    eta: float = 1.0
+
+    def __post_init__(self) -> None:
+        _inner(self)
+        if self.distribution not in ("geometric", "poisson", "negative-binomial"):
+            raise InvalidInput(
+                "PrivateSelection.distribution must be 'geometric', 'poisson' or 'negative-binomial', "
+                f"got {self.distribution!r}."
+            )
+        least = 0.0 if self.distribution == "poisson" else 1.0
+        _number(self, "mean", lambda m: _positive(m) and m >= least, f"finite, at least {least:g} and positive")
+        _number(self, "eta", lambda e: -1 < e < math.inf, "greater than −1 and finite")
+        if self.distribution == "geometric" and self.eta != 1.0:
+            raise InvalidInput("PrivateSelection: a geometric K has eta=1; use 'negative-binomial' for another eta.")
+
+
+def compose(events: Iterable[Event]) -> Event:
+    """The composition of a run of events, equal neighbours counted once with their number.
+
+    Example:
+        >>> compose([Gaussian(1.0), Gaussian(1.0), PureDP(0.5)])
+        Compose(events=(Repeat(event=Gaussian(noise_multiplier=1.0), times=2), PureDP(epsilon=0.5)))
+    """
+    runs: list[tuple[Event, int]] = []
+    for event in events:
+        inner, times = (event.event, event.times) if isinstance(event, Repeat) else (event, 1)
+        if runs and runs[-1][0] == inner:
+            runs[-1] = (inner, runs[-1][1] + times)
+        else:
+            runs.append((inner, times))
+    folded = tuple(inner if times == 1 else Repeat(inner, times) for inner, times in runs)
+    return folded[0] if len(folded) == 1 else Compose(folded)
