@@ -103,7 +103,7 @@ def _number(event: Event, name: str, ok: Callable[[float], bool], requirement: s
     value: Any = getattr(event, name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         try:
-            value = float(value.item())  # numpy scalars are welcome, stored as plain floats
+            value = float(getattr(value, "item")())  # noqa: B009 - numpy scalars are welcome, stored as plain floats
         except (AttributeError, TypeError, ValueError):
             raise InvalidInput(f"{type(event).__name__}.{name} must be a number, got {value!r}.") from None
     value = float(value)
