@@ -1,0 +1,157 @@
+"""Rows in memory, dense or sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from discreet.data.base import Block, DenseBlock, SparseBlock
+from discreet.data.rows import MOST_ROWS, ROW_BITS, RowSpec
+from discreet.data.threads import on_all_cores, split
+from discreet.errors import InvalidInput
+
+__all__ = ["Dense", "InMemory", "Sparse", "in_memory"]
+
+_LEAST_ROWS = 2048  # below this a second thread costs more than it brings
+
+
+class InMemory:
+    """What dense and sparse rows share: sums over blocks on all cores."""
+
+    def __init__(self, rows: RowSpec, y: NDArray[np.float64]) -> None:
+        if len(y) > MOST_ROWS:
+            raise InvalidInput(f"at most {MOST_ROWS} rows fit the integer sums; nothing was released.")
+        self.rows, self.y = rows, y
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def _block(self, part: slice) -> Block:
+        raise NotImplementedError
+
+    def map_blocks(self, function: Callable[[Block], Any]) -> list[Any]:
+        """function(block) on one block a core."""
+        return on_all_cores(lambda part: function(self._block(part)), split(len(self), _LEAST_ROWS))
+
+    def map_sum(self, function: Callable[[Block], NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """Σ function(block), exact in int64."""
+        total = np.zeros(shape, np.int64)
+        for part in self.map_blocks(function):
+            total += part
+        return total
+
+
+def _prepared(rows: RowSpec, dtype: np.dtype[Any], n: int) -> tuple[NDArray[Any], NDArray[np.int64], tuple[Any, ...]]:
+    intercept = rows.intercept_steps
+    arguments = (rows.norm, rows.grid, float(intercept**2), float(4**ROW_BITS))
+    return np.zeros(n, dtype), np.zeros(n, np.int64), arguments
+
+
+@dataclass(eq=False)
+class Dense(InMemory):
+    """A C-contiguous float32 or float64 array and one target a row. Use `in_memory` to build one."""
+
+    rows: RowSpec
+    X: NDArray[Any]
+    y: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        InMemory.__init__(self, self.rows, self.y)
+
+    @cached_property
+    def _grid(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        scale, squared, arguments = _prepared(self.rows, self.X.dtype, len(self))
+        if not self.rows.bounded:
+            return np.ones_like(scale), squared
+        from discreet.data.prepare import prepare_dense
+
+        on_all_cores(
+            lambda part: prepare_dense(self.X[part], *arguments, scale[part], squared[part]),
+            split(len(self), _LEAST_ROWS),
+        )
+        return scale, squared
+
+    def _block(self, part: slice) -> DenseBlock:
+        scale, squared = self._grid
+        return DenseBlock(self.rows, self.X[part], self.y[part], scale[part], squared[part])
+
+    def take(self, indices: NDArray[np.int64]) -> Dense:
+        """The dataset of the given rows."""
+        taken = Dense(self.rows, self.X[indices], self.y[indices])
+        scale, squared = self._grid
+        taken.__dict__["_grid"] = (scale[indices], squared[indices])
+        return taken
+
+
+@dataclass(eq=False)
+class Sparse(InMemory):
+    """Compressed sparse rows and one target a row; never made dense. Use `in_memory` to build one."""
+
+    rows: RowSpec
+    X: sp.csr_array
+    y: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        InMemory.__init__(self, self.rows, self.y)
+
+    @cached_property
+    def _grid(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        scale, squared, arguments = _prepared(self.rows, self.X.dtype, len(self))
+        if not self.rows.bounded:
+            return np.ones_like(scale), squared
+        from discreet.data.prepare import prepare_sparse
+
+        indptr = self.X.indptr.astype(np.int64)
+
+        def prepare(part: slice) -> None:
+            edges = indptr[part.start : part.stop + 1]
+            prepare_sparse(self.X.data, edges, *arguments, scale[part], squared[part])
+
+        on_all_cores(prepare, split(len(self), _LEAST_ROWS))
+        return scale, squared
+
+    def _block(self, part: slice) -> SparseBlock:
+        scale, squared = self._grid
+        edges = self.X.indptr[part.start : part.stop + 1].astype(np.int64)
+        within = slice(int(edges[0]), int(edges[-1]))
+        return SparseBlock(
+            self.rows,
+            self.X.data[within],
+            self.X.indices[within],
+            edges - edges[0],
+            self.y[part],
+            scale[part],
+            squared[part],
+        )
+
+    def take(self, indices: NDArray[np.int64]) -> Sparse:
+        """The dataset of the given rows."""
+        taken = Sparse(self.rows, self.X[indices], self.y[indices])
+        scale, squared = self._grid
+        taken.__dict__["_grid"] = (scale[indices], squared[indices])
+        return taken
+
+
+def in_memory(X: Any, y: Any, rows: RowSpec) -> Dense | Sparse:
+    """Hold rows in memory: arrays as float32 or float64 without copying where possible, sparse input as CSR.
+
+    Raises:
+        InvalidInput: the shapes do not fit together or the entries are not numbers.
+    """
+    y = np.ascontiguousarray(y, dtype=np.float64)
+    if X.ndim != 2 or X.shape[1] != rows.n_features or X.shape[0] != y.shape[0] or y.ndim != 1:
+        raise InvalidInput(f"X{X.shape} and y{y.shape} do not fit rows of {rows.n_features} features.")
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    if sp.issparse(X):
+        X = sp.csr_array(X, dtype=dtype)
+        if not (X.has_sorted_indices and X.has_canonical_format):
+            X = X.copy()
+            X.sum_duplicates()
+        return Sparse(rows, X, y)
+    return Dense(rows, np.ascontiguousarray(X, dtype=dtype), y)

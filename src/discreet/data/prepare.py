@@ -1,0 +1,76 @@
+"""Compiled row preparation: clip each row, round it to the grid, verify its length in integers.
+
+Sums of squares run in column order, so a dense row and the same row held sparse get the same scale to the last bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+LARGEST_STEP = 2.0**18
+"""Entries beyond a row's largest possible step can only be non-finite; they count as 0."""
+
+
+@njit(cache=True, nogil=True)
+def _length(values):  # type: ignore[no-untyped-def]
+    largest = 0.0
+    for value in values:
+        size = abs(np.float64(value))
+        if np.isfinite(size) and size > largest:
+            largest = size
+    if largest == 0.0:
+        return 0.0
+    # dividing first keeps 1e308 and subnormal entries from over- and underflowing
+    total = 0.0
+    for value in values:
+        ratio = np.float64(value) / largest
+        if np.isfinite(ratio):
+            total += ratio * ratio
+    root = np.sqrt(total)
+    return largest * root if root <= 1.7e308 / largest else np.inf
+
+
+@njit(cache=True, nogil=True)
+def _squared_steps(values, scale):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for value in values:
+        step = np.rint(value * scale)
+        if abs(step) <= LARGEST_STEP:
+            total += np.float64(step) * np.float64(step)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _fit_row(values, norm, grid, intercept_squared, most):  # type: ignore[no-untyped-def]
+    """Scale under which the rounded row obeys the bound, and its squared length in steps."""
+    length = _length(values)
+    scale = values.dtype.type(0.0)
+    if length > 0.0:
+        factor = 1.0 / grid
+        if length > norm:
+            # 0 when the length overflowed: such a row counts as 0
+            factor = norm / length / grid
+        scale = values.dtype.type(factor)
+        if not np.isfinite(scale):
+            scale = values.dtype.type(0.0)
+    squared = _squared_steps(values, scale) + intercept_squared
+    while squared > most:  # nearest rounding can lengthen a row by a few steps: shrink until the integers agree
+        scale = values.dtype.type(scale * 0.9999)
+        squared = _squared_steps(values, scale) + intercept_squared
+    return scale, np.int64(squared)
+
+
+@njit(cache=True, nogil=True)
+def prepare_dense(X, norm, grid, intercept_squared, most, scale, squared_length):  # type: ignore[no-untyped-def]
+    """Fill scale and squared_length for each row of a dense array."""
+    for i in range(X.shape[0]):
+        scale[i], squared_length[i] = _fit_row(X[i], norm, grid, intercept_squared, most)
+
+
+@njit(cache=True, nogil=True)
+def prepare_sparse(values, indptr, norm, grid, intercept_squared, most, scale, squared_length):  # type: ignore[no-untyped-def]
+    """Fill scale and squared_length for each compressed sparse row."""
+    for i in range(indptr.shape[0] - 1):
+        row = values[indptr[i] : indptr[i + 1]]
+        scale[i], squared_length[i] = _fit_row(row, norm, grid, intercept_squared, most)

@@ -1,0 +1,42 @@
+"""Run a function over parts of the rows on all cores that this process may use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+__all__ = ["cores", "on_all_cores", "split"]
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def cores() -> int:
+    """Cores to use: ``DISCREET_THREADS`` if set, else those the process may run on."""
+    asked = os.environ.get("DISCREET_THREADS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+@cache
+def _pool(workers: int, process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, thread_name_prefix="discreet")
+
+
+def on_all_cores(function: Callable[[S], T], parts: Sequence[S]) -> list[T]:
+    """function(part) for each part, in order."""
+    if len(parts) <= 1:
+        return [function(part) for part in parts]
+    return list(_pool(cores(), os.getpid()).map(function, parts))
+
+
+def split(n: int, least: int) -> list[slice]:
+    """Contiguous slices of n rows, one a core, none shorter than ``least`` unless n is."""
+    parts = max(1, min(cores(), n // least))
+    edges = [n * k // parts for k in range(parts + 1)]
+    return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
