@@ -32,11 +32,17 @@ class InMemory:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def _grid(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Scale and squared length of each row."""
+        raise NotImplementedError
+
     def _block(self, part: slice) -> Block:
         raise NotImplementedError
 
     def map_blocks(self, function: Callable[[Block], Any]) -> list[Any]:
         """function(block) on one block a core."""
+        self._grid  # prepared here: a worker that prepared it would wait for the pool it occupies
         return on_all_cores(lambda part: function(self._block(part)), split(len(self), _LEAST_ROWS))
 
     def map_sum(self, function: Callable[[Block], NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -48,8 +54,7 @@ class InMemory:
 
 
 def _prepared(rows: RowSpec, dtype: np.dtype[Any], n: int) -> tuple[NDArray[Any], NDArray[np.int64], tuple[Any, ...]]:
-    intercept = rows.intercept_steps
-    arguments = (rows.norm, rows.grid, float(intercept**2), float(4**ROW_BITS))
+    arguments = (rows.norm, rows.grid, rows.constant**2, float(4**ROW_BITS))
     return np.zeros(n, dtype), np.zeros(n, np.int64), arguments
 
 

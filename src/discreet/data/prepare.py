@@ -42,30 +42,27 @@ def _squared_steps(values, scale):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _fit_row(values, norm, grid, intercept_squared, most):  # type: ignore[no-untyped-def]
-    """Scale under which the rounded row obeys the bound, and its squared length in steps."""
+def _fit_row(i, values, norm, grid, intercept_squared, most, scale, squared_length):  # type: ignore[no-untyped-def]
+    """Find a scale under which the rounded row obeys the bound, and its squared length in steps."""
     length = _length(values)
-    scale = values.dtype.type(0.0)
+    scale[i] = 0.0
     if length > 0.0:
-        factor = 1.0 / grid
-        if length > norm:
-            # 0 when the length overflowed: such a row counts as 0
-            factor = norm / length / grid
-        scale = values.dtype.type(factor)
-        if not np.isfinite(scale):
-            scale = values.dtype.type(0.0)
-    squared = _squared_steps(values, scale) + intercept_squared
+        # an overflowing length gives scale 0: such a row counts as 0
+        scale[i] = (norm / length if length > norm else 1.0) / grid
+        if not np.isfinite(scale[i]):
+            scale[i] = 0.0
+    squared = _squared_steps(values, scale[i]) + intercept_squared
     while squared > most:  # nearest rounding can lengthen a row by a few steps: shrink until the integers agree
-        scale = values.dtype.type(scale * 0.9999)
-        squared = _squared_steps(values, scale) + intercept_squared
-    return scale, np.int64(squared)
+        scale[i] *= 0.9999
+        squared = _squared_steps(values, scale[i]) + intercept_squared
+    squared_length[i] = np.int64(squared)
 
 
 @njit(cache=True, nogil=True)
 def prepare_dense(X, norm, grid, intercept_squared, most, scale, squared_length):  # type: ignore[no-untyped-def]
     """Fill scale and squared_length for each row of a dense array."""
     for i in range(X.shape[0]):
-        scale[i], squared_length[i] = _fit_row(X[i], norm, grid, intercept_squared, most)
+        _fit_row(i, X[i], norm, grid, intercept_squared, most, scale, squared_length)
 
 
 @njit(cache=True, nogil=True)
@@ -73,4 +70,4 @@ def prepare_sparse(values, indptr, norm, grid, intercept_squared, most, scale, s
     """Fill scale and squared_length for each compressed sparse row."""
     for i in range(indptr.shape[0] - 1):
         row = values[indptr[i] : indptr[i + 1]]
-        scale[i], squared_length[i] = _fit_row(row, norm, grid, intercept_squared, most)
+        _fit_row(i, row, norm, grid, intercept_squared, most, scale, squared_length)

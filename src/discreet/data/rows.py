@@ -75,6 +75,11 @@ class RowSpec:
         return self.radius / 2.0**ROW_BITS
 
     @property
-    def intercept_steps(self) -> int:
-        """The constant column in grid steps."""
-        return int(self.intercept / self.grid) if self.bounded else 0
+    def unit(self) -> float:
+        """Value of one step of a prepared row: the grid, or 1 where rows are unbounded and stay as they are."""
+        return self.grid if self.bounded else 1.0
+
+    @property
+    def constant(self) -> float:
+        """The constant column in steps of `unit`: a whole number on the grid."""
+        return float(int(self.intercept / self.grid)) if self.bounded else self.intercept

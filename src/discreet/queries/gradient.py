@@ -1,0 +1,126 @@
+"""The clipped gradient sum of a generalised linear model.
+
+Claim: each row contributes slope(⟨x, θ⟩, y)·x in integer grid steps with ℓ2 norm at most 2^(ROW_BITS + SLOPE_BITS), for
+every row content whatever. One row more or less moves the sum by at most that; one row replaced by at most twice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.data.base import Block, Dataset, DenseBlock
+from discreet.data.rows import ROW_BITS, RowSpec
+from discreet.errors import InvalidInput
+from discreet.losses import Loss
+from discreet.queries.base import Integers, Norm
+
+__all__ = ["SLOPE_BITS", "GradientSum"]
+
+SLOPE_BITS = 16
+_THETA_BITS = 34
+
+
+@dataclass(frozen=True, eq=False)
+class GradientSum:
+    """Σ_i clip(slope(z_i, y_i)·x_i, ``clip``), z = ⟨x, θ⟩, without ever forming a row's gradient.
+
+    Args:
+        rows: public facts about the rows.
+        loss: pointwise loss.
+        theta: where the gradient is taken, of shape ``rows.shape``.
+        clip: ℓ2 bound on a row's gradient.
+    """
+
+    rows: RowSpec
+    loss: Loss
+    theta: NDArray[np.float64]
+    clip: float
+
+    norm: ClassVar[Norm] = "l2"
+    bound: ClassVar[int] = 2 ** (ROW_BITS + SLOPE_BITS)
+
+    def __post_init__(self) -> None:
+        if not self.clip > 0:
+            raise InvalidInput(f"the gradient clip must be positive, got {self.clip!r}.")
+        if self.theta.shape != self.rows.shape:
+            raise InvalidInput(f"θ has shape {self.theta.shape}, the rows need {self.rows.shape}.")
+
+    @property
+    def grid(self) -> float:
+        """Value of one step: the clip is `bound` steps."""
+        return self.clip / self.bound
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The parameter's shape."""
+        return self.rows.shape
+
+    @cached_property
+    def _theta(self) -> tuple[NDArray[np.float64], float]:
+        """θ in integer steps at most 2^35 long, and the value of such a step."""
+        length = float(np.linalg.norm(self.theta))
+        step = 2.0 ** (math.frexp(length)[1] - _THETA_BITS) if 0 < length < math.inf else 1.0
+        return np.rint(self.theta / step), step
+
+    def integers(self, data: Dataset) -> Integers:
+        """The exact sum in grid steps."""
+        if not self.rows.bounded or not math.isfinite(self.clip):
+            raise InvalidInput("a private gradient sum needs a finite row_norm and a finite clip.")
+        theta, step = self._theta
+        z_unit, slope_steps = self.rows.unit * step, self.rows.unit / self.grid
+
+        def block_sum(block: Block) -> Integers:
+            from discreet.queries.kernels import largest_slopes
+
+            cap = np.empty(len(block.y))
+            largest_slopes(block.squared_length, float(self.bound), cap)
+            return self._sum(block, theta, cap, z_unit, slope_steps, rounded=True)
+
+        return data.map_sum(block_sum, self.shape)
+
+    def unrounded(self, data: Dataset) -> NDArray[Any]:
+        """The same sum in floating point, rows and gradients clipped where a bound is given."""
+        unit = self.rows.unit
+
+        def block_sum(block: Block) -> NDArray[np.float64]:
+            cap = np.full(len(block.y), np.inf)
+            if self.rows.bounded and math.isfinite(self.clip):
+                lengths = np.sqrt(np.maximum(block.squared_length, 1.0))
+                cap = self.clip / unit / lengths
+            return self._sum(block, self.theta, cap, unit, 1.0, rounded=False)
+
+        return unit * np.sum(data.map_blocks(block_sum), axis=0)
+
+    def _sum(
+        self,
+        block: Block,
+        theta: NDArray[np.float64],
+        cap: NDArray[np.float64],
+        z_unit: float,
+        steps: float,
+        *,
+        rounded: bool,
+    ) -> NDArray[Any]:
+        from discreet.queries import kernels
+
+        # the kernels always carry a constant column; without an intercept it is multiplied by 0 and dropped
+        rows, width = self.rows, self.rows.n_features + 1
+        padded = np.zeros((*theta.shape[:-1], width))
+        padded[..., : theta.shape[-1]] = theta
+        out = np.zeros(padded.shape, np.int64 if rounded else np.float64)
+        stored = (block.X,) if isinstance(block, DenseBlock) else (block.values, block.indices, block.indptr)
+        common = (*stored, block.y, block.scale, cap, padded, rows.constant)
+        if rows.outputs == 1:
+            loss = (self.loss.kind, self.loss.parameter, self.loss.smoothing)
+            kernel = kernels.gradient_dense if isinstance(block, DenseBlock) else kernels.gradient_sparse
+            kernel(*common, loss, z_unit, steps, rounded, out)
+        else:
+            kernel = kernels.softmax_dense if isinstance(block, DenseBlock) else kernels.softmax_sparse
+            kernel(*common, z_unit, steps, rounded, out)
+        return out[..., : theta.shape[-1]]
