@@ -11,40 +11,12 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.noise import kernels
-from discreet.noise.bits import Bits, Reader, process_bits
+from discreet.noise.arguments import Size, fill
+from discreet.noise.bits import Bits, Reader
 from discreet.noise.layers import Layers, scaled_floor, try_exactly
 from discreet.noise.reals import Uniform
 
-__all__ = ["Size", "draw_discrete", "draw_rounded", "positive"]
-
-Size = int | tuple[int, ...] | None
-_LARGEST = 1 << 62  # the reach of every noise stays below this
-
-
-def positive(name: str, value: float | Fraction, reach: int) -> Fraction:
-    """The exact value of a scale, refused unless 0 < scale ≤ 2^62 / reach."""
-    largest = _LARGEST // reach
-    if isinstance(value, Fraction | int) or (isinstance(value, float | np.floating) and math.isfinite(value)):
-        exact = Fraction(value) if isinstance(value, Fraction | int) else Fraction(float(value))
-        if 0 < exact <= largest:
-            return exact
-    raise InvalidInput(
-        f"{name} must be a positive number of at most 2^{largest.bit_length() - 1} grid steps, so that no sample can "
-        f"overflow 64 bits; got {value!r}. Choose a coarser grid, or a finer one for smaller noise"
-    )
-
-
-def fill(size: Size, bits: Bits | None, step: Callable[[Reader, NDArray[np.int64], int], int]) -> NDArray[np.int64]:
-    """An array of the given size, completed by calling ``step(reader, flat, done) -> done`` until it is full."""
-    try:
-        flat = np.empty(() if size is None else size, dtype=np.int64)
-    except (TypeError, ValueError) as problem:
-        raise InvalidInput(f"size must be None, a non-negative integer or a tuple of them; got {size!r}") from problem
-    shape, flat, done = flat.shape, flat.reshape(-1), 0
-    with (bits or process_bits()).reader() as reader:
-        while done < flat.size:
-            done = step(reader, flat, done)
-    return flat.reshape(shape)
+__all__ = ["draw_discrete", "draw_rounded"]
 
 
 def draw_rounded(layers: Layers, unit: Fraction, reach: int, size: Size, bits: Bits | None) -> NDArray[np.int64]:
@@ -122,5 +94,5 @@ def _binary(unit: Fraction) -> tuple[int, int]:
     """unit = mantissa·2^exponent with 2^52 ≤ mantissa < 2^53."""
     mantissa, exponent = math.frexp(float(unit))
     if Fraction(float(unit)) != unit:
-        raise AssertionError(f"{unit} is not a double")
+        raise InvalidInput(f"rounded noise needs a scale that is a double; {unit} is not, convert it first")
     return int(mantissa * 2**53), exponent - 53

@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.noise.additive import Size, draw_discrete, draw_rounded, positive
+from discreet.noise.additive import draw_discrete, draw_rounded
+from discreet.noise.arguments import Size, positive
 from discreet.noise.bits import Bits
 from discreet.noise.layers import layers_for
 
@@ -17,8 +18,8 @@ __all__ = ["GAUSSIAN_REACH", "MAX_SIGMA", "discrete_gaussian", "rounded_gaussian
 GAUSSIAN_REACH = 64
 #: Largest σ, in grid steps: samples stay within ±2^62.
 MAX_SIGMA = 2.0**56
-
-_LAYERS_PER_SIGMA = 64
+#: Layers to one standard deviation.
+GAUSSIAN_LAYERS = 64
 
 
 def rounded_gaussian(sigma: float, size: Size = None, *, bits: Bits | None = None) -> NDArray[np.int64]:
@@ -43,9 +44,9 @@ def rounded_gaussian(sigma: float, size: Size = None, *, bits: Bits | None = Non
         >>> rounded_gaussian(2.0**40, 2, bits=Bits.seeded(1)).shape
         (2,)
     """
-    exact = positive("sigma", float(sigma), GAUSSIAN_REACH)
-    layers = layers_for(2, Fraction(1, 2 * _LAYERS_PER_SIGMA**2))
-    return draw_rounded(layers, exact / _LAYERS_PER_SIGMA, int(exact * GAUSSIAN_REACH) + 1, size, bits)
+    exact = positive("sigma", sigma, GAUSSIAN_REACH)
+    layers = layers_for(2, Fraction(1, 2 * GAUSSIAN_LAYERS**2))
+    return draw_rounded(layers, exact / GAUSSIAN_LAYERS, int(exact * GAUSSIAN_REACH) + 1, size, bits)
 
 
 def discrete_gaussian(sigma: float | Fraction, size: Size = None, *, bits: Bits | None = None) -> NDArray[np.int64]:
@@ -68,6 +69,6 @@ def discrete_gaussian(sigma: float | Fraction, size: Size = None, *, bits: Bits 
         0
     """
     exact = positive("sigma", sigma, GAUSSIAN_REACH)
-    places = -(-exact // _LAYERS_PER_SIGMA)
+    places = -(-exact // GAUSSIAN_LAYERS)
     layers = layers_for(2, Fraction(places) ** 2 / (2 * exact**2), places == 1)
     return draw_discrete(layers, places, int(exact * GAUSSIAN_REACH) + 1, size, bits)

@@ -138,3 +138,27 @@ def discrete(words, cursor, stuck, out, done, guide, cells, certain, power, c, p
             break
     cursor[0] = at
     return done
+
+
+@njit(nogil=True, cache=True)
+def real(words, cursor, stuck, out, fractions, done, guide, cells, certain, power, c):  # type: ignore[no-untyped-def]
+    """Fills out[done:] with the layers, complemented (~j) if negative, and fractions[done:] with 64 bits of X."""
+    at = cursor[0]
+    while done < out.size and at + 2 <= words.size:
+        first, second = words[at], words[at + 1]
+        words[at] = 0
+        words[at + 1] = 0
+        at += 2
+        j = _layer(first, guide, cells)
+        verdict = -1
+        if j >= 0:
+            verdict = _keep(first, j, np.float64(second >> _11) * _X_UNIT, certain, power, c)
+        if verdict == 1:
+            out[done] = ~j if (first >> _V_BITS) & _1 else j
+            fractions[done] = second
+            done += 1
+        if verdict == -1:
+            stuck[0], stuck[1], stuck[2] = _1, first, second
+            break
+    cursor[0] = at
+    return done

@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.noise.additive import Size, draw_discrete, draw_rounded, positive
+from discreet.noise.additive import draw_discrete, draw_rounded
+from discreet.noise.arguments import Size, positive
 from discreet.noise.bits import Bits
 from discreet.noise.layers import layers_for
 
@@ -17,8 +18,8 @@ __all__ = ["LAPLACE_REACH", "MAX_SCALE", "discrete_laplace", "rounded_laplace"]
 LAPLACE_REACH = 2048
 #: Largest scale, in grid steps: samples stay within ±2^62.
 MAX_SCALE = 2.0**51
-
-_LAYERS_PER_SCALE = 32
+#: Layers to one scale.
+LAPLACE_LAYERS = 32
 
 
 def rounded_laplace(scale: float, size: Size = None, *, bits: Bits | None = None) -> NDArray[np.int64]:
@@ -42,9 +43,9 @@ def rounded_laplace(scale: float, size: Size = None, *, bits: Bits | None = None
         >>> rounded_laplace(2.0**40, 2, bits=Bits.seeded(1)).shape
         (2,)
     """
-    exact = positive("scale", float(scale), LAPLACE_REACH)
-    layers = layers_for(1, Fraction(1, _LAYERS_PER_SCALE))
-    return draw_rounded(layers, exact / _LAYERS_PER_SCALE, int(exact * LAPLACE_REACH) + 1, size, bits)
+    exact = positive("scale", scale, LAPLACE_REACH)
+    layers = layers_for(1, Fraction(1, LAPLACE_LAYERS))
+    return draw_rounded(layers, exact / LAPLACE_LAYERS, int(exact * LAPLACE_REACH) + 1, size, bits)
 
 
 def discrete_laplace(scale: float | Fraction, size: Size = None, *, bits: Bits | None = None) -> NDArray[np.int64]:
@@ -67,6 +68,6 @@ def discrete_laplace(scale: float | Fraction, size: Size = None, *, bits: Bits |
         0
     """
     exact = positive("scale", scale, LAPLACE_REACH)
-    places = -(-exact // _LAYERS_PER_SCALE)
+    places = -(-exact // LAPLACE_LAYERS)
     layers = layers_for(1, Fraction(places) / exact, places == 1)
     return draw_discrete(layers, places, int(exact * LAPLACE_REACH) + 1, size, bits)
