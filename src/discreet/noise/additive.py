@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -41,7 +40,7 @@ def draw_rounded(layers: Layers, unit: Fraction, reach: int, size: Size, bits: B
         block = reader.ensure(2)
         done = kernels.rounded(
             block.words, block.cursor, stuck, flat, done, layers.guide, layers.cells, layers.certain,
-            layers.power, float(layers.c), np.uint64(mantissa), shift,
+            layers.power, layers.slope, np.uint64(mantissa), shift,
         )  # fmt: skip
         return _settle(stuck, flat, done, lambda: exactly(reader), reach)
 
@@ -67,7 +66,7 @@ def draw_discrete(layers: Layers, places: int, reach: int, size: Size, bits: Bit
         block = reader.ensure(2)
         done = kernels.discrete(
             block.words, block.cursor, stuck, flat, done, layers.guide, layers.cells, layers.certain,
-            layers.power, float(layers.c), np.uint64(places),
+            layers.power, layers.slope, np.uint64(places),
         )  # fmt: skip
         return _settle(stuck, flat, done, lambda: exactly(reader), reach)
 
@@ -92,7 +91,7 @@ def _settle(
 
 def _binary(unit: Fraction) -> tuple[int, int]:
     """unit = mantissa·2^exponent with 2^52 ≤ mantissa < 2^53."""
-    mantissa, exponent = math.frexp(float(unit))
-    if Fraction(float(unit)) != unit:
-        raise InvalidInput(f"rounded noise needs a scale that is a double; {unit} is not, convert it first")
-    return int(mantissa * 2**53), exponent - 53
+    length, exponent = unit.numerator.bit_length(), unit.denominator.bit_length() - 1
+    if length > 53 or unit.denominator != 1 << exponent:
+        raise InvalidInput("rounded noise needs a scale that is a double; convert it first")
+    return unit.numerator << (53 - length), length - 53 - exponent

@@ -12,23 +12,33 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidInput
 from discreet.noise.bits import Bits, Reader, process_bits
 
-__all__ = ["Size", "fill", "positive", "shape", "whole"]
+__all__ = ["Size", "fill", "positive", "rational", "shape", "whole"]
 
 Size = int | tuple[int, ...] | None
 _LARGEST = 1 << 62  # the reach of every noise stays below this
 
 
+def rational(value: float | Fraction) -> Fraction | None:
+    """The exact value of a finite number, or None if it is not one."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, int | np.integer):
+        return Fraction(int(value))
+    if isinstance(value, float | np.floating) and math.isfinite(value):
+        return Fraction(float(value))
+    return None
+
+
 def positive(name: str, value: float | Fraction, reach: int) -> Fraction:
     """The exact value of a scale, refused unless 0 < scale ≤ 2^62 / reach."""
     largest = _LARGEST // reach
-    if isinstance(value, Fraction | int) or (isinstance(value, float | np.floating) and math.isfinite(value)):
-        exact = Fraction(value) if isinstance(value, Fraction | int) else Fraction(float(value))
-        if 0 < exact <= largest:
-            return exact
-    raise InvalidInput(
-        f"{name} must be a positive number of at most 2^{largest.bit_length() - 1} grid steps, so that no sample can "
-        f"overflow 64 bits; got {value!r}. Choose a coarser grid, or a finer one for smaller noise"
-    )
+    exact = rational(value)
+    if exact is None or not 0 < exact <= largest:
+        raise InvalidInput(
+            f"{name} must be a positive number of at most {largest} grid steps, so that no sample can overflow "
+            f"64 bits; got {value!r}. Choose a coarser grid"
+        )
+    return exact
 
 
 def whole(name: str, value: int, least: int, most: int) -> int:

@@ -35,7 +35,7 @@ class _Reals:
             block = reader.ensure(2)
             done = kernels.real(
                 block.words, block.cursor, stuck, signed, fractions, done, layers.guide, layers.cells, layers.certain,
-                layers.power, float(layers.c),
+                layers.power, layers.slope,
             )  # fmt: skip
             if stuck[0]:
                 kept = try_exactly(layers, int(stuck[1]), int(stuck[2]), reader, None)

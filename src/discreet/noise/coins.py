@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
-from discreet.noise.arguments import Size, fill, shape, whole
+from discreet.noise.arguments import Size, fill, rational, shape, whole
 from discreet.noise.bits import BLOCK_WORDS, Bits, Reader, process_bits
 from discreet.noise.kernels import _high_product
 from discreet.noise.reals import Enclosure, Uniform, below, exp_minus
@@ -75,9 +75,9 @@ def _cell(probability: Enclosure) -> int:
 
 def rational_probability(name: str, p: float | Fraction) -> Enclosure:
     """Enclosures of a rational probability, a double being taken at its exact value."""
-    if not isinstance(p, float | int | Fraction | np.floating) or not 0 <= p <= 1:
+    exact = rational(p)
+    if exact is None or not 0 <= exact <= 1:
         raise InvalidInput(f"{name} must be a probability, a number in [0, 1]; got {p!r}")
-    exact = Fraction(p) if isinstance(p, Fraction | int) else Fraction(float(p))
     return lambda bits: (math.floor(exact * 2**bits), math.ceil(exact * 2**bits))
 
 
@@ -121,10 +121,10 @@ def bernoulli_exp(
         >>> bool(bernoulli_exp(0, 3))
         True
     """
-    finite = math.isfinite(numerator) and math.isfinite(denominator)
-    if not finite or numerator < 0 or denominator <= 0:
+    above, beneath = rational(numerator), rational(denominator)
+    if above is None or beneath is None or above < 0 or beneath <= 0:
         raise InvalidInput(f"exp(−x) is a probability for finite x ≥ 0 only; got x = {numerator!r} / {denominator!r}")
-    x = Fraction(numerator) / Fraction(denominator)
+    x = above / beneath
     return _mask(lambda bits: exp_minus(x, bits), size, bits)
 
 

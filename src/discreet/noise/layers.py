@@ -41,7 +41,7 @@ class Layers:
 
     Attributes:
         power: p, 1 or 2.
-        c: the coefficient, an exact rational.
+        c: the coefficient, an exact rational; ``slope`` is the nearest double.
         cells: ⌊2^32·C_{j+1}⌋. A trial whose first 32 bits of U are below cell j and above cell j − 1 is in layer j; one
             that hits a cell is undecided. The last cell is 2^32 − 1, so the whole tail is decided by `try_exactly`.
         guide: for the leading bits of U, the first layer that they allow.
@@ -57,6 +57,8 @@ class Layers:
         self.cells: NDArray[np.uint64] = np.array(cells, dtype=np.uint64)
         starts = np.arange(1 << GUIDE_BITS, dtype=np.uint64) << np.uint64(U_BITS - GUIDE_BITS)
         self.guide: NDArray[np.int32] = np.searchsorted(self.cells, starts).astype(np.int32)
+        # With one place a layer, nothing falls between its ends and the kernels have no use for c.
+        self.slope = 0.0 if one_place else float(c)
         if one_place:
             certain = [1 << V_BITS] * len(cells)
         else:

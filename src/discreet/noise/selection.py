@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidInput
-from discreet.noise.arguments import whole
+from discreet.noise.arguments import rational, whole
 from discreet.noise.bits import BLOCK_WORDS, Bits, Reader, process_bits
 from discreet.noise.coins import uniform_integers
 from discreet.noise.kernels import ERROR, _exp_minus
@@ -162,9 +162,10 @@ def _integers(scores: ArrayLike) -> NDArray[np.int64]:
 
 def _positive(scale: float) -> Fraction:
     # Both ends keep gap/scale zero or a normal double, which the error bounds below rely on.
-    if not isinstance(scale, float | int | Fraction | np.floating) or not 2.0**-900 <= scale <= 2.0**900:
+    exact = rational(scale)
+    if exact is None or not 2.0**-900 <= exact <= 2.0**900:
         raise InvalidInput(f"scale must be a positive number between 2^-900 and 2^900; got {scale!r}")
-    return Fraction(scale) if isinstance(scale, Fraction | int) else Fraction(float(scale))
+    return exact
 
 
 @njit(nogil=True, cache=True)
