@@ -254,4 +254,4 @@ def test_a_read_only_file_can_be_read_but_not_charged(tmp_path: Path, monkeypatc
     ledger = Ledger(path, accountant=basic)
     assert ledger.spent().upper == 0.1
     with pytest.raises(LedgerUnavailable, match="readonly"):
-        ledger.charge(PureDP(0.1), "replace-one")
+        ledger.charge(PureDP(0.2), "replace-one")
