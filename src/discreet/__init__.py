@@ -12,6 +12,7 @@ from discreet._version import __version__
 
 _MODULES = ("accounting", "errors", "events", "geometry", "losses", "noise", "theory")
 _NAMES = {
+    "Ledger": "discreet.ledger",
     "Unit": "discreet.units",
 }
 

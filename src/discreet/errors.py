@@ -4,6 +4,7 @@ DiscreetError
 ├── InvalidInput (also ValueError)       an argument or input that cannot be used; nothing was released
 │   └── HypothesisViolated               a theorem's hypothesis does not hold for these parameters
 ├── BudgetExceeded                       the ledger refused a charge; nothing was released
+├── LedgerUnavailable                    the ledger cannot be read or written; nothing was released
 ├── PlanViolation                        a solver asked for something its rehearsed plan had not charged
 └── NotCertifiable                       the chosen accounting method cannot prove a bound for this event
 """
@@ -15,6 +16,7 @@ __all__ = [
     "DiscreetError",
     "HypothesisViolated",
     "InvalidInput",
+    "LedgerUnavailable",
     "NotCertifiable",
     "PlanViolation",
 ]
@@ -34,6 +36,10 @@ class HypothesisViolated(InvalidInput):
 
 class BudgetExceeded(DiscreetError):
     """The ledger refused a charge. Nothing was released."""
+
+
+class LedgerUnavailable(DiscreetError):
+    """The ledger cannot be read or written: busy, read-only, damaged or of another format. Nothing was released."""
 
 
 class PlanViolation(DiscreetError):

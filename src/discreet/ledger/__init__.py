@@ -1,1 +1,8 @@
-"""The room of ledger."""
+"""Durable budgets: every release is charged here, as an event, before anything is sampled."""
+
+from __future__ import annotations
+
+from discreet.ledger.base import Accountant, Budget, Charge, Records, Status, Store
+from discreet.ledger.ledger import Ledger
+
+__all__ = ["Accountant", "Budget", "Charge", "Ledger", "Records", "Status", "Store"]

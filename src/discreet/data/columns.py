@@ -1,0 +1,321 @@
+"""The kinds of column a schema declares, and how each reads a value.
+
+Reading is a *pure function of one cell and public constants*: it looks at no other row, and no cell makes it raise.
+What is missing, out of range, misspelt or of the wrong type becomes a constant that was public before the data was
+seen. So one person's row can neither stop a run nor change how another row is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InvalidInput
+
+__all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale"]
+
+Scale: TypeAlias = Literal["linear", "log"]
+Encoding: TypeAlias = Literal["bins", "linear", "spline", "both"]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Codes: TypeAlias = npt.NDArray[np.int32]
+
+_HEAVY_TAIL = 1000.0
+_MOST_BINS = 1024
+_TRUE = ("true", "1", "yes", "y", "t")
+_FALSE = ("false", "0", "no", "n", "f")
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A number in the public interval [``low``, ``high``]; values outside are moved to the nearest end.
+
+    Args:
+        low: the least value that is told apart.
+        high: the largest value that is told apart.
+        fill: stands for missing values and for what is not a number; by default the middle of the scale.
+        bins: how many bins (or spline knots) the interval is cut into; by default the encoder's number.
+        scale: ``"linear"``, or ``"log"`` for quantities whose *ratios* matter (money, counts), which needs low ≥ 0.
+            By default ``"log"`` when 0 ≤ low and high ≥ 1000·max(low, 1), else ``"linear"``.
+        encoding: how models see it (see `Encoder`); by default the encoder's way.
+        integer: the values are whole numbers; where there are no more of them than bins, each has its own bin.
+
+    Raises:
+        InvalidInput: the declaration contradicts itself.
+
+    Example:
+        >>> Numeric(17, 90).read([25, "40", None, "old", 1000])
+        array([25. , 40. , 53.5, 53.5, 90. ])
+    """
+
+    low: float
+    high: float
+    fill: float | None = None
+    bins: int | None = None
+    scale: Scale | None = None
+    encoding: Encoding | None = None
+    integer: bool = False
+
+    kind: ClassVar[str] = "numeric"
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high", "fill"):
+            value = getattr(self, name)
+            if name != "fill" or value is not None:
+                object.__setattr__(self, name, _finite(name, value))
+        if not self.low < self.high:
+            raise InvalidInput(f"low must be less than high, got low={self.low:g}, high={self.high:g}.")
+        if not math.isfinite(self.high - self.low):
+            raise InvalidInput(
+                f"the interval from {self.low:g} to {self.high:g} is too wide for its width to be finite."
+            )
+        if self.fill is not None and not self.low <= self.fill <= self.high:
+            raise InvalidInput(f"fill={self.fill:g} is outside [{self.low:g}, {self.high:g}].")
+        if self.bins is not None and (
+            isinstance(self.bins, bool) or not isinstance(self.bins, int) or not 2 <= self.bins <= _MOST_BINS
+        ):
+            raise InvalidInput(f"bins must be an integer from 2 to {_MOST_BINS}, got {self.bins!r}.")
+        if self.scale not in (None, *get_args(Scale)):
+            raise InvalidInput(f"scale must be 'linear' or 'log', got {self.scale!r}.")
+        if self.scale == "log" and self.low < 0:
+            raise InvalidInput(f"scale='log' needs low ≥ 0, got low={self.low:g}.")
+        if self.encoding not in (None, *get_args(Encoding)):
+            raise InvalidInput(f"encoding must be one of {', '.join(get_args(Encoding))}, got {self.encoding!r}.")
+        if not isinstance(self.integer, bool):
+            raise InvalidInput(f"integer must be true or false, got {self.integer!r}.")
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether distances are measured on the logarithmic scale."""
+        if self.scale is None:
+            return self.low >= 0 and self.high >= _HEAVY_TAIL * max(self.low, 1.0)
+        return self.scale == "log"
+
+    @property
+    def constant(self) -> float:
+        """What stands for a missing value."""
+        return float(self.unscale(np.array([0.5]))[0]) if self.fill is None else self.fill
+
+    def read(self, values: Iterable[Any]) -> Floats:
+        """Each value as a float in [low, high]."""
+        numbers = _floats(values)
+        return np.clip(np.where(np.isnan(numbers), self.constant, numbers), self.low, self.high)
+
+    def rescale(self, numbers: Floats) -> Floats:
+        """[low, high] → [0, 1], increasing: (x − low)/(high − low), or its logarithmic counterpart.
+
+        The latter is ln(x/low)/ln(high/low) for low > 0, and ln(1 + x/r)/ln(1 + high/r) for low = 0, where r, the size
+        from which ratios matter, is 1 for integers and high/1000 else.
+        """
+        if not self.logarithmic:
+            scaled = (numbers - self.low) / (self.high - self.low)
+        elif self.low > 0:
+            scaled = np.log(numbers / self.low) / math.log(self.high / self.low)
+        else:
+            scaled = np.log1p(numbers / self._resolution) / math.log1p(self.high / self._resolution)
+        return np.clip(scaled, 0.0, 1.0)
+
+    def unscale(self, scaled: Floats) -> Floats:
+        """The inverse of `rescale`."""
+        if not self.logarithmic:
+            numbers = self.low + scaled * (self.high - self.low)
+        elif self.low > 0:
+            numbers = self.low * np.exp(scaled * math.log(self.high / self.low))
+        else:
+            numbers = self._resolution * np.expm1(scaled * math.log1p(self.high / self._resolution))
+        return np.clip(numbers, self.low, self.high)
+
+    @property
+    def _resolution(self) -> float:
+        return min(1.0, self.high / 2) if self.integer else self.high / _HEAVY_TAIL
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of a public list of categories.
+
+    Values are compared as text: 1, 1.0 and ``"1"`` are the same category, and blanks around text do not count.
+
+    Args:
+        categories: the categories, text or numbers.
+        fill: the category that stands for missing and unlisted values. By default these form a further category,
+            ``other``, with an indicator of its own.
+
+    Raises:
+        InvalidInput: no categories, the same one twice, or a fill that is not one of them.
+
+    Example:
+        >>> Categorical(["clerk", "nurse"]).read(["nurse", " clerk", None, "pilot"])
+        array([1, 0, 2, 2], dtype=int32)
+    """
+
+    categories: Sequence[str | int | float]
+    fill: str | int | float | None = None
+
+    kind: ClassVar[str] = "categorical"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
+            raise InvalidInput(f"categories must be a list, got {self.categories!r}.")
+        object.__setattr__(self, "categories", tuple(_category(value) for value in self.categories))
+        if not self.categories:
+            raise InvalidInput("categories must not be empty.")
+        spelled = [_text(value) for value in self.categories]
+        twice = sorted({text for text in spelled if spelled.count(text) > 1})
+        if twice:
+            raise InvalidInput(f"categories must differ, got {', '.join(map(repr, twice))} more than once.")
+        if self.fill is not None and _text(_category(self.fill)) not in spelled:
+            raise InvalidInput(f"fill={self.fill!r} is not one of the categories {', '.join(map(repr, spelled))}.")
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The text of every category that `read` tells apart, ``other`` included where there is one."""
+        return tuple(map(_text, self.categories)) + (() if self.fill is not None else ("other",))
+
+    @property
+    def constant(self) -> int:
+        """The code that stands for a missing or unlisted value."""
+        return len(self.categories) if self.fill is None else self._codes[_text(self.fill)]
+
+    @property
+    def _codes(self) -> dict[str, int]:
+        return {_text(value): code for code, value in enumerate(self.categories)}
+
+    def read(self, values: Iterable[Any]) -> Codes:
+        """Each value's position in `levels`."""
+        return _codes(values, self._codes, self.constant)
+
+
+@dataclass(frozen=True)
+class Boolean:
+    """Yes or no.
+
+    Args:
+        false: the value that means no; by default any of false, 0, no, n, f in any case.
+        true: the value that means yes; by default any of true, 1, yes, y, t in any case.
+        fill: stands for everything else; by default a value half-way between no and yes.
+
+    Example:
+        >>> Boolean("female", "male").read(["male", "female", None])
+        array([ 1., -1.,  0.])
+    """
+
+    false: str | int | float | None = None
+    true: str | int | float | None = None
+    fill: bool | None = None
+
+    kind: ClassVar[str] = "boolean"
+
+    def __post_init__(self) -> None:
+        if (self.false is None) != (self.true is None):
+            raise InvalidInput(f"name both values or neither, got false={self.false!r}, true={self.true!r}.")
+        if self.false is not None and _text(_category(self.false)) == _text(_category(self.true)):
+            raise InvalidInput(f"the two values must differ, got {self.false!r} for both.")
+        if not (self.fill is None or isinstance(self.fill, bool)):
+            raise InvalidInput(f"fill must be true, false or absent, got {self.fill!r}.")
+
+    @property
+    def categories(self) -> tuple[str | int | float | bool, ...]:
+        """The two values, no before yes."""
+        return (False, True) if self.false is None or self.true is None else (self.false, self.true)
+
+    @property
+    def constant(self) -> float:
+        """What stands for a missing value, between −1 and 1."""
+        return 0.0 if self.fill is None else 1.0 if self.fill else -1.0
+
+    def read(self, values: Iterable[Any]) -> Floats:
+        """−1 for no, 1 for yes."""
+        if self.false is None:
+            codes = dict.fromkeys(_FALSE, 0) | dict.fromkeys(_TRUE, 1)
+            found = _codes(values, codes, 2, spell=lambda value: _text(value).lower())
+        else:
+            found = _codes(values, {_text(self.false): 0, _text(self.true): 1}, 2)
+        return np.array([-1.0, 1.0, self.constant])[found]
+
+
+@dataclass(frozen=True)
+class Ignore:
+    """A column that is there and not used, such as an identifier."""
+
+    kind: ClassVar[str] = "ignore"
+
+
+Column: TypeAlias = Numeric | Categorical | Boolean | Ignore
+
+
+def _finite(name: str, value: Any) -> float:
+    try:
+        number = float(value) if not isinstance(value, bool) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InvalidInput(f"{name} must be a finite number, got {value!r}.")
+    return number
+
+
+def _category(value: Any) -> str | int | float:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InvalidInput(f"a category is text or a number, got {value!r}; for true and false declare Boolean().")
+    if _text(value) == "":
+        raise InvalidInput(f"a category must not be blank or undefined, got {value!r}.")
+    return value
+
+
+def _text(value: Any) -> str:
+    """The spelling by which values are compared; "" for what is missing or has none."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool | int):
+        return str(int(value))
+    if isinstance(value, float):
+        return "" if math.isnan(value) else str(int(value)) if value.is_integer() else repr(value)
+    if isinstance(value, np.generic):
+        return _text(value.item())
+    return ""
+
+
+class _Lookup(dict[Any, int]):
+    """Codes by value: common spellings are found at once, others are spelled out. It never grows with the data."""
+
+    def __init__(self, codes: dict[str, int], otherwise: int, spell: Callable[[Any], str]) -> None:
+        super().__init__(codes)
+        self.update({int(text): code for text, code in codes.items() if _is_integer(text)})
+        self._by_text, self._otherwise, self._spell = codes, otherwise, spell
+
+    def __missing__(self, value: Any) -> int:
+        return self._by_text.get(self._spell(value), self._otherwise)
+
+
+def _is_integer(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdecimal() and str(int(text)) == text
+
+
+def _codes(values: Iterable[Any], codes: dict[str, int], otherwise: int, spell: Callable[[Any], str] = _text) -> Codes:
+    cells = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    lookup = _Lookup(codes, otherwise, spell)
+    try:
+        return np.fromiter(map(lookup.__getitem__, cells), dtype=np.int32, count=len(cells))
+    except TypeError:  # a cell that cannot be hashed, such as a list
+        return np.fromiter((codes.get(spell(cell), otherwise) for cell in cells), dtype=np.int32, count=len(cells))
+
+
+def _floats(values: Iterable[Any]) -> Floats:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        with np.errstate(all="ignore"):
+            return values.astype(np.float64)
+    cells = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    return np.fromiter(map(_float, cells), dtype=np.float64, count=len(cells))
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value) if isinstance(value, float | int | str | Decimal) else math.nan
+    except (ValueError, ArithmeticError):  # words, signalling NaNs, integers beyond the largest float
+        return math.nan

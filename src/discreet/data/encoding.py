@@ -1,0 +1,295 @@
+"""From a table to rows of bounded norm, by the schema alone.
+
+Every used column becomes a block of features whose ℓ2 norm is at most 1 for any cell, and the m blocks are scaled by
+1/√m, so every row has norm at most 1 (`Encoder.row_norm`) whatever it contains: no row needs clipping. How many
+entries a row stores, and where, is public too.
+
+Numeric columns, after rescaling to u ∈ [0, 1] by their public bounds:
+
+========  ====================================  ==========================================================
+encoding  block of K features                   what a linear model can express
+========  ====================================  ==========================================================
+bins      one indicator among K                 any step function on equal bins of u
+spline    (1−w, w) on the two nearest knots     any continuous function, linear between K knots
+linear    2u − 1                                a straight line
+both      bins and linear, each over √2         steps and a line
+========  ====================================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from discreet.data.columns import Boolean, Categorical, Column, Encoding, Ignore, Numeric
+from discreet.data.frames import as_table
+from discreet.data.schema import Schema
+from discreet.errors import InvalidInput
+
+__all__ = ["DEFAULT_BINS", "Encoder"]
+
+DEFAULT_BINS = 10
+_SPARSE_BELOW = 1 / 3
+Floats: TypeAlias = npt.NDArray[Any]
+Positions: TypeAlias = npt.NDArray[np.int32]
+
+
+class Block(Protocol):
+    """The features of one column: ``stored`` entries a row, of joint norm at most 1, among its named features."""
+
+    @property
+    def stored(self) -> int:
+        """How many entries each row stores."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features."""
+
+    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
+        """Write each cell's entries (n × stored); positions come in as 0 and values as 1."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    column: Numeric
+    names: tuple[str, ...]
+    stored: int = 1
+
+    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
+        values[:, 0] = 2.0 * self.column.rescale(self.column.read(cells)) - 1.0
+
+
+@dataclass(frozen=True)
+class _Bins:
+    column: Numeric
+    names: tuple[str, ...]
+    stored: int = 1
+
+    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
+        positions[:, 0] = _bin(self.column, self.column.read(cells), len(self.names))
+
+
+@dataclass(frozen=True)
+class _Spline:
+    column: Numeric
+    names: tuple[str, ...]
+    stored: int = 2
+
+    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
+        pieces = len(self.names) - 1
+        along = self.column.rescale(self.column.read(cells)) * pieces
+        left = np.minimum(along.astype(np.int32), pieces - 1)
+        positions[:, 0], positions[:, 1] = left, left + 1
+        values[:, 0], values[:, 1] = 1.0 - (along - left), along - left
+
+
+@dataclass(frozen=True)
+class _Both:
+    bins: _Bins
+    line: _Line
+    names: tuple[str, ...]
+    stored: int = 2
+
+    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
+        self.bins.fill(cells, positions[:, :1], values[:, :1])
+        self.line.fill(cells, positions[:, 1:], values[:, 1:])
+        positions[:, 1] = len(self.names) - 1
+        values *= math.sqrt(0.5)
+
+
+@dataclass(frozen=True)
+class _OneHot:
+    column: Categorical
+    names: tuple[str, ...]
+    stored: int = 1
+
+    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
+        positions[:, 0] = self.column.read(cells)
+
+
+@dataclass(frozen=True)
+class _Sign:
+    column: Boolean
+    names: tuple[str, ...]
+    stored: int = 1
+
+    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
+        values[:, 0] = self.column.read(cells)
+
+
+class Encoder:
+    """Turns tables into matrices whose rows have ℓ2 norm at most `row_norm`, using public facts only.
+
+    Args:
+        schema: the columns; those that it ignores, and the target, are left out.
+        target: the name of the column to predict, which need not be there when encoding new people.
+        encoding: for numeric columns that do not say their own: ``"bins"`` (the default), ``"spline"``, ``"linear"`` or
+            ``"both"``.
+        bins: the number of bins or knots for numeric columns that do not say their own.
+        output: ``"csr"``, ``"dense"``, or ``"auto"``: CSR when at most a third of the entries are stored.
+        dtype: ``float64`` or ``float32``.
+
+    Raises:
+        InvalidInput: an unknown option, or no column left to learn from.
+
+    Example:
+        >>> schema = Schema({"age": Numeric(0, 100), "smoker": Boolean(), "sick": Boolean()})
+        >>> encoder = Encoder(schema, target="sick", bins=2)
+        >>> encoder.feature_names_out
+        ('age [0, 50)', 'age [50, 100]', 'smoker')
+        >>> encoder.transform({"age": [30, None], "smoker": ["yes", "no"]}).round(3)
+        array([[ 0.707,  0.   ,  0.707],
+               [ 0.   ,  0.707, -0.707]])
+    """
+
+    row_norm: float = 1.0
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        target: str | None = None,
+        encoding: Encoding = "bins",
+        bins: int = DEFAULT_BINS,
+        output: Literal["auto", "csr", "dense"] = "auto",
+        dtype: npt.DTypeLike = np.float64,
+    ) -> None:
+        if encoding not in get_args(Encoding):
+            raise InvalidInput(f"encoding must be one of {', '.join(get_args(Encoding))}, got {encoding!r}.")
+        if output not in ("auto", "csr", "dense"):
+            raise InvalidInput(f"output must be 'auto', 'csr' or 'dense', got {output!r}.")
+        if np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
+            raise InvalidInput(f"dtype must be float64 or float32, got {np.dtype(dtype)}.")
+        Numeric(0, 1, bins=bins)  # the same rule for the default as for a column's own number
+        self.schema, self.target = schema, target
+        self.dtype = np.dtype(dtype)
+        used = schema if target is None else schema.without(target)
+        self._blocks = {
+            name: _block(name, column, encoding, bins)
+            for name, column in used.items()
+            if not isinstance(column, Ignore)
+        }
+        if not self._blocks:
+            raise InvalidInput("the schema leaves no column to learn from: all are ignored or the target.")
+        stored = sum(block.stored for block in self._blocks.values())
+        self.sparse = output == "csr" or (output == "auto" and stored <= _SPARSE_BELOW * self.n_features)
+        # Rounded down far enough that the floating-point norm stays within the bound as well.
+        self._scale = math.sqrt(1.0 / len(self._blocks)) * (1.0 - 8 * float(np.finfo(self.dtype).eps))
+
+    @property
+    def feature_names_out(self) -> tuple[str, ...]:
+        """A name for each feature, made of public facts."""
+        return tuple(name for block in self._blocks.values() for name in block.names)
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return sum(len(block.names) for block in self._blocks.values())
+
+    def transform(self, data: Any) -> Any:
+        """Encode a table: n × `n_features`, a numpy array or a CSR array as `sparse` says.
+
+        Args:
+            data: a pandas, Polars or Arrow frame, a mapping of columns, or a matrix whose columns are those of the
+                schema in order (with or without the target).
+
+        Raises:
+            InvalidInput: columns are missing, or unknown to the schema.
+        """
+        table = as_table(data, self._names_of_a_matrix(data))
+        missing = [name for name in self._blocks if name not in table]
+        unknown = [name for name in table if name not in self.schema]
+        if missing or unknown:
+            raise InvalidInput(
+                (f"the table has no column {', '.join(map(repr, missing))}. " if missing else "")
+                + (f"the schema does not know {', '.join(map(repr, unknown))}. " if unknown else "")
+                + "Declare every column in the schema; those that are not to be used as `ignore`."
+            )
+        n = table.shape[0]
+        stored = sum(block.stored for block in self._blocks.values())
+        positions, values = np.zeros((n, stored), dtype=np.int32), np.ones((n, stored), dtype=self.dtype)
+        first_entry, first_feature = 0, 0
+        for name, block in self._blocks.items():
+            entries = slice(first_entry, first_entry + block.stored)
+            block.fill(table[name], positions[:, entries], values[:, entries])
+            positions[:, entries] += first_feature
+            first_entry, first_feature = first_entry + block.stored, first_feature + len(block.names)
+        values *= self._scale
+        self._verify(values)
+        return self._assemble(positions, values)
+
+    def _names_of_a_matrix(self, data: Any) -> list[str]:
+        names = list(self.schema)
+        shape = getattr(data, "shape", None)
+        if self.target is not None and shape is not None and len(shape) == 2 and shape[1] == len(names) - 1:
+            names.remove(self.target)
+        return names
+
+    def _verify(self, values: Floats) -> None:
+        # The bound holds by construction; a mistake in a block must not become a mistake in the privacy analysis.
+        norms = np.einsum("ij,ij->i", values, values, dtype=np.float64)
+        if norms.size and not float(norms.max()) <= self.row_norm**2:
+            raise AssertionError("an encoded row exceeds the norm that the encoder guarantees; nothing was released.")
+
+    def _assemble(self, positions: Positions, values: Floats) -> Any:
+        n, stored = positions.shape
+        if self.sparse:
+            starts = np.arange(0, (n + 1) * stored, stored, dtype=np.int64)
+            shape = (n, self.n_features)
+            return sparse.csr_array((values.ravel(), positions.ravel(), starts), shape=shape)
+        dense = np.zeros((n, self.n_features), dtype=self.dtype)
+        np.put_along_axis(dense, positions.astype(np.intp), values, axis=1)
+        return dense
+
+
+def _block(name: str, column: Column, encoding: Encoding, bins: int) -> Block:
+    match column:
+        case Numeric():
+            return _numeric_block(name, column, column.encoding or encoding, column.bins or bins)
+        case Categorical():
+            return _OneHot(column, tuple(f"{name}={level}" for level in column.levels))
+        case Boolean():
+            return _Sign(column, (name,))
+        case Ignore():
+            raise InvalidInput(f"column {name!r} is ignored and has no features.")
+
+
+def _numeric_block(name: str, column: Numeric, encoding: Encoding, bins: int) -> Block:
+    line = _Line(column, (name,))
+    if encoding == "linear":
+        return line
+    if encoding == "spline":
+        knots = column.unscale(np.linspace(0.0, 1.0, bins))
+        return _Spline(column, tuple(f"{name} ~ {knot:.6g}" for knot in knots))
+    if column.integer and column.high - column.low < bins:
+        bins = math.floor(column.high) - math.ceil(column.low) + 1
+    steps = _Bins(column, _bin_names(name, column, bins))
+    return steps if encoding == "bins" else _Both(steps, line, (*steps.names, name))
+
+
+def _own_bins(column: Numeric, bins: int) -> bool:
+    """Whether every whole number has its own bin."""
+    return column.integer and bins == math.floor(column.high) - math.ceil(column.low) + 1
+
+
+def _bin(column: Numeric, numbers: Floats, bins: int) -> Positions:
+    if _own_bins(column, bins):
+        along = np.rint(numbers) - math.ceil(column.low)
+    else:
+        along = np.floor(column.rescale(numbers) * bins)
+    return np.clip(along, 0, bins - 1).astype(np.int32)
+
+
+def _bin_names(name: str, column: Numeric, bins: int) -> tuple[str, ...]:
+    if _own_bins(column, bins):
+        return tuple(f"{name} {value}" for value in range(math.ceil(column.low), math.floor(column.high) + 1))
+    edges = [f"{edge:.6g}" for edge in column.unscale(np.linspace(0.0, 1.0, bins + 1))]
+    inner = [f"{name} [{left}, {right})" for left, right in pairwise(edges[:-1])]
+    return (*inner, f"{name} [{edges[-2]}, {edges[-1]}]")

@@ -1,0 +1,259 @@
+"""A schema: what is public about a table before anyone has looked at it.
+
+Bounds, categories and fill values come from the codebook, the form that people filled in, or common knowledge; never
+from the data. From them the `Encoder` builds rows of bounded norm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from discreet.data.columns import Boolean, Categorical, Column, Ignore, Numeric
+from discreet.errors import InvalidInput
+
+__all__ = ["Schema", "schema_template"]
+
+_KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Numeric, Categorical, Boolean, Ignore)}
+
+
+class Schema(Mapping[str, Column]):
+    """The columns of a table with their public bounds and categories, in order.
+
+    Args:
+        columns: a declaration (`Numeric`, `Categorical`, `Boolean`, `Ignore`) for each column name.
+
+    Raises:
+        InvalidInput: no columns, or something that is not a declaration.
+
+    Example:
+        >>> schema = Schema({"age": Numeric(17, 90), "job": Categorical(["clerk", "nurse"]), "id": Ignore()})
+        >>> print(schema.to_yaml())
+        age: {numeric: [17, 90]}
+        job: {categorical: [clerk, nurse]}
+        id: ignore
+        <BLANKLINE>
+        >>> Schema.from_yaml(schema.to_yaml()) == schema
+        True
+    """
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        if not isinstance(columns, Mapping) or not columns:
+            raise InvalidInput(f"a schema declares at least one column, got {columns!r}.")
+        for name, column in columns.items():
+            if not isinstance(name, str) or not name:
+                raise InvalidInput(f"a column's name is text, got {name!r}.")
+            if not isinstance(column, Column):
+                raise InvalidInput(f"column {name!r} must be Numeric, Categorical, Boolean or Ignore, got {column!r}.")
+        self._columns = dict(columns)
+
+    def __getitem__(self, name: str) -> Column:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and list(self.items()) == list(other.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._columns.items()))
+
+    def __repr__(self) -> str:
+        return f"Schema({self._columns!r})"
+
+    def target(self, name: str) -> Column:
+        """The declaration of the column to predict.
+
+        Raises:
+            InvalidInput: the schema does not declare it, or ignores it.
+        """
+        if name not in self._columns:
+            raise InvalidInput(f"the schema has no column {name!r}; it has {', '.join(self._columns)}.")
+        column = self._columns[name]
+        if isinstance(column, Ignore):
+            raise InvalidInput(f"column {name!r} is ignored by the schema and cannot be predicted.")
+        return column
+
+    def without(self, name: str) -> Schema:
+        """The schema of what is left when a column, such as the target, is taken out."""
+        self.target(name)
+        return Schema({other: column for other, column in self.items() if other != name})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as plain dicts, lists, strings and numbers, in the form of the YAML file."""
+        return {name: _written(column) for name, column in self.items()}
+
+    @classmethod
+    def from_dict(cls, tree: Mapping[str, Any]) -> Schema:
+        """Read back what `to_dict` wrote."""
+        if not isinstance(tree, Mapping) or not tree:
+            raise InvalidInput(f"a schema is a mapping from column names to declarations, got {tree!r}.\n{_HELP}")
+        return cls({name: _read(name, declaration) for name, declaration in tree.items()})
+
+    def to_yaml(self) -> str:
+        """The schema as YAML, one line a column."""
+        return "".join(f"{_one_line(name)}: {_one_line(tree)}\n" for name, tree in self.to_dict().items())
+
+    @classmethod
+    def from_yaml(cls, source: str | Path) -> Schema:
+        """Read a schema from a YAML file, or from YAML text.
+
+        Text is taken literally: a category written ``no`` is the text "no", not a truth value, and ``007`` is text
+        too.
+
+        Args:
+            source: a path, or the text itself (which has a colon followed by a space or a line end).
+
+        Raises:
+            InvalidInput: the file cannot be read, is not YAML, or declares something that contradicts itself.
+        """
+        text = str(source)
+        if isinstance(source, Path) or not _looks_like_yaml(text):
+            try:
+                text = Path(source).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as problem:
+                raise InvalidInput(f"cannot read the schema {str(source)!r}: {problem}.\n{_HELP}") from None
+        try:
+            tree = yaml.load(text, Loader=_LiteralLoader)
+        except yaml.YAMLError as problem:
+            raise InvalidInput(f"the schema is not YAML: {problem}") from None
+        return cls.from_dict(tree)
+
+
+_HELP = """A schema looks like this:
+age:    {numeric: [17, 90]}
+income: {numeric: [0, 500000], scale: log}
+job:    {categorical: [clerk, nurse, teacher]}
+smoker: boolean
+sex:    {boolean: [female, male]}
+id:     ignore"""
+
+
+def schema_template(columns: Sequence[str]) -> str:
+    """A schema to fill in: the columns' names, and nothing that was learned from their values.
+
+    Example:
+        >>> print(schema_template(["age", "job"]))
+        # One line a column; use one of the forms, with PUBLIC knowledge (a codebook), never the data's extremes:
+        #   {numeric: [LOW, HIGH]}   {numeric: [0, HIGH], scale: log}   {categorical: [A, B]}   boolean   ignore
+        age: {numeric: [LOW, HIGH]}
+        job: {numeric: [LOW, HIGH]}
+        <BLANKLINE>
+    """
+    head = (
+        "# One line a column; use one of the forms, with PUBLIC knowledge (a codebook), never the data's extremes:\n"
+        "#   {numeric: [LOW, HIGH]}   {numeric: [0, HIGH], scale: log}   {categorical: [A, B]}   boolean   ignore\n"
+    )
+    return head + "".join(f"{_one_line(str(name))}: {{numeric: [LOW, HIGH]}}\n" for name in columns)
+
+
+def _one_line(tree: Any) -> str:
+    return yaml.dump(tree, Dumper=_Dumper, default_flow_style=True, sort_keys=False, width=10**9).split("\n")[0]
+
+
+def _looks_like_yaml(text: str) -> bool:
+    return "\n" in text or ": " in text or text.strip().startswith("{")
+
+
+class _LiteralLoader(yaml.SafeLoader):
+    """YAML in which a plain word is text (``no`` is "no"), only numbers are numbers, and no key comes twice."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - the attribute by which PyYAML finds them
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = sorted({str(key) for key in keys if keys.count(key) > 1})
+        if twice:
+            raise InvalidInput(f"the schema names {', '.join(map(repr, twice))} more than once.")
+        return super().construct_mapping(node, deep)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes all text that `_LiteralLoader`, or any other YAML reader, would take for something else."""
+
+
+for _handler in (_LiteralLoader, _Dumper):
+    _digits, _starts = r"(?:0|[1-9][0-9]*)", list("+-.0123456789")
+    _handler.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(f"^[-+]?{_digits}$"), _starts)
+    _real = rf"^[-+]?(?:{_digits}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"
+    _handler.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(_real), _starts)
+
+
+def _written(column: Column) -> Any:
+    match column:
+        case Numeric(low, high):
+            tree: dict[str, Any] = {"numeric": [_short(low), _short(high)]}
+        case Categorical(categories):
+            tree = {"categorical": list(categories)}
+        case Boolean(None, None):
+            tree = {"boolean": []}
+        case Boolean(false, true):
+            tree = {"boolean": [false, true]}
+        case Ignore():
+            return "ignore"
+    for field in fields(column):
+        value = getattr(column, field.name)
+        if field.name not in ("low", "high", "categories", "false", "true") and value != field.default:
+            tree[field.name] = _short(value)
+    return "boolean" if tree == {"boolean": []} else tree
+
+
+def _short(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
+
+
+def _read(name: str, declaration: Any) -> Column:
+    if isinstance(declaration, str):
+        declaration = {declaration: []}
+    if not isinstance(declaration, Mapping):
+        raise InvalidInput(f"column {name!r} is declared as {declaration!r}.\n{_HELP}")
+    kinds = [key for key in declaration if key in _KINDS]
+    if len(kinds) != 1:
+        raise InvalidInput(f"column {name!r} must be one of {', '.join(_KINDS)}, got {dict(declaration)!r}.\n{_HELP}")
+    kind = _KINDS[kinds[0]]
+    options = {key: value for key, value in declaration.items() if key not in _KINDS}
+    known = {f.name for f in fields(kind)} - {f.name for f in fields(kind) if f.default is MISSING} - {"false", "true"}
+    strangers = sorted(set(options) - known)
+    if strangers:
+        raise InvalidInput(
+            f"column {name!r}: a {kind.kind} column has no option {', '.join(map(repr, strangers))}; "
+            f"it has {', '.join(sorted(known)) or 'none'}."
+        )
+    try:
+        return _construct(
+            kind, declaration[kinds[0]], {key: _option(key, value, kind) for key, value in options.items()}
+        )
+    except InvalidInput as problem:
+        raise InvalidInput(f"column {name!r}: {problem}") from None
+
+
+def _construct(kind: type[Column], values: Any, options: dict[str, Any]) -> Column:
+    if not isinstance(values, list | tuple):
+        raise InvalidInput(f"{kind.kind} takes a list, got {values!r}.")
+    if kind is Categorical:
+        return Categorical(values, **options)
+    if kind is Numeric and len(values) != 2:
+        raise InvalidInput(f"numeric takes [low, high], got {list(values)!r}.")
+    if kind is Boolean and len(values) not in (0, 2):
+        raise InvalidInput(f"boolean takes [no-value, yes-value] or nothing, got {list(values)!r}.")
+    if kind is Ignore and values:
+        raise InvalidInput(f"ignore takes nothing, got {list(values)!r}.")
+    return kind(*values, **options)
+
+
+def _option(key: str, value: Any, kind: type[Column]) -> Any:
+    """Our YAML keeps ``true`` as text; it is a truth value where one is meant."""
+    if not isinstance(value, str):
+        return value
+    if (key == "integer" or (key == "fill" and kind is Boolean)) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    return value

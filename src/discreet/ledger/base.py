@@ -1,0 +1,96 @@
+"""What a ledger keeps, and what a place to keep it must promise.
+
+The rule of spending lives once, in `Ledger`. A *store* only keeps records, and promises one thing: between entering
+and leaving a writing transaction nobody else writes, and leaving it cleanly means that the records are durable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from discreet.accounting.bounds import Bounds
+from discreet.errors import InvalidInput
+from discreet.events import Event
+from discreet.units import Unit
+
+__all__ = ["Accountant", "Budget", "Charge", "Records", "Status", "Store"]
+
+Accountant: TypeAlias = Callable[[Event, float, Unit], Bounds]
+"""(event, δ, unit) → certified interval for ε."""
+
+Status: TypeAlias = Literal["charged", "completed", "stopped-early"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that may ever be learned about one unit: (``epsilon``, ``delta``) under ``unit``'s relation."""
+
+    epsilon: float
+    delta: float
+    unit: Unit
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf:
+            raise InvalidInput(f"a budget's epsilon must be positive and finite, got {self.epsilon!r}.")
+        if not 0 <= self.delta < 1:
+            raise InvalidInput(f"a budget's delta must be in [0, 1), got {self.delta!r}.")
+
+    def __str__(self) -> str:
+        return f"ε = {self.epsilon:g} at δ = {self.delta:g} ({self.unit})"
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One line of the ledger: what was paid for, when, and how the run that paid for it ended."""
+
+    id: int
+    at: str
+    event: Event
+    unit: Unit
+    note: str = ""
+    status: Status = "charged"
+    protective: bool = True
+
+
+class Records(Protocol):
+    """The records inside one transaction."""
+
+    def datasets(self) -> tuple[str, ...]:
+        """The names of all datasets that the store knows."""
+
+    def budget(self, dataset: str) -> Budget | None:
+        """The dataset's budget; None when it is unknown or without a budget."""
+
+    def create(self, dataset: str, budget: Budget | None) -> None:
+        """Write a new dataset and its budget, which nothing changes afterwards."""
+
+    def charges(self, dataset: str) -> tuple[Charge, ...]:
+        """All charges of a dataset in the order of their arrival."""
+
+    def append(self, dataset: str, charge: Charge) -> int:
+        """Write a charge and return the id that it was given (``charge.id`` is ignored)."""
+
+    def mark(self, charge_id: int, status: Status) -> None:
+        """Change a charge's status, and nothing else about it."""
+
+
+class Store(Protocol):
+    """A place where records are kept: memory, one SQLite file, …"""
+
+    durable: bool
+    """Whether the records outlive this process."""
+
+    @property
+    def url(self) -> str:
+        """Where the records are."""
+
+    def transaction(self, *, write: bool) -> AbstractContextManager[Records]:
+        """All-or-nothing access. With ``write`` it excludes every other writer, in this and any other process.
+
+        Raises:
+            LedgerUnavailable: the records cannot be read or written.
+        """

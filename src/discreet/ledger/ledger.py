@@ -1,0 +1,288 @@
+"""The rule of spending: charge first, sample afterwards, never refund.
+
+A ledger stores *events*, not ε. A charge is accepted when the composition of everything charged before with the new
+event satisfies ε(δ) ≤ budget, computed on the certified upper bound inside the same transaction that writes it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from discreet.accounting.bounds import Bounds
+from discreet.errors import BudgetExceeded, InvalidInput
+from discreet.events import Event, compose
+from discreet.ledger.base import Accountant, Budget, Charge, Records, Status, Store
+from discreet.ledger.memory import MemoryStore
+from discreet.ledger.sqlite import SQLiteStore
+from discreet.units import Adjacency, Unit
+
+__all__ = ["Ledger"]
+
+
+def _certified(event: Event, delta: float, unit: Unit) -> Bounds:
+    from discreet import accounting
+
+    return accounting.epsilon(event, delta, unit)
+
+
+class Ledger:
+    """All that was ever released about one dataset, and the most that may be.
+
+    The budget (``epsilon``, ``delta``, ``adjacency``) of a dataset is written once, when the dataset is first named;
+    after that it can be read by opening the ledger without those arguments, and never changed. A ledger of a new
+    dataset without ``epsilon`` only records.
+
+    Charges are composed as one run of events. That is exact when a later run's parameters were not chosen by looking at
+    an earlier run's answers, and stays valid for such fully adaptive choices when all events are Gaussian; for others
+    pass an ``accountant`` that is a privacy filter.
+
+    Copies of a ledger (`copy.copy`, `copy.deepcopy`, scikit-learn's ``clone``) are the same ledger: a budget cannot be
+    multiplied by copying its owner.
+
+    Args:
+        url: ``"memory:"``, or ``"sqlite:///path.db"`` (``"sqlite:////path.db"`` for an absolute path), or a path.
+        epsilon: the budget's ε.
+        delta: the budget's δ.
+        adjacency: the relation, or the `Unit`, in which the budget is stated.
+        dataset: the name of the people whose privacy is spent. Two datasets that share a person share a name.
+        accountant: computes ε from (event, δ, unit); by default `discreet.accounting.epsilon`.
+
+    Raises:
+        InvalidInput: the arguments are incomplete, or contradict the budget that was set before.
+        LedgerUnavailable: the file cannot be used.
+
+    Example:
+        >>> from discreet.events import PureDP
+        >>> from discreet.accounting.bounds import Bounds
+        >>> from math import fsum
+        >>> def basic(event, delta, unit):
+        ...     return Bounds(0.0, fsum(e.epsilon for e in getattr(event, "events", [event])))
+        >>> ledger = Ledger("memory:", epsilon=1.0, delta=1e-6, adjacency="replace-one", accountant=basic)
+        >>> ledger.charge(PureDP(0.7), "replace-one", note="first model")
+        1
+        >>> round(ledger.remaining(), 6)
+        0.3
+    """
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str] = "memory:",
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        adjacency: Adjacency | None = None,
+        dataset: str = "default",
+        accountant: Accountant = _certified,
+    ) -> None:
+        if not isinstance(dataset, str) or not dataset.strip():
+            raise InvalidInput(f"dataset must be a name, got {dataset!r}.")
+        wanted = _budget(epsilon, delta, adjacency)
+        self.dataset = dataset
+        self._store = _store(url)
+        self._accountant = accountant
+        self._open(wanted)
+
+    def _open(self, wanted: Budget | None) -> None:
+        with self._store.transaction(write=False) as records:
+            known, budget = records.datasets(), records.budget(self.dataset)
+        if self.dataset not in known:
+            if wanted is None:
+                self._refuse_a_stranger(known)
+                return  # written, without a budget, by the first charge
+            with self._store.transaction(write=True) as records:
+                if self.dataset not in records.datasets():
+                    records.create(self.dataset, wanted)
+                budget = records.budget(self.dataset)
+        if wanted is not None and wanted != budget:
+            raise InvalidInput(
+                f"dataset {self.dataset!r} in {self.url} was opened "
+                f"{'without a budget' if budget is None else f'with the budget {budget}'}, which cannot be changed to "
+                f"{wanted}. Open it without epsilon, delta and adjacency to go on as it is."
+            )
+
+    def _refuse_a_stranger(self, known: tuple[str, ...]) -> None:
+        # A misspelt name would otherwise be a second, unlimited budget for the same people.
+        if known:
+            raise InvalidInput(
+                f"{self.url} has no dataset {self.dataset!r}; it has {', '.join(map(repr, known))}. To add one, say "
+                "its budget: epsilon, delta and adjacency."
+            )
+
+    @property
+    def url(self) -> str:
+        """Where the records are kept."""
+        return self._store.url
+
+    @property
+    def durable(self) -> bool:
+        """Whether the records outlive this process."""
+        return self._store.durable
+
+    @property
+    def budget(self) -> Budget | None:
+        """The dataset's budget; None when it only records."""
+        with self._store.transaction(write=False) as records:
+            return records.budget(self.dataset)
+
+    def charge(self, event: Event, unit: Adjacency, *, note: str = "", protective: bool = True) -> int:
+        """Pay for ``event`` before it happens. When this returns the charge is durable; nothing is ever refunded.
+
+        Args:
+            event: everything that is about to be released.
+            unit: the relation in which it will be released; it must be the budget's.
+            note: a line for the history. It must not contain data.
+            protective: False for a run with a user's seed, whose noise protects nobody.
+
+        Returns:
+            The charge's id, for `release`.
+
+        Raises:
+            BudgetExceeded: the budget does not cover it.
+            InvalidInput: another unit than the budget's, or a run that does not protect in a durable ledger.
+            LedgerUnavailable: the charge cannot be written.
+        """
+        if not isinstance(event, Event):
+            raise InvalidInput(f"a ledger is charged with events, got {event!r}.")
+        unit = Unit.of(unit)
+        if self.durable and not protective:
+            raise InvalidInput(
+                f"a run with a seed (random_state) protects nobody, so {self.url} does not take it. Remove the seed, "
+                "or use Ledger('memory:') for experiments. Nothing was charged and nothing was released."
+            )
+        with self._store.transaction(write=True) as records:
+            if self.dataset not in records.datasets():
+                self._refuse_a_stranger(records.datasets())
+                records.create(self.dataset, None)
+            budget = records.budget(self.dataset)
+            if budget is not None:
+                self._admit(event, unit, budget, records)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            return records.append(self.dataset, Charge(0, now, event, unit, str(note), protective=protective))
+
+    def _admit(self, event: Event, unit: Unit, budget: Budget, records: Records) -> None:
+        if unit != budget.unit:
+            raise InvalidInput(
+                f"dataset {self.dataset!r} has its budget under {budget.unit}; a run under {unit} cannot be charged to "
+                f"it. Use adjacency={budget.unit.relation!r}. Nothing was charged and nothing was released."
+            )
+        before = [charge.event for charge in records.charges(self.dataset)]
+        total = self._accountant(compose([*before, event]), budget.delta, budget.unit).upper
+        if total <= budget.epsilon:  # also refuses when the accountant says NaN
+            return
+        spent = self._accountant(compose(before), budget.delta, budget.unit).upper if before else 0.0
+        raise BudgetExceeded(
+            f"dataset {self.dataset!r} has the budget {budget}. Spent: ε = {spent:.6g}; remaining: ε = "
+            f"{max(0.0, budget.epsilon - spent):.6g}; with this run it would be ε = {total:.6g}. Nothing was charged "
+            f"and nothing was released. Ask for a smaller epsilon; or start over, with data about other people only, "
+            f"by a new ledger or dataset name ({self.url})."
+        )
+
+    def release(self, charge_id: int, status: Status = "completed") -> None:
+        """Record how a charged run ended: ``"completed"``, or ``"stopped-early"``. What it paid stays paid.
+
+        Raises:
+            InvalidInput: there is no such charge that is still open.
+        """
+        if status not in ("completed", "stopped-early"):
+            raise InvalidInput(f"a run ends 'completed' or 'stopped-early', got {status!r}.")
+        with self._store.transaction(write=True) as records:
+            charge = next((c for c in records.charges(self.dataset) if c.id == charge_id), None)
+            if charge is None:
+                raise InvalidInput(f"dataset {self.dataset!r} in {self.url} has no charge {charge_id!r}.")
+            if charge.status != "charged":
+                raise InvalidInput(f"charge {charge_id} is already {charge.status}; a charge ends once.")
+            records.mark(charge_id, status)
+
+    def history(self) -> tuple[Charge, ...]:
+        """Every charge of this dataset, oldest first."""
+        with self._store.transaction(write=False) as records:
+            return records.charges(self.dataset)
+
+    def spent(self, delta: float | None = None, adjacency: Adjacency | None = None) -> Bounds:
+        """The certified ε of everything charged so far, whatever became of the runs.
+
+        Args:
+            delta: at which δ; by default the budget's.
+            adjacency: in which unit; by default the budget's. A ledger without a budget needs both.
+        """
+        with self._store.transaction(write=False) as records:
+            budget, charges = records.budget(self.dataset), records.charges(self.dataset)
+        delta = budget.delta if delta is None and budget else delta
+        unit = Unit.of(adjacency) if adjacency is not None else budget.unit if budget else None
+        if delta is None or unit is None:
+            raise InvalidInput(
+                f"dataset {self.dataset!r} has no budget: say delta and adjacency, as in "
+                "spent(delta=1e-6, adjacency='replace-one')."
+            )
+        strangers = {str(charge.unit) for charge in charges if charge.unit != unit}
+        if strangers:
+            raise InvalidInput(
+                f"some runs were charged under {' and '.join(sorted(strangers))}, and ε under {unit} does not follow "
+                "from them. Read history() and account for the parts."
+            )
+        if not charges:
+            return Bounds(0.0, 0.0)
+        return self._accountant(compose(charge.event for charge in charges), delta, unit)
+
+    def remaining(self) -> float:
+        """The budget's ε less the spent ε, at the budget's δ; infinite without a budget.
+
+        Composition is sublinear, so a further run of somewhat more than this ε may still be accepted; a run of at
+        most this ε at a δ of its own may not, because the budget's δ covers all runs together.
+        """
+        budget = self.budget
+        return math.inf if budget is None else max(0.0, budget.epsilon - self.spent().upper)
+
+    def __repr__(self) -> str:
+        budget = self.budget
+        return f"Ledger({self.url!r}, dataset={self.dataset!r}, budget={'none' if budget is None else str(budget)})"
+
+    def __copy__(self) -> Ledger:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.durable:
+            _refuse_pickling()
+        return _reopen, (self.url, self.dataset, self._accountant)
+
+
+def _refuse_pickling() -> NoReturn:
+    raise InvalidInput(
+        "a ledger in memory cannot be sent to another process: each copy could spend the whole budget. "
+        "Use Ledger('sqlite:///budget.db', …)."
+    )
+
+
+def _reopen(url: str, dataset: str, accountant: Accountant) -> Ledger:
+    return Ledger(url, dataset=dataset, accountant=accountant)
+
+
+def _budget(epsilon: float | None, delta: float | None, adjacency: Adjacency | None) -> Budget | None:
+    if epsilon is None and delta is None and adjacency is None:
+        return None
+    if epsilon is None or delta is None or adjacency is None:
+        raise InvalidInput(
+            "a budget is epsilon, delta and adjacency together, for instance epsilon=1.0, delta=1e-6, "
+            f"adjacency='replace-one'; got epsilon={epsilon!r}, delta={delta!r}, adjacency={adjacency!r}."
+        )
+    try:
+        return Budget(float(epsilon), float(delta), Unit.of(adjacency))
+    except (TypeError, ValueError) as problem:
+        raise InvalidInput(f"not a budget: {problem}") from None
+
+
+def _store(url: str | os.PathLike[str]) -> Store:
+    if isinstance(url, os.PathLike):
+        return SQLiteStore(Path(url))
+    if url == "memory:":
+        return MemoryStore()
+    if isinstance(url, str) and url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
+        return SQLiteStore(url.removeprefix("sqlite:///"))
+    raise InvalidInput(f"a ledger lives at 'memory:' or 'sqlite:///path.db', got {url!r}.")

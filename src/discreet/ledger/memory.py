@@ -1,0 +1,59 @@
+"""A store that lives and dies with its process: for notebooks, experiments and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import RLock
+
+from discreet.ledger.base import Budget, Charge, Records, Status
+
+__all__ = ["MemoryStore"]
+
+
+class MemoryStore:
+    """Records in memory, one writer at a time among the threads of this process."""
+
+    durable = False
+    url = "memory:"
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._budgets: dict[str, Budget | None] = {}
+        self._charges: list[tuple[str, Charge]] = []
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Records]:
+        """All-or-nothing access; see `Store`."""
+        with self._lock:
+            budgets, charges = dict(self._budgets), list(self._charges)
+            yield _MemoryRecords(budgets, charges)
+            if write:
+                self._budgets, self._charges = budgets, charges
+
+
+class _MemoryRecords:
+    def __init__(self, budgets: dict[str, Budget | None], charges: list[tuple[str, Charge]]) -> None:
+        self._budgets, self._charges = budgets, charges
+
+    def datasets(self) -> tuple[str, ...]:
+        return tuple(self._budgets)
+
+    def budget(self, dataset: str) -> Budget | None:
+        return self._budgets.get(dataset)
+
+    def create(self, dataset: str, budget: Budget | None) -> None:
+        self._budgets[dataset] = budget
+
+    def charges(self, dataset: str) -> tuple[Charge, ...]:
+        return tuple(charge for name, charge in self._charges if name == dataset)
+
+    def append(self, dataset: str, charge: Charge) -> int:
+        number = len(self._charges) + 1
+        self._charges.append((dataset, replace(charge, id=number)))
+        return number
+
+    def mark(self, charge_id: int, status: Status) -> None:
+        dataset, charge = self._charges[charge_id - 1]
+        self._charges[charge_id - 1] = (dataset, replace(charge, status=status))

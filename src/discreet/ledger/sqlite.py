@@ -1,0 +1,206 @@
+"""A store in one SQLite file, safe for many processes on one machine.
+
+A writing transaction begins with ``BEGIN IMMEDIATE``: SQLite grants the write lock to one connection at a time, so
+whoever reads the charges also holds the right to add one, and no two processes can both take the last of a budget.
+``synchronous = EXTRA`` syncs the file *and* the directory entry of the rollback journal before a commit returns, so a
+charge survives a power cut that follows it at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from discreet.errors import DiscreetError, InvalidInput, LedgerUnavailable
+from discreet.events import from_json
+from discreet.ledger.base import Budget, Charge, Records, Status
+from discreet.units import Unit
+
+__all__ = ["SQLiteStore"]
+
+_APPLICATION_ID = 0x64697363  # "disc": tells a ledger from any other SQLite file
+_FORMAT = 1
+_TABLES = """
+CREATE TABLE datasets (
+    name          TEXT PRIMARY KEY,
+    epsilon       REAL,                -- NULL: recorded only, no budget
+    delta         REAL,
+    relation      TEXT,
+    rows_per_unit INTEGER
+) STRICT;
+CREATE TABLE charges (
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
+    dataset       TEXT NOT NULL REFERENCES datasets (name),
+    at            TEXT NOT NULL,
+    event         TEXT NOT NULL,       -- JSON: what was done, from which any ε can be computed again
+    relation      TEXT NOT NULL,
+    rows_per_unit INTEGER NOT NULL,
+    note          TEXT NOT NULL,
+    status        TEXT NOT NULL CHECK (status IN ('charged', 'completed', 'stopped-early'))
+) STRICT;
+"""
+
+
+class SQLiteStore:
+    """Records in one SQLite file.
+
+    Args:
+        path: the file; it is created by the first writing transaction.
+        patience: seconds to wait for another process that is writing.
+    """
+
+    durable = True
+
+    def __init__(self, path: str | Path, *, patience: float = 60.0) -> None:
+        self.path = Path(path).expanduser().absolute()
+        self._patience = patience
+
+    @property
+    def url(self) -> str:
+        """Where the records are."""
+        return f"sqlite:///{self.path}"
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Records]:
+        """All-or-nothing access; see `Store`."""
+        if not write and not self.path.exists():
+            yield _EmptyRecords()
+            return
+        try:
+            with closing(self._connect(write)) as connection:
+                connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                try:
+                    self._check_format(connection, write)
+                    yield _SQLiteRecords(connection, self.path)
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+        except sqlite3.Error as problem:
+            raise LedgerUnavailable(
+                f"the ledger {self.path} cannot be {'written' if write else 'read'}: {problem}. Nothing was charged "
+                "and nothing was released. Check the path, its permissions, free disk space and other running fits; "
+                "restore a damaged file from its backup."
+            ) from problem
+
+    def _connect(self, write: bool) -> sqlite3.Connection:
+        # A reader that may write can also roll back what a killed writer left half done.
+        mode = "rwc" if write else "rw" if os.access(self.path, os.W_OK) else "ro"
+        connection = sqlite3.connect(
+            f"{self.path.as_uri()}?mode={mode}", uri=True, timeout=self._patience, isolation_level=None
+        )
+        try:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("PRAGMA fullfsync = ON")
+            connection.execute("PRAGMA foreign_keys = ON")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check_format(self, connection: sqlite3.Connection, write: bool) -> None:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if write and (application, version, tables) == (0, 0, 0):
+            for statement in filter(str.strip, _TABLES.split(";\n")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        elif application != _APPLICATION_ID:
+            raise LedgerUnavailable(
+                f"{self.path} is not a ledger of discreet (application id {application:#x}). It was left as it was; "
+                "choose another path."
+            )
+        elif version != _FORMAT:
+            raise LedgerUnavailable(
+                f"{self.path} has ledger format {version}; this version of discreet reads format {_FORMAT}. It was "
+                "left as it was; use the version of discreet that wrote it, or choose another path."
+            )
+
+
+class _EmptyRecords:
+    """What can be read of a file that does not exist yet."""
+
+    def datasets(self) -> tuple[str, ...]:
+        return ()
+
+    def budget(self, dataset: str) -> Budget | None:
+        return None
+
+    def charges(self, dataset: str) -> tuple[Charge, ...]:
+        return ()
+
+    def create(self, dataset: str, budget: Budget | None) -> None:
+        raise LedgerUnavailable("this transaction only reads.")
+
+    def append(self, dataset: str, charge: Charge) -> int:
+        raise LedgerUnavailable("this transaction only reads.")
+
+    def mark(self, charge_id: int, status: Status) -> None:
+        raise LedgerUnavailable("this transaction only reads.")
+
+
+class _SQLiteRecords:
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection, self._path = connection, path
+
+    def datasets(self) -> tuple[str, ...]:
+        return tuple(name for (name,) in self._connection.execute("SELECT name FROM datasets ORDER BY rowid"))
+
+    def budget(self, dataset: str) -> Budget | None:
+        row = self._connection.execute(
+            "SELECT epsilon, delta, relation, rows_per_unit FROM datasets WHERE name = ?", (dataset,)
+        ).fetchone()
+        if row is None or row == (None, None, None, None):
+            return None
+        try:
+            return Budget(float(row[0]), float(row[1]), Unit(row[2], row[3]))
+        except (InvalidInput, TypeError) as problem:
+            raise self._damaged(f"the budget of {dataset!r}", problem) from problem
+
+    def create(self, dataset: str, budget: Budget | None) -> None:
+        row = (
+            (None,) * 4
+            if budget is None
+            else (budget.epsilon, budget.delta, budget.unit.relation, budget.unit.rows_per_unit)
+        )
+        self._connection.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", (dataset, *row))
+
+    def charges(self, dataset: str) -> tuple[Charge, ...]:
+        rows = self._connection.execute(
+            "SELECT id, at, event, relation, rows_per_unit, note, status FROM charges WHERE dataset = ? ORDER BY id",
+            (dataset,),
+        )
+        return tuple(self._charge(row) for row in rows)
+
+    def _charge(self, row: tuple[int, str, str, str, int, str, Status]) -> Charge:
+        number, at, event, relation, rows_per_unit, note, status = row
+        try:
+            return Charge(number, at, from_json(event), Unit(relation, rows_per_unit), note, status)  # type: ignore[arg-type]
+        except (DiscreetError, json.JSONDecodeError) as problem:
+            raise self._damaged(f"charge {number}", problem) from problem
+
+    def append(self, dataset: str, charge: Charge) -> int:
+        unit = charge.unit
+        cursor = self._connection.execute(
+            "INSERT INTO charges (dataset, at, event, relation, rows_per_unit, note, status) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (dataset, charge.at, charge.event.to_json(), unit.relation, unit.rows_per_unit, charge.note, charge.status),
+        )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def mark(self, charge_id: int, status: Status) -> None:
+        self._connection.execute("UPDATE charges SET status = ? WHERE id = ?", (status, charge_id))
+
+    def _damaged(self, part: str, problem: Exception) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"{part} in the ledger {self._path} cannot be understood ({problem}). What it spent is unknown, so "
+            "nothing more can be charged and nothing was released; restore the file from its backup."
+        )
