@@ -22,7 +22,8 @@ def worlds(event: Event) -> tuple[World, ...]:
 
     Without `Parallel` there is one. A parallel composition happens to a unit in just one of its parts, and the
     guarantee must hold for whichever it is: δ(event) = max over worlds. Sampled events, private selections and the
-    like are leaves here; what they contain is theirs to read. An event that has a simpler `Event.equivalent` is read as that.
+    like are leaves here; what they contain is theirs to read. An event with a simpler `Event.equivalent` is read as
+    that.
 
     Example:
         >>> from discreet.events import Gaussian, PureDP
