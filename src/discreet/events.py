@@ -53,6 +53,10 @@ class Event:
     def __init_subclass__(cls) -> None:
         Event._kinds[cls.__name__] = cls
 
+    def equivalent(self) -> Event:
+        """An event in simpler terms with the same guarantee under every relation; most events are their own."""
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         """The event as plain lists, strings and numbers."""
         return {"kind": type(self).__name__} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}

@@ -22,7 +22,8 @@ def worlds(event: Event) -> tuple[World, ...]:
 
     Without `Parallel` there is one. A parallel composition happens to a unit in just one of its parts, and the
     guarantee must hold for whichever it is: δ(event) = max over worlds. Sampled events, private selections and the
-    like are leaves here; what they contain is theirs to read.
+    like are leaves here; what they contain is theirs to read. An event with a simpler `Event.equivalent` is read as
+    that.
 
     Example:
         >>> from discreet.events import Gaussian, PureDP
@@ -54,7 +55,8 @@ def _fold(event: Event) -> frozenset[tuple[tuple[Event, int], ...]]:
         case Parallel(events):
             return _limit(world for part in events for world in _fold(part)) or frozenset({()})
         case _:
-            return frozenset({((event, 1),)})
+            simpler = event.equivalent()
+            return frozenset({((event, 1),)}) if simpler == event else _fold(simpler)
 
 
 def _merge(parts: Iterable[tuple[tuple[Event, int], ...]]) -> tuple[tuple[Event, int], ...]:

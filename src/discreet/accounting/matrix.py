@@ -1,0 +1,178 @@
+"""The banded matrix mechanism (DP-FTRL): noise that later steps partly cancel, as one event.
+
+Gradients G (one row a step) are released as C·G + Z, Z Gaussian, C lower triangular, Toeplitz and banded: step t sees
+noise (C⁻¹Z)_t, correlated so that *sums* of gradients are far more accurate than with independent noise. Privacy is
+that of a single Gaussian whose sensitivity is the largest ‖Σ_j c_{t_j} ⊗ g_j‖ over the steps t_1 < t_2 < … in which one
+row may take part, c_t the columns of C and ‖g_j‖ ≤ 1 (Denisov et al. 2022; Choquette-Choo et al. 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import HypothesisViolated, InvalidInput
+from discreet.events import Event, Gaussian, _count, _number, _positive
+
+__all__ = ["BandedMatrix", "matrix_sensitivity", "optimised_bands", "prefix_error", "square_root_bands"]
+
+Array = NDArray[np.float64]
+
+
+def matrix_sensitivity(
+    coefficients: Sequence[float], steps: int, participations: int = 1, separation: int | None = None
+) -> float:
+    """How far C·G moves when one row's gradients, each of norm ≤ 1, are taken out.
+
+    Three cases: columns that cannot overlap (bands ≤ separation) add their squares, exactly; non-negative,
+    non-increasing coefficients are worst when all gradients agree and the row takes part at 0, b, 2b, …
+    (Kalinin–Lampert 2024, theorem 2), exactly; for any others ‖Σ‖² ≤ Σ_{i,j} |r|(|i − j|·b), |r|(d) the largest
+    autocorrelation of the coefficients at lag d or more.
+
+    Args:
+        coefficients: first column of C, c_0 > 0 first.
+        steps: T.
+        participations: the most steps in which one row takes part.
+        separation: b, the least number of steps from one to the next; needed when there are several.
+
+    Example:
+        >>> round(matrix_sensitivity([1.0, 0.5], steps=100, participations=4, separation=25), 6)  # √(4·1.25)
+        2.236068
+    """
+    c = _checked(coefficients)[:steps]
+    if steps < 1 or participations < 1:
+        raise InvalidInput(f"steps and participations must be at least 1, got {steps} and {participations}.")
+    if participations > 1 and (separation is None or separation < 1):
+        raise HypothesisViolated("several participations need a least separation of at least 1 step between them.")
+    gap = separation or steps
+    times = min(participations, -(-steps // gap))
+    starts = gap * np.arange(times)
+    if len(c) <= gap:
+        return math.sqrt(math.fsum(float(np.sum(c[: steps - t] ** 2)) for t in starts)) * (1 + 1e-15)
+    if np.all(c >= 0) and np.all(np.diff(c) <= 0):
+        total = np.zeros(steps)
+        for t in starts:
+            total[t : t + len(c)] += c[: steps - t]
+        return float(np.linalg.norm(total)) * (1 + 1e-12)
+    lags = np.abs(np.correlate(np.abs(c), np.abs(c), "full")[len(c) - 1 :])
+    largest = np.maximum.accumulate(lags[::-1])[::-1]
+    apart = gap * np.arange(1, times)
+    apart = apart[apart < len(c)]
+    pairs = math.fsum((times - i - 1) * float(largest[d]) for i, d in enumerate(apart))
+    return math.sqrt(times * float(lags[0]) + 2 * pairs) * (1 + 1e-12)
+
+
+def square_root_bands(bands: int) -> tuple[float, ...]:
+    """The first coefficients of (1 − x)^{−1/2}, the square root of the prefix-sum matrix (Fichtenberger et al. 2023).
+
+    Example:
+        >>> square_root_bands(4)
+        (1.0, 0.5, 0.375, 0.3125)
+    """
+    if bands < 1:
+        raise InvalidInput(f"a strategy needs at least one band, got {bands}.")
+    c = [1.0]
+    for k in range(1, bands):
+        c.append(c[-1] * (2 * k - 1) / (2 * k))
+    return tuple(c)
+
+
+def prefix_error(coefficients: Sequence[float], steps: int, objective: Literal["mean", "max"] = "mean") -> float:
+    """Root mean (or largest) squared error of all prefix sums at unit noise and unit single-epoch sensitivity.
+
+    Example:
+        >>> round(prefix_error([1.0], 100), 3)  # independent noise: √((T + 1)/2)
+        7.106
+    """
+    c = _checked(coefficients)
+    return math.sqrt(_error_and_gradient(c, steps, objective)[0])
+
+
+def optimised_bands(steps: int, bands: int, objective: Literal["mean", "max"] = "mean") -> tuple[float, ...]:
+    """The Toeplitz strategy of ``bands`` bands with least prefix-sum error at fixed sensitivity, by L-BFGS from √A.
+
+    With bands ≤ separation the sensitivity of repeated participation is the same multiple of the first column's norm
+    for all strategies up to the last columns, so the single-epoch objective serves both schemes.
+
+    Example:
+        >>> c = optimised_bands(64, 8)
+        >>> prefix_error(c, 64) < prefix_error(square_root_bands(8), 64)
+        True
+    """
+    from scipy.optimize import minimize
+
+    start = np.array(square_root_bands(min(bands, steps)))
+
+    def log_error(tail: Array) -> tuple[float, Array]:
+        error, gradient = _error_and_gradient(np.concatenate([[1.0], tail]), steps, objective)
+        return math.log(error), gradient[1:] / error
+
+    if len(start) == 1:
+        return (1.0,)
+    found = minimize(log_error, start[1:], jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * (len(start) - 1))
+    better = found.fun <= log_error(start[1:])[0]
+    return (1.0, *(float(x) for x in (found.x if better else start[1:])))
+
+
+def _error_and_gradient(c: Array, steps: int, objective: Literal["mean", "max"]) -> tuple[float, Array]:
+    """Squared error Σ_l ω_l·w_l²·‖c‖², w the series 1/((1 − x)·c(x)), and its gradient in c."""
+    from scipy.signal import fftconvolve, lfilter
+
+    impulse = np.zeros(steps)
+    impulse[0] = 1.0
+    inverse = lfilter([1.0], c, impulse)
+    noise = np.cumsum(inverse)
+    weight = (steps - np.arange(steps)) / steps if objective == "mean" else np.ones(steps)
+    error = float(np.sum(weight * noise**2))
+    norm = float(np.sum(c[:steps] ** 2))
+    spread = fftconvolve(inverse, noise)[:steps]  # −∂w_l/∂c_k = spread_{l−k}
+    pull = fftconvolve(2 * weight * noise, spread[::-1])[steps - 1 :]
+    gradient = np.zeros(len(c))
+    gradient[: min(len(c), steps)] = -pull[: min(len(c), steps)]
+    return error * norm, gradient * norm + error * 2 * np.where(np.arange(len(c)) < steps, c, 0.0)
+
+
+def _checked(coefficients: Sequence[float]) -> Array:
+    c = np.asarray(coefficients, dtype=np.float64)
+    if c.ndim != 1 or not len(c) or not np.all(np.isfinite(c)) or not c[0] > 0:
+        raise InvalidInput("a strategy's coefficients must be finite numbers, the first one positive.")
+    return c
+
+
+@dataclass(frozen=True)
+class BandedMatrix(Event):
+    """C·G + noise for all ``steps`` gradient sums at once: Gaussian noise of ``noise_multiplier``·(bound on one row).
+
+    ``coefficients`` is the first column of the Toeplitz strategy C. A row takes part in at most ``participations``
+    steps, any two at least ``separation`` apart; the sampler must enforce it. Gradients may depend on earlier answers.
+    """
+
+    noise_multiplier: float
+    coefficients: tuple[float, ...]
+    steps: int
+    participations: int = 1
+    separation: int | None = None
+
+    def __post_init__(self) -> None:
+        _number(self, "noise_multiplier", _positive, "positive and finite")
+        _count(self, "steps", 1)
+        _count(self, "participations", 1)
+        if self.separation is not None:
+            _count(self, "separation", 1)
+        if not isinstance(self.coefficients, Sequence | np.ndarray):
+            raise InvalidInput(f"BandedMatrix.coefficients must be a list of numbers, got {self.coefficients!r}.")
+        object.__setattr__(self, "coefficients", tuple(float(x) for x in self.coefficients))
+        self.sensitivity()  # refuses strategies and schemes that make no sense
+
+    def sensitivity(self) -> float:
+        """Of the whole run, for rows of norm ≤ 1 that are added or removed."""
+        return matrix_sensitivity(self.coefficients, self.steps, self.participations, self.separation)
+
+    def equivalent(self) -> Event:
+        """One Gaussian release (adaptivity is free: Denisov et al. 2022, theorem 2.1)."""
+        return Gaussian(self.noise_multiplier / self.sensitivity())
