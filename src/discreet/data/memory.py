@@ -42,7 +42,7 @@ class InMemory:
 
     def map_blocks(self, function: Callable[[Block], Any]) -> list[Any]:
         """function(block) on one block a core."""
-        self._grid  # prepared here: a worker that prepared it would wait for the pool it occupies
+        _ = self._grid  # prepared here: a worker that prepared it would wait for the pool it occupies
         return on_all_cores(lambda part: function(self._block(part)), split(len(self), _LEAST_ROWS))
 
     def map_sum(self, function: Callable[[Block], NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int64]:

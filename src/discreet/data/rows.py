@@ -45,7 +45,9 @@ class RowSpec:
         if self.n_features < 0 or self.n_features + (self.intercept > 0) < 1:
             raise InvalidInput(f"rows need at least one column, got n_features={self.n_features}.")
         if not self.norm > 0:
-            raise InvalidInput(f"row_norm must be positive, got {self.norm!r}: it is the ℓ2 length rows are clipped to.")
+            raise InvalidInput(
+                f"row_norm must be positive, got {self.norm!r}: it is the ℓ2 length rows are clipped to."
+            )
         if not 0 <= self.intercept < math.inf:
             raise InvalidInput(f"the intercept column must be finite and non-negative, got {self.intercept!r}.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,4 +40,4 @@ def split(n: int, least: int) -> list[slice]:
     """Contiguous slices of n rows, one a core, none shorter than ``least`` unless n is."""
     parts = max(1, min(cores(), n // least))
     edges = [n * k // parts for k in range(parts + 1)]
-    return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]

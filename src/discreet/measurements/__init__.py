@@ -1,1 +1,6 @@
-"""The room of measurements."""
+"""A query under a mechanism on a batch: knows its event before it sees data."""
+
+from discreet.measurements.base import Measurement, Noisy
+from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling, Sampling
+
+__all__ = ["FixedSizeSampling", "Measurement", "Noisy", "PoissonSampling", "Sampling"]

@@ -1,1 +1,8 @@
-"""The room of mechanisms."""
+"""Noise with its event: one file a mechanism."""
+
+from discreet.mechanisms.base import Mechanism
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.selection import Choice
+
+__all__ = ["Choice", "Gaussian", "Laplace", "Mechanism"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,12 +34,14 @@ class GradientSum:
         loss: pointwise loss.
         theta: where the gradient is taken, of shape ``rows.shape``.
         clip: ℓ2 bound on a row's gradient.
+        anchor: if given, the sum is of gradients at θ *minus* those at the anchor, the difference being clipped.
     """
 
     rows: RowSpec
     loss: Loss
     theta: NDArray[np.float64]
     clip: float
+    anchor: NDArray[np.float64] | None = None
 
     norm: ClassVar[Norm] = "l2"
     bound: ClassVar[int] = 2 ** (ROW_BITS + SLOPE_BITS)
@@ -61,26 +62,18 @@ class GradientSum:
         """The parameter's shape."""
         return self.rows.shape
 
-    @cached_property
-    def _theta(self) -> tuple[NDArray[np.float64], float]:
-        """θ in integer steps at most 2^35 long, and the value of such a step."""
-        length = float(np.linalg.norm(self.theta))
-        step = 2.0 ** (math.frexp(length)[1] - _THETA_BITS) if 0 < length < math.inf else 1.0
-        return np.rint(self.theta / step), step
-
     def integers(self, data: Dataset) -> Integers:
         """The exact sum in grid steps."""
         if not self.rows.bounded or not math.isfinite(self.clip):
             raise InvalidInput("a private gradient sum needs a finite row_norm and a finite clip.")
-        theta, step = self._theta
-        z_unit, slope_steps = self.rows.unit * step, self.rows.unit / self.grid
+        slope_steps = self.rows.unit / self.grid
 
         def block_sum(block: Block) -> Integers:
             from discreet.queries.kernels import largest_slopes
 
             cap = np.empty(len(block.y))
             largest_slopes(block.squared_length, float(self.bound), cap)
-            return self._sum(block, theta, cap, z_unit, slope_steps, rounded=True)
+            return self._sum(block, cap, slope_steps, rounded=True)
 
         return data.map_sum(block_sum, self.shape)
 
@@ -93,24 +86,18 @@ class GradientSum:
             if self.rows.bounded and math.isfinite(self.clip):
                 lengths = np.sqrt(np.maximum(block.squared_length, 1.0))
                 cap = self.clip / unit / lengths
-            return self._sum(block, self.theta, cap, unit, 1.0, rounded=False)
+            return self._sum(block, cap, 1.0, rounded=False)
 
         return unit * np.sum(data.map_blocks(block_sum), axis=0)
 
-    def _sum(
-        self,
-        block: Block,
-        theta: NDArray[np.float64],
-        cap: NDArray[np.float64],
-        z_unit: float,
-        steps: float,
-        *,
-        rounded: bool,
-    ) -> NDArray[Any]:
+    def _sum(self, block: Block, cap: NDArray[np.float64], steps: float, *, rounded: bool) -> NDArray[Any]:
+        if self.anchor is not None:
+            return self._difference_sum(block, self.anchor, cap, steps, rounded=rounded)
         from discreet.queries import kernels
 
         # the kernels always carry a constant column; without an intercept it is multiplied by 0 and dropped
         rows, width = self.rows, self.rows.n_features + 1
+        theta, z_unit = _whole(self.theta, rows.unit) if rounded else (self.theta, rows.unit)
         padded = np.zeros((*theta.shape[:-1], width))
         padded[..., : theta.shape[-1]] = theta
         out = np.zeros(padded.shape, np.int64 if rounded else np.float64)
@@ -124,3 +111,38 @@ class GradientSum:
             kernel = kernels.softmax_dense if isinstance(block, DenseBlock) else kernels.softmax_sparse
             kernel(*common, z_unit, steps, rounded, out)
         return out[..., : theta.shape[-1]]
+
+    def _difference_sum(
+        self, block: Block, anchor: NDArray[np.float64], cap: NDArray[np.float64], steps: float, *, rounded: bool
+    ) -> NDArray[Any]:
+        from discreet.data.steps import chunks
+
+        out = np.zeros(self.shape, np.int64 if rounded else np.float64)
+        for part, rows in chunks(block, rounded=rounded):
+            slopes = self._slopes(rows, self.theta, block.y[part], rounded) - self._slopes(
+                rows, anchor, block.y[part], rounded
+            )
+            slopes = np.atleast_2d(slopes.T * steps)
+            length = np.sqrt((slopes**2).sum(axis=0))
+            slopes *= np.minimum(1.0, cap[part] / np.maximum(length, 1e-300))
+            if rounded:
+                slopes = np.trunc(slopes)
+                slopes[:, (slopes**2).sum(axis=0) > cap[part] ** 2] = 0.0  # cannot happen but by float rounding
+            out += np.asarray(slopes @ rows).reshape(self.shape).astype(out.dtype)
+        return out
+
+    def _slopes(
+        self, rows: Any, theta: NDArray[np.float64], y: NDArray[np.float64], rounded: bool
+    ) -> NDArray[np.float64]:
+        theta, z_unit = _whole(theta, self.rows.unit) if rounded else (theta, self.rows.unit)
+        known = np.isfinite(y)
+        targets = np.where(known, y, 0.0)
+        slopes = self.loss.slope((rows @ theta.T) * z_unit, targets if theta.ndim == 1 else targets.astype(np.int64))
+        return np.where(known if theta.ndim == 1 else known[:, None], slopes, 0.0)
+
+
+def _whole(theta: NDArray[np.float64], unit: float) -> tuple[NDArray[np.float64], float]:
+    """θ in integer steps at most 2^35 long, and the value of ⟨row, θ⟩ = 1 step."""
+    length = float(np.linalg.norm(theta))
+    step = 2.0 ** (math.frexp(length)[1] - _THETA_BITS) if 0 < length < math.inf else 1.0
+    return np.rint(theta / step), unit * step

@@ -205,8 +205,8 @@ def softmax_sparse(values, indices, indptr, y, scale, cap, theta, constant, z_un
 def largest_slopes(squared_length, bound, out):  # type: ignore[no-untyped-def]
     """out[i]: the largest integer slope a with a·‖row i‖ ≤ bound.
 
-    bound/√N is computed with three roundings, each of relative size 2^-53; the factor (1 − 2^-50) outweighs them, so the
-    floor is never above the exact quotient and a²·N ≤ bound² holds in integers.
+    bound/√N is computed with three roundings, each of relative size 2^-53; the factor (1 − 2^-50) outweighs them, so
+    the floor is never above the exact quotient and a²·N ≤ bound² holds in integers.
     """
     for i in range(squared_length.shape[0]):
         if squared_length[i] > 0:

@@ -1,0 +1,89 @@
+"""Row sampling schemes. A sampler and its event are one object, so the two cannot disagree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from discreet import events
+from discreet.data.base import Dataset
+from discreet.errors import InvalidInput
+from discreet.noise.bits import Bits
+from discreet.units import Unit
+
+__all__ = ["FixedSizeSampling", "PoissonSampling", "Sampling"]
+
+
+class Sampling(Protocol):
+    """A way of drawing a batch and what it does to an event."""
+
+    def event(self, inner: events.Event, unit: Unit) -> events.Event:
+        """The event of doing ``inner`` on a batch."""
+        ...
+
+    def draw(self, data: Dataset, bits: Bits) -> Dataset:
+        """A fresh batch."""
+        ...
+
+    def expected_rows(self, n: float) -> float:
+        """Batch size to divide by: public, never the size of the batch drawn."""
+        ...
+
+
+@dataclass(frozen=True)
+class PoissonSampling:
+    """Each row is taken independently with probability ``rate``. An empty batch still releases noise."""
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate <= 1:
+            raise InvalidInput(f"the sampling rate must be in (0, 1], got {self.rate!r}.")
+
+    def event(self, inner: events.Event, unit: Unit) -> events.Event:
+        """``Poisson(rate, inner)``."""
+        return inner if isinstance(inner, events.NonPrivate) else events.Poisson(self.rate, inner)
+
+    def draw(self, data: Dataset, bits: Bits) -> Dataset:
+        """A batch of independent coin flips."""
+        from discreet.noise import poisson_sample
+
+        return data.take(poisson_sample(len(data), self.rate, bits=bits))
+
+    def expected_rows(self, n: float) -> float:
+        """n·rate."""
+        return n * self.rate
+
+
+@dataclass(frozen=True)
+class FixedSizeSampling:
+    """``batch`` of ``n`` rows, uniformly without replacement. n is public, so only under replace-one."""
+
+    batch: int
+    n: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.batch <= self.n:
+            raise InvalidInput(f"a batch needs 1 ≤ batch ≤ n, got batch={self.batch}, n={self.n}.")
+
+    def event(self, inner: events.Event, unit: Unit) -> events.Event:
+        """``FixedSize(batch, n, inner)``."""
+        if isinstance(inner, events.NonPrivate):
+            return inner
+        if unit.relation != "replace-one":
+            raise InvalidInput(
+                "fixed-size batches reveal n, which add-remove keeps private; use Poisson sampling or replace-one."
+            )
+        return events.FixedSize(self.batch, self.n, inner)
+
+    def draw(self, data: Dataset, bits: Bits) -> Dataset:
+        """A uniform subset of ``batch`` rows."""
+        from discreet.noise import fixed_size_sample
+
+        if len(data) != self.n:
+            raise InvalidInput(f"fixed-size sampling was planned for n={self.n} rows.")
+        return data.take(fixed_size_sample(self.n, self.batch, bits=bits))
+
+    def expected_rows(self, n: float) -> float:
+        """The batch size."""
+        return float(self.batch)

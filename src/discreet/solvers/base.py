@@ -1,0 +1,59 @@
+"""The problem a solver works on: public facts only."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.data.rows import RowSpec
+from discreet.errors import InvalidInput
+from discreet.geometry.base import Geometry
+from discreet.geometry.whole_space import WholeSpace
+from discreet.losses import Loss
+from discreet.measurements import Measurement
+
+__all__ = ["Problem", "Solver", "Steps"]
+
+Steps: TypeAlias = Generator[Measurement, Any, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise (1/n) Σ ℓ(⟨x_i, θ⟩, y_i) + (ridge/2)‖θ‖² over a set.
+
+    Args:
+        rows: public facts about the rows.
+        loss: pointwise loss.
+        n: public or privately released number of rows; sums are divided by it.
+        domain: constraint set.
+        ridge: ℓ2 regularisation of the mean loss.
+    """
+
+    rows: RowSpec
+    loss: Loss
+    n: float
+    domain: Geometry = WholeSpace()  # noqa: RUF009 - a frozen value
+    ridge: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.n > 0:
+            raise InvalidInput(f"the number of rows must be positive, got {self.n!r}.")
+        if not self.ridge >= 0:
+            raise InvalidInput(f"ridge must be non-negative, got {self.ridge!r}.")
+
+    @property
+    def start(self) -> NDArray[np.float64]:
+        """θ = 0."""
+        return np.zeros(self.rows.shape)
+
+
+class Solver(Protocol):
+    """A generator that holds no data: it yields measurements, is sent answers, and returns θ."""
+
+    def steps(self, problem: Problem) -> Steps:
+        """Everything between two yields is post-processing."""
+        ...

@@ -1,0 +1,49 @@
+"""From a guarantee to a solver: the least noise whose rehearsed plan keeps the guarantee. Uses no data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from discreet.errors import InvalidInput
+from discreet.events import Event, compose
+from discreet.solvers.base import Problem, Solver
+from discreet.solvers.rehearsal import rehearse
+from discreet.units import Unit
+
+__all__ = ["Guarantee", "calibrated"]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a run must keep: (``epsilon``, ``delta``) for ``unit``. ε = ∞ is the baseline without privacy."""
+
+    epsilon: float
+    delta: float
+    unit: Unit
+
+    def __post_init__(self) -> None:
+        if not self.epsilon > 0:
+            raise InvalidInput(f"epsilon must be positive, got {self.epsilon!r}; nothing was released.")
+        if not 0 <= self.delta < 1:
+            raise InvalidInput(f"delta must be in [0, 1), got {self.delta!r}; nothing was released.")
+
+    @property
+    def private(self) -> bool:
+        """Whether there is anything to keep."""
+        return math.isfinite(self.epsilon)
+
+
+def calibrated(make: Callable[[float], Solver], problem: Problem, guarantee: Guarantee) -> Solver:
+    """make(noise_multiplier) with the least noise that keeps the guarantee; without noise for ε = ∞."""
+    if not guarantee.private:
+        return make(0.0)
+    if guarantee.delta == 0:
+        raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; choose a pure-ε solver.")
+    from discreet.accounting import calibrate
+
+    def event(noise_multiplier: float) -> Event:
+        return compose(rehearse(make(noise_multiplier), problem, guarantee.unit))
+
+    return make(calibrate(event, guarantee.epsilon, guarantee.delta, guarantee.unit))

@@ -1,0 +1,102 @@
+"""The trusted core: the only place that holds rows, protective randomness and the ledger at once.
+
+Nothing is answered that the ledger has not already charged. A solver is first *rehearsed* with blank answers; the
+events that it asks for are its plan. The whole plan is charged once, and then the same generator runs on data, where
+each request must equal the next event of the plan. It may stop early; it may not deviate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accounting.filters import ZCDPFilter, zcdp_event
+from discreet.data.base import Dataset
+from discreet.errors import PlanViolation
+from discreet.events import Event, compose
+from discreet.ledger import Ledger
+from discreet.measurements import Measurement
+from discreet.noise.bits import Bits
+from discreet.solvers.base import Problem, Solver
+from discreet.solvers.rehearsal import drive, rehearse
+from discreet.units import Unit
+
+__all__ = ["Progress", "Vault", "rehearse"]
+
+Progress = Callable[[int, int], None]
+"""Called with (steps done, steps planned) after each release; it never sees an answer."""
+
+
+class Vault:
+    """Rows behind a ledger."""
+
+    def __init__(self, data: Dataset, unit: Unit, ledger: Ledger, bits: Bits) -> None:
+        self.__data, self.unit, self.ledger, self.__bits = data, unit, ledger, bits
+
+    @property
+    def protective(self) -> bool:
+        """Whether the randomness protects anybody: false when it comes from a seed."""
+        return self.__bits.protective
+
+    def _charge(self, event: Event, note: str) -> int:
+        return self.ledger.charge(event, self.unit, note=note, protective=self.protective)
+
+    def release(self, measurement: Measurement, *, note: str = "") -> Any:
+        """Charge one measurement, then answer it."""
+        charge = self._charge(measurement.event(self.unit), note)
+        answer = measurement.sample(self.__data, self.unit, self.__bits)
+        self.ledger.release(charge)
+        return answer
+
+    def run(
+        self, solver: Solver, problem: Problem, *, note: str = "", progress: Progress | None = None
+    ) -> NDArray[np.float64]:
+        """Rehearse, charge the whole plan once, then run the solver inside that plan."""
+        plan = rehearse(solver, problem, self.unit)
+        charge = self._charge(compose(plan), note)
+        due: Iterator[Event] = iter(plan)
+        done = 0
+
+        def answer(measurement: Measurement) -> Any:
+            nonlocal done
+            asked, planned = measurement.event(self.unit), next(due, None)
+            if asked != planned:
+                raise PlanViolation(f"asked for {asked}, but the plan charged {planned}; this was not released.")
+            value = measurement.sample(self.__data, self.unit, self.__bits)
+            done += 1
+            if progress:
+                progress(done, len(plan))
+            return value
+
+        theta = drive(solver.steps(problem), answer)
+        self.ledger.release(charge, "completed" if done == len(plan) else "stopped-early")
+        return theta
+
+    def run_filtered(
+        self, solver: Solver, problem: Problem, budget: ZCDPFilter, *, note: str = "", progress: Progress | None = None
+    ) -> NDArray[np.float64]:
+        """Run a fully adaptive solver, whose noise, batches and stopping may depend on earlier answers.
+
+        The ledger is charged the filter's whole budget first. The filter then admits each request, or throws
+        `BudgetExceeded` into the solver, which returns what it has.
+        """
+        if budget.unit != self.unit or budget.spent:
+            raise PlanViolation(f"the filter must be fresh and for {self.unit}; nothing was released.")
+        charge = self._charge(zcdp_event(budget), note)
+        done = 0
+
+        def answer(measurement: Measurement) -> Any:
+            nonlocal done
+            budget.spend(measurement.event(self.unit))
+            value = measurement.sample(self.__data, self.unit, self.__bits)
+            done += 1
+            if progress:
+                progress(done, 0)
+            return value
+
+        theta = drive(solver.steps(problem), answer)
+        self.ledger.release(charge)
+        return theta
