@@ -10,9 +10,15 @@ from typing import Any
 
 from discreet._version import __version__
 
-_MODULES = ("accounting", "errors", "events", "geometry", "losses", "noise", "theory")
+_MODULES = ("accounting", "datasets", "errors", "events", "geometry", "losses", "noise", "theory")
 _NAMES = {
+    "Boolean": "discreet.data.columns",
+    "Categorical": "discreet.data.columns",
+    "Encoder": "discreet.data.encoding",
+    "Ignore": "discreet.data.columns",
     "Ledger": "discreet.ledger",
+    "Numeric": "discreet.data.columns",
+    "Schema": "discreet.data.schema",
     "Unit": "discreet.units",
 }
 
