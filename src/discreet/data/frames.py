@@ -165,7 +165,7 @@ def read_table(path: str | Path, names: Sequence[str] | None = None) -> Table:
     kind = kinds[-1] if kinds else ""
     if kind in (".parquet", ".pq"):
         return _parquet(path)
-    if kind in (".csv", ".txt", ".data", ".tsv", ".test"):
+    if kind in (".csv", ".data", ".test", ".tsv", ".txt"):
         with _open_text(path) as lines:
             return _csv(lines, names, path, delimiter="\t" if kind == ".tsv" else ",")
     raise InvalidInput(f"{path.name!r} is neither .csv, .tsv nor .parquet.")
