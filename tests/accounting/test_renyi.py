@@ -339,9 +339,10 @@ def test_monotone_in_everything(sigma, rate, order, rows):
 @pytest.mark.parametrize("rate", [1e-9, 0.5, 1.0])
 def test_extremes_are_numbers(sigma, rate):
     for relation in ("add-remove", "replace-one"):
-        value = epsilon_upper(Repeat(Poisson(rate, Gaussian(sigma)), 10**9), 1e-300, relation)
-        assert value >= 0
-        assert not math.isnan(value)
+        for inner in (Poisson(rate, Gaussian(sigma)), FixedSize(max(1, int(rate * 10**9)), 10**9, Gaussian(sigma))):
+            value = epsilon_upper(Repeat(inner, 10**9), 1e-300, relation)
+            assert value >= 0
+            assert not math.isnan(value)
 
 
 def test_bad_input():

@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 
 from discreet.errors import NotCertifiable
 
-__all__ = ["Atoms", "discrete_laplace_atoms", "gaussian_half_excess", "laplace_atoms", "log_excess", "mixture_excess"]
+__all__ = [
+    "Atoms",
+    "discrete_laplace_atoms",
+    "gaussian_half_excess",
+    "gaussian_norm_excess",
+    "laplace_atoms",
+    "log_excess",
+    "mixture_excess",
+]
 
 Array = NDArray[np.float64]
 
@@ -122,10 +130,13 @@ def discrete_laplace_atoms(shift: int, scale: float) -> Atoms:
 def gaussian_half_excess(order: float, mu: float, rate: float) -> float:
     """log E_Q of the excesses at α and 1 − α of w = rate·(r − 1) over r ≥ 1, for Q = N(0, 1), P = N(μ, 1).
 
-    Cells as in `Atoms`; the tail beyond the last is bounded by the moment of r itself.
+    Cells as in `Atoms`; the tail beyond the last is bounded by the moment of r itself. Where cells would be too wide or
+    too far out for floats, the closed bound serves.
     """
     from scipy.special import log_ndtr
 
+    if mu > 10 or mu * (order * mu + 14) > 3 * _CELLS:
+        return gaussian_norm_excess(order, mu, rate)
     edges = np.linspace(mu / 2, order * mu + 14, _CELLS + 1)
 
     def log_mass(shift: float) -> Array:
@@ -134,8 +145,8 @@ def gaussian_half_excess(order: float, mu: float, rate: float) -> float:
 
     log_q = log_mass(0.0)
     losses = mu * edges - mu * mu / 2
-    share = np.expm1(log_mass(mu) - log_q - losses[:-1]) / np.expm1(losses[1:] - losses[:-1])
-    share = np.clip(share, 0, 1)
+    # The share of a cell that its upper end gets, so that P keeps its mass.
+    share = np.clip(np.expm1(log_mass(mu) - log_q - losses[:-1]) / np.expm1(np.diff(losses)), 0, 1)
     log_ratio, w = _mixed(np.maximum(losses, 0.0), rate)
     value = np.logaddexp(log_excess(order, log_ratio, w), log_excess(1 - order, log_ratio, w))
     with np.errstate(divide="ignore"):
@@ -143,6 +154,12 @@ def gaussian_half_excess(order: float, mu: float, rate: float) -> float:
     tail = order * (order - 1) * mu * mu / 2 + float(log_ndtr(-14.0))
     linear = math.log(order) + float(log_ndtr(-(14 + (order - 1) * mu)))
     return float(np.logaddexp(_log_sum(cells), np.logaddexp(tail, linear))) + _ROUNDING
+
+
+def gaussian_norm_excess(order: float, mu: float, rate: float) -> float:
+    """A closed bound on `gaussian_half_excess`: ‖1 − q + q·r‖_α ≤ 1 − q + q·‖r‖_α (Minkowski), and (α − 1)·q."""
+    norm = float(np.logaddexp(math.log1p(-rate), math.log(rate) + (order - 1) * mu * mu / 2))
+    return float(np.logaddexp(order * norm, math.log((order - 1) * rate))) + _ROUNDING
 
 
 Direction = Literal["remove", "add", "replace"]

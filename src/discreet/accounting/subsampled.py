@@ -26,6 +26,7 @@ from discreet.accounting.moments import (
     Atoms,
     discrete_laplace_atoms,
     gaussian_half_excess,
+    gaussian_norm_excess,
     laplace_atoms,
     mixture_excess,
 )
@@ -126,7 +127,11 @@ def with_replacement(event: WithReplacement, order: float, unit: Unit, inner: In
             math.lgamma(m + 1) - math.lgamma(j + 1) - math.lgamma(m - j + 1)
             + j * math.log(share) + (m - j) * math.log1p(-share) - math.log(hit)
         )  # fmt: skip
-        one = _excess({leaf: 1}, hit, order, _swapped(unit, j), unit.relation == "replace-one", inner)
+        swapped = _swapped(unit, j)
+        if isinstance(leaf, Gaussian) and j > 4:
+            one = gaussian_norm_excess(order, swapped.sensitivity(1.0) / leaf.noise_multiplier, hit)
+        else:
+            one = _excess({leaf: 1}, hit, order, swapped, unit.relation == "replace-one", inner)
         total = float(np.logaddexp(total, log_weight + one))
     return _divergence(total, order)
 
