@@ -32,7 +32,7 @@ __all__ = ["Contour", "Transform"]
 
 Array = NDArray[np.float64]
 _UNIT = 2.0**-53
-_MOST_NODES = 16384
+_MOST_NODES = 65536
 
 
 class Transform(Protocol):
@@ -107,23 +107,33 @@ class Contour:
         self._map: tuple[Array, Array] | None = None
 
     def _cumulants(self) -> tuple[Array, Array]:
-        """c and K(c) on a grid wide enough for every ε and δ one may ask of this run."""
+        """The c and K(c) seen so far: first on a grid wide enough for every ε and δ, then finer where asked."""
         if self._map is None:
-            # One coarse pass finds the scale on which K matters, a second one resolves it.
-            cs = np.exp(np.arange(-16.0, 30.0, 1.0))
-            rough = self._log_moments(cs)
-            usable = np.isfinite(rough) & (rough < 3000)
+            cs = np.exp(np.arange(-16.0, 30.0, 0.6))
+            moments = self._log_moments(cs)
+            usable = np.isfinite(moments) & (moments < 1e8)
             if not usable.any():
                 raise NotCertifiable("no moment of the privacy loss could be computed")
-            rough, cs = rough[usable], cs[usable]
-            low = max(int(np.searchsorted(rough, 1e-3)) - 2, 0)
-            cs = np.exp(np.linspace(math.log(cs[low]), math.log(cs[-1]) + 0.9, 72))
-            moments = self._log_moments(cs)
-            keep = np.isfinite(moments) & (moments < 8000)
-            if keep.sum() < 3:
-                raise NotCertifiable("too few moments of the privacy loss could be computed")
-            self._map = cs[keep], moments[keep]
+            cs, moments = cs[usable], moments[usable]
+            keep = max(int(np.searchsorted(moments, 1e-3)) - 2, 0)
+            keep = min(keep, len(cs) - 2) if len(cs) > 2 else 0
+            self._map = cs[keep:], moments[keep:]
+            if len(self._map[0]) < 3:
+                self._refine(0)
         return self._map
+
+    def _refine(self, j: int) -> None:
+        """Add orders around the j-th."""
+        assert self._map is not None
+        cs, moments = self._map
+        last = math.log(cs[j + 2]) if j + 2 < len(cs) else math.log(cs[-1]) + 0.6
+        extra = np.exp(np.linspace(math.log(cs[max(j - 2, 0)]), last, 37)[1:-1])
+        found = self._log_moments(extra)
+        usable = np.isfinite(found) & (found < 1e8)
+        cs, order = np.unique(np.concatenate([cs, extra[usable]]), return_index=True)
+        self._map = cs, np.concatenate([moments, found[usable]])[order]
+        if len(cs) < 3:
+            raise NotCertifiable("too few moments of the privacy loss could be computed")
 
     def _log_moments(self, cs: Array) -> Array:
         total = np.zeros(len(cs))
@@ -141,9 +151,19 @@ class Contour:
         curvature = max(2 * (rise - fall) / (left + right), 1e-300)
         return float(cs[j]), float(height[j] - 0.5 * math.log(2 * math.pi * curvature)), float(curvature)
 
+    def _settle(self, epsilon: float) -> None:
+        """Make the map fine around the saddle point for ε."""
+        cs, moments = self._cumulants()
+        j = int(np.argmin(moments - cs * epsilon - np.log(cs) - np.log1p(cs)))
+        if cs[min(j + 1, len(cs) - 1)] > cs[max(j - 1, 0)] * 1.5 or j >= len(cs) - 2:
+            self._refine(j)
+
     def _guess(self, delta: float) -> float:
         cs, moments = self._cumulants()
         target = math.log(delta)
+        epsilon = max(0.0, float(np.min((moments - target + log_kappa(cs)) / cs)))
+        self._settle(epsilon)
+        cs, moments = self._cumulants()
         epsilon = max(0.0, float(np.min((moments - target + log_kappa(cs)) / cs)))
         for _ in range(8):
             c, value, _ = self._saddle(epsilon)
@@ -154,6 +174,7 @@ class Contour:
         return epsilon
 
     def _nodes(self, epsilon: float) -> _Nodes:
+        self._settle(epsilon)
         saddle, log_delta, curvature = self._saddle(epsilon)
         log_delta = min(log_delta, 0.0)
         cs, moments = self._cumulants()
@@ -165,7 +186,7 @@ class Contour:
         steps = sum(times for _, times in self.parts)
         bearable = math.log(self.tolerance / (3e-14 * steps))
         least = float(height.min()) - log_delta
-        bearable = max(min(bearable, 9.2), least + 0.1)
+        bearable = max(min(bearable, 9.2), least + 0.7)
         best: tuple[float, float, float, float] | None = None
         chernoff = moments - cs * epsilon + log_kappa(cs) - log_delta
         for j in np.flatnonzero((cs <= saddle * 1.0001) & (height - log_delta < bearable)):
@@ -186,10 +207,13 @@ class Contour:
         # The tail after Ω is at most (1/π)(1/Ω + spacing/Ω²)·exp(log tail), against c(c + 1)-scaled terms.
         allowed = math.log(self.tolerance) + log_delta - level - math.log(c) - math.log1p(c)
         natural = max(spacing, math.sqrt(max(1.0, -2 * allowed) / curvature))
-        omegas = natural * 1.25 ** np.arange(-3.0, 28.0, 1.0)
-        log_tails = self._log_tails(c, omegas)
-        needed = log_tails + np.log((1 / omegas + spacing / omegas**2) / math.pi)
-        enough = np.flatnonzero(needed < allowed)
+        for start in (-3.0, 16.0, 35.0):
+            omegas = natural * 1.25 ** np.arange(start, start + 19)
+            log_tails = self._log_tails(c, omegas)
+            needed = log_tails + np.log((1 / omegas + spacing / omegas**2) / math.pi)
+            enough = np.flatnonzero(needed < allowed)
+            if len(enough) or omegas[-1] > _MOST_NODES * spacing:
+                break
         if len(enough) == 0:
             raise NotCertifiable("the privacy loss is too rough (nearly atomic) for the contour sum")
         i = int(enough[0])
@@ -216,14 +240,18 @@ class Contour:
             there = part.on_contour(c, spacing, count)
             log_moment += times * there.log_moment
             moment_error += times * there.error
-            magnitude = np.abs(there.ratios) + there.errors
-            # |Π(x + e)ⁿ − Πxⁿ| ≤ Π(|x| + e)ⁿ · Σ n·e/(|x| + e); raising to a power by log and exp adds n ulp of phase.
-            relative += times * (there.errors + 8 * _UNIT) / magnitude
-            log_reach += times * np.log(magnitude)
+            x, y = there.changes.real, there.changes.imag
             with np.errstate(divide="ignore"):
-                logs = np.log(there.ratios)
-            logs.real = np.maximum(logs.real, -1e4)
-            log_terms += times * logs
+                logs = np.maximum(0.5 * np.log1p(np.maximum(x * (2 + x) + y * y, -1.0)), -600.0)
+            phases = np.arctan2(y, 1 + x)
+            # |Π(x + e)ⁿ − Πxⁿ| ≤ Π(|x| + e)ⁿ · Σ n·e/(|x| + e); taking logs adds a few ulp of what they are.
+            magnitude = np.exp(logs) + there.errors
+            slip = 4 * _UNIT * (np.abs(logs) + np.abs(phases))
+            relative += times * (there.errors / magnitude + slip)
+            share = there.errors * np.exp(-logs)
+            log_reach += times * np.where(share < 1e-3, logs + share, np.log(magnitude))
+            log_terms.real += times * logs
+            log_terms.imag += times * phases
         error = float(reach @ (np.exp(np.minimum(log_reach, 0.1)) * np.minimum(relative, 3.0)))
         last = spacing * count
         error += tail * (1 / last + spacing / last**2) / math.pi
@@ -244,8 +272,8 @@ class Contour:
     def epsilon(self, delta: float) -> Bounds:
         """Certified bounds of ε(δ), the least ε ≥ 0 with δ(ε) ≤ δ."""
         target = math.log(delta)
-        nodes = self._nodes(self._guess(delta))
         guess = self._guess(delta)
+        nodes = self._nodes(guess)
         for _ in range(40):
             value, slope = nodes.log_slope(guess)
             step = (target - value) / slope

@@ -24,8 +24,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 
+from discreet.accounting.normal import normal_bins
 from discreet.errors import NotCertifiable
 
 __all__ = ["Mixture", "OnContour"]
@@ -37,7 +38,7 @@ _UNIT = 2.0**-53
 _NEGLIGIBLE = 44.0  # e^−44 ≈ 8e-20: parts of an integrand this far below its peak are bounded, not summed
 _QUADRATURE = 40.0  # the inner trapezoid errs by less than e^−40 of M(c)
 _CELL = 0.25
-_MOST_WORK = 6_000_000
+_MOST_WORK = 12_000_000
 
 
 @dataclass
@@ -46,7 +47,7 @@ class OnContour:
 
     log_moment: float  # log M(c)
     error: float  # relative error of M(c)
-    ratios: NDArray[np.complex128]  # M(c + iω_k) / M(c)
+    changes: NDArray[np.complex128]  # M(c + iω_k)/M(c) − 1
     errors: Array  # bounds of their absolute errors
 
 
@@ -66,6 +67,78 @@ class Mixture:
     def infinite(self) -> float:
         """P(L = ∞)."""
         return 0.0
+
+    @property
+    def lattice(self) -> float | None:
+        """No lattice: the loss is continuous."""
+        return None
+
+    @property
+    def anchor(self) -> float:
+        """The loss of an output that shows the unit did not take part, ±log P(not taking part)."""
+        rest = 1 - math.fsum(self.weights)
+        if self.kind == "replace" or rest < 1e-3:
+            return 0.0
+        return math.log1p(-math.fsum(self.weights)) * (1 if self.kind == "remove" else -1)
+
+    def span(self, log_tail: float) -> tuple[float, float]:
+        """Losses outside which P has less than e^log_tail (times the number of shifts)."""
+        reach = math.sqrt(-2 * log_tail)
+        last = 0.0 if self.kind == "add" else self._many * self.shift
+        ends = self.loss(np.array([-reach, last + reach]))
+        return float(ends[0]), float(ends[1])
+
+    def masses(self, edges: Array) -> tuple[Array, Array]:
+        """Mixtures of normal bins between the t where L(t) meets the edges."""
+        t = self._inverse(edges)
+        rest = max(0.0, 1 - math.fsum(self.weights))
+        plain = normal_bins(t)
+        if self.kind == "add":
+            mixed = rest * plain + sum(
+                b * normal_bins(t + j * self.shift) for j, b in enumerate(self.weights, start=1)
+            )
+            return plain, mixed
+        mixed = rest * plain + sum(b * normal_bins(t - j * self.shift) for j, b in enumerate(self.weights, start=1))
+        if self.kind == "remove":
+            return mixed, plain
+        other = rest * plain + sum(b * normal_bins(t + j * self.shift) for j, b in enumerate(self.weights, start=1))
+        return mixed, other
+
+    def _inverse(self, edges: Array) -> Array:
+        """t with L(t) = edge, ±∞ beyond the losses that occur."""
+        nu, q = self.shift, self.weights[0]
+        if self._many == 1 and self.kind != "replace":
+            sign = 1.0 if self.kind == "remove" else -1.0
+            floor = math.log1p(-q) if q < 1 else -math.inf
+            y = sign * np.asarray(edges, dtype=float)
+            # e^y = 1 − q + q·e^u, so u = log((e^y − e^floor)/q)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                u = np.where(y > floor, y + np.log(-np.expm1(np.minimum(floor - y, 0.0))) - math.log(q), -np.inf)
+                near = np.abs(y) < 0.1  # there expm1(y)/q keeps the digits of u that matter
+                u = np.where(near & (y > floor), np.log1p(np.maximum(np.expm1(np.minimum(y, 1.0)) / q, -1.0)), u)
+            return sign * (u / nu + nu / 2)
+        low = np.full(len(edges), -60.0 - 2 * self._many * nu)
+        high = -low
+        ends = self.loss(np.array([low[0], high[0]])) if len(edges) else np.zeros(2)
+        for _ in range(64):
+            middle = (low + high) / 2
+            above = self.loss(middle) > edges
+            high = np.where(above, middle, high)
+            low = np.where(above, low, middle)
+        return np.where(edges < ends[0], -np.inf, np.where(edges > ends[1], np.inf, low))
+
+    def profile(self, epsilon: Array) -> Array:
+        """δ(ε) = P(L > ε) − e^ε Q(L > ε), in plain floating point."""
+        t = self._inverse(np.asarray(epsilon, dtype=float))
+        rest = max(0.0, 1 - math.fsum(self.weights))
+        both = [rest * ndtr(-t) for _ in range(2)]
+        for j, b in enumerate(self.weights, start=1):
+            both[0] = both[0] + b * ndtr(j * self.shift - t)
+            both[1] = both[1] + b * ndtr(-j * self.shift - t)
+        p = ndtr(-t) if self.kind == "add" else both[0]
+        q = {"remove": ndtr(-t), "add": both[1], "replace": both[1]}[self.kind]
+        with np.errstate(invalid="ignore"):
+            return np.clip(np.nan_to_num(p - np.exp(epsilon) * q), 0.0, 1.0)
 
     @cached_property
     def _many(self) -> int:
@@ -188,31 +261,43 @@ class Mixture:
     def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
         """M(c + iω) at ω = 0, spacing, …, with error bounds.
 
-        Rounding: each summand exp(a + iωL) is off by a relative 8u(1 + |a|) and 8u·ω|L|, and a dot product of n
-        terms by (n + 2)u of the sum of their magnitudes, which is M(c).
+        What is summed is M(c) − 1 and M(c + iω)/M(c) − 1, so that tiny losses (a small rate, many steps) do not drown in
+        the rounding of 1. Each summand f·(e^{iωL} − 1) is off by a relative 8u(2 + |log f|), and a dot product of n terms
+        by (n + 2)u of the sum of their magnitudes.
         """
         t, step, outside = self._grid(c, spacing * count)
         if count * len(t) > _MOST_WORK:
             raise NotCertifiable(f"{count} × {len(t)} terms on the contour")
+        n = len(t)
         exponent = self.exponent(t, c)
         log_terms = exponent - t * t / 2
         peak = float(log_terms.max())
         terms = np.exp(log_terms - peak)
         total = float(terms.sum())
+        terms /= total
         log_moment = peak + math.log(total * step / math.sqrt(2 * math.pi))
-        argument = float(terms @ (np.abs(exponent) + t * t / 2)) / total
-        truncated = math.exp(min(0.0, outside - log_moment))
-        error = truncated + math.exp(-_QUADRATURE) + _UNIT * (len(t) + 16 + 8 * argument)
+        argument = 2 + np.abs(exponent) + t * t / 2
+        rounding = _UNIT * (n + 16 + 8 * float(terms @ argument))
+        if t[0] <= -9 and t[-1] >= 9 and exponent[-1] < 600:  # ∫φ = 1 is known: 2Φ(−9) < 3e-19 is left out of it
+            growth = np.expm1(exponent) * np.exp(-t * t / 2) * (step / math.sqrt(2 * math.pi))
+            excess = float(growth.sum())
+            finer = _UNIT * float(np.abs(growth) @ (n + 16 + 8 * argument)) / (1 + excess) + 3e-19
+            if finer < rounding:
+                log_moment, rounding = math.log1p(excess), finer
+        quadrature = math.exp(min(0.0, outside - log_moment)) + math.exp(-_QUADRATURE)
 
         loss = self.loss(t)
-        rows = max(1, int(math.sqrt(count)))
-        columns = -(-count // rows)
-        fine = np.exp(1j * np.multiply.outer(spacing * np.arange(columns), loss))
-        coarse = np.exp(1j * np.multiply.outer(spacing * columns * np.arange(rows), loss)) * (terms / total)
-        ratios = (coarse @ fine.T).ravel()[:count]
-        phase = float(terms @ np.abs(loss)) / total
-        errors = 2 * error + 8 * _UNIT * phase * spacing * np.arange(count)
-        return OnContour(log_moment, error, ratios, errors)
+        columns = max(1, int(math.sqrt(count)))
+        rows = -(-count // columns)
+        fine = _turn(spacing * np.arange(columns), loss)
+        coarse = _turn(spacing * columns * np.arange(rows), loss) * terms
+        sums = coarse @ fine.T  # Σ f(X − 1)(Y − 1); then XY − 1 = (X − 1)(Y − 1) + (X − 1) + (Y − 1)
+        sums += coarse.sum(axis=1)[:, None]
+        sums += fine @ terms
+        weight = terms * (n + 32 + 8 * argument)
+        size = np.minimum(2 * float(weight.sum()), spacing * np.arange(1, count + 1) * float(weight @ np.abs(loss)))
+        errors = 2 * quadrature + 4 * _UNIT * size
+        return OnContour(log_moment, quadrature + rounding, sums.ravel()[:count], errors)
 
     def log_moment_upper(self, c: float) -> float:
         """A proved upper bound on log M(c)."""
@@ -234,14 +319,16 @@ class Mixture:
         peak = float(log_terms.max())
         log_moment = peak + math.log(float(np.exp(log_terms - peak).sum()) * step / math.sqrt(2 * math.pi))
         best = np.zeros(len(omegas))
-        for theta in (0.02, 0.06, 0.15, 0.3, 0.5, 0.8, 1.2, 1.57):
-            y = theta / angle
-            if y > 12:
+        # The best shift is y = ω·E L' for small phases and about θ = π/2 for large ones.
+        pull = float(np.exp(log_terms - peak) @ np.gradient(self.loss(t), step)) / float(np.exp(log_terms - peak).sum())
+        shifts = np.minimum(omegas[::3] * pull, 1.57 / angle)
+        for y in sorted({*shifts.tolist(), *(theta / angle for theta in (0.3, 0.8, 1.57))}):
+            if not 0 < y <= 12:
                 continue
             width = min(12.0, 2.9 / angle - y)
             allowed = max(
                 2 * math.pi * a / (_QUADRATURE + a * a / 2 - negative * math.log(math.cos(angle * (y + a) / 2)))
-                for a in (width * share for share in (0.1, 0.2, 0.35, 0.5, 0.7, 1.0))
+                for a in (width * share for share in (0.2, 0.5, 1.0))
             )
             nodes, gap = (t, step) if allowed >= step else _resample(t, allowed)
             if len(nodes) > 20000:
@@ -250,7 +337,7 @@ class Mixture:
             weight = modulus + (y * y - nodes * nodes) / 2 + math.log(gap / math.sqrt(2 * math.pi)) - log_moment
             sums = np.exp(np.minimum(weight - np.multiply.outer(omegas, phase), 700.0)).sum(axis=1)
             extra = math.exp(min(0.0, outside - log_moment)) + math.exp(-_QUADRATURE)
-            spread = math.exp(y * y / 2) * math.cos(angle * y / 2) ** -negative if negative < 1e5 else math.inf
+            spread = math.exp(y * y / 2 - negative * math.log(math.cos(angle * y / 2)))
             rounding = _UNIT * (len(nodes) + 64 + 32 * float(np.abs(weight).max()))
             best = np.minimum(best, np.log(sums * (1 + rounding) + extra * spread))
         return best
@@ -282,6 +369,16 @@ class Mixture:
             return (c + 1) * modulus, phase
         mirrored, back = polar(-t, -y)
         return (c + 1) * modulus - c * mirrored, phase - back
+
+
+def _turn(omegas: Array, loss: Array) -> NDArray[np.complex128]:
+    """e^{iωL} − 1, without cancellation."""
+    angle = np.multiply.outer(omegas, loss)
+    half = np.sin(angle / 2)
+    out = np.empty(angle.shape, dtype=np.complex128)
+    out.real = -2 * half * half
+    out.imag = np.sin(angle)
+    return out
 
 
 def _resample(t: Array, step: float) -> tuple[Array, float]:
