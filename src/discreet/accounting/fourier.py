@@ -175,12 +175,14 @@ class Fourier:
         scale = max(self._spread(laws, c), 1e-300)
         if reach > top:
             above = min(
-                self._moment(laws, c + a) - here - a * top for a in (1 / scale, 2 / scale, 4 / scale, 8 / scale, 16 / scale)
+                self._moment(laws, c + a) - here - a * top
+                for a in (1 / scale, 2 / scale, 4 / scale, 8 / scale, 16 / scale)
             )
             above = math.exp(min(0.0, above + 1e-6))
         if floor < bottom:
             below = min(
-                self._moment(laws, c - a) - here + a * bottom for a in (1 / scale, 2 / scale, 4 / scale, 8 / scale, 16 / scale)
+                self._moment(laws, c - a) - here + a * bottom
+                for a in (1 / scale, 2 / scale, 4 / scale, 8 / scale, 16 / scale)
             )
             below = math.exp(min(0.0, below + 1e-6))
         return above, below
@@ -239,13 +241,19 @@ class Fourier:
         """Certified bounds of ε(δ)."""
         log_tail = max(-745.0, math.log(delta) - math.log(self.steps) - 25)
         laws, guide = self._coarse(log_tail)
-        infinite = -math.expm1(sum(t * math.log1p(-min(w.infinite, 0.5)) for w, (_, t) in zip(laws, self.parts, strict=True)))
+        infinite = -math.expm1(
+            sum(t * math.log1p(-min(w.infinite, 0.5)) for w, (_, t) in zip(laws, self.parts, strict=True))
+        )
         guess = guide._guess(max(delta - infinite, delta * 1e-3))
         best = Bounds(0.0, math.inf)
         for size in _SIZES:
             upper, lower = self._both(guess, log_tail, guide, size)
             high = _invert(lambda e, u=upper: u.delta(e, upper=True), delta, guess, up=True)
-            low = _invert(lambda e, w=lower: w.delta(e, upper=False), delta, guess, up=False) if lower is not None else 0.0
+            low = (
+                _invert(lambda e, w=lower: w.delta(e, upper=False), delta, guess, up=False)
+                if lower is not None
+                else 0.0
+            )
             best = Bounds(max(best.lower, low), min(best.upper, high))
             if best.upper - best.lower <= self.tolerance * best.upper or self._exact():
                 break

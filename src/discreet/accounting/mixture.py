@@ -94,9 +94,7 @@ class Mixture:
         rest = max(0.0, 1 - math.fsum(self.weights))
         plain = normal_bins(t)
         if self.kind == "add":
-            mixed = rest * plain + sum(
-                b * normal_bins(t + j * self.shift) for j, b in enumerate(self.weights, start=1)
-            )
+            mixed = rest * plain + sum(b * normal_bins(t + j * self.shift) for j, b in enumerate(self.weights, start=1))
             return plain, mixed
         mixed = rest * plain + sum(b * normal_bins(t - j * self.shift) for j, b in enumerate(self.weights, start=1))
         if self.kind == "remove":
@@ -159,9 +157,7 @@ class Mixture:
         small = sum(b * np.expm1(np.minimum(e, 1.0)) for b, e in zip(self.weights, exponents, strict=True))
         lift = np.maximum(top, 0.0)
         rest = max(0.0, 1 - math.fsum(self.weights))
-        large = rest * np.exp(-lift) + sum(
-            b * np.exp(e - lift) for b, e in zip(self.weights, exponents, strict=True)
-        )
+        large = rest * np.exp(-lift) + sum(b * np.exp(e - lift) for b, e in zip(self.weights, exponents, strict=True))
         return np.where(top < 1, np.log1p(np.maximum(small, -1 + 1e-300)), lift + np.log(np.maximum(large, 1e-300)))
 
     def start(self, t: Array) -> Array:
