@@ -178,6 +178,7 @@ def test_datasets_have_budgets_of_their_own_and_typos_get_none(tmp_path: Path) -
     path = tmp_path / "budget.db"
     opened(path).charge(PureDP(1.0), "replace-one")
     opened(path, dataset="clinic").charge(PureDP(1.0), "replace-one")
+    assert Ledger.datasets(path) == ("default", "clinic")
     with pytest.raises(InvalidInput, match="'default', 'clinic'"):
         Ledger(path, dataset="clinc")
 

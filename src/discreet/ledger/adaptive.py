@@ -13,7 +13,8 @@ rule turns the charges e_1, …, e_k so far into an ε that is valid at its shar
 
 The spent ε is the least of the three. **Claim**: if every charge was admitted by "least ≤ ε", all releases together are
 (ε, δ)-DP. *Proof.* A rule's ε grows with every charge. So on the transcripts T_r at whose end rule r holds it held all
-along, and there the run is the same as if rule r alone had filtered it: P(S ∩ T_r) ≤ e^ε·Q(S ∩ T_r) + δ_r. Assign each transcript to one rule that holds at its end and sum: P(S) ≤ e^ε·Q(S) + Σ δ_r, with Σ δ_r = δ. ∎
+along, and there the run is the same as if rule r alone had filtered it: P(S ∩ T_r) ≤ e^ε·Q(S ∩ T_r) + δ_r. Assign each
+transcript to one rule that holds at its end and sum: P(S) ≤ e^ε·Q(S) + Σ δ_r, with Σ δ_r = δ. ∎
 
 A first charge is chosen before anything was seen. It is admitted on its own privacy curve at the whole of δ; when only
 that admits it, no second charge ever passes a rule, and the run is that one event.

@@ -102,6 +102,12 @@ class Ledger:
                 "its budget: epsilon, delta and adjacency."
             )
 
+    @staticmethod
+    def datasets(url: str | os.PathLike[str]) -> tuple[str, ...]:
+        """The names of all datasets that the ledger at ``url`` knows, in the order of their arrival."""
+        with _store(url).transaction(write=False) as records:
+            return records.datasets()
+
     @property
     def url(self) -> str:
         """Where the records are kept."""
