@@ -120,8 +120,7 @@ def _from_profile(pair: ProfilePair, offset: float, spacing: float, first: int, 
     law = np.empty(len(edges))
     law[1:-1] = steps[1:] / grow - steps[:-1] / shrink
     law[-1] = -steps[-1] / shrink  # beyond the last point the bound stays at its value there: failure
-    law[0] = steps[0] / grow + math.exp(min(edges[0], 0.0))  # to its left the line 1 − α is followed
-    law[0] = max(law[0], 1.0 - float(values[0]))
+    law[0] = steps[0] / grow + 1.0 - float(values[0])  # to its left the straight line from δ = 1 at α = 0
     noise = 4 * _UNIT * (np.abs(steps[1:]) / grow + np.abs(steps[:-1]) / shrink + values[1:-1] / grow)
     law[1:-1] += noise
     law = np.maximum(law, 0.0)

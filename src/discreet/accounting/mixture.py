@@ -69,6 +69,12 @@ class Mixture:
         return 0.0
 
     @property
+    def top(self) -> float:
+        """Adding a unit is seen at worst as its certain absence: loss −log P(not taking part)."""
+        rest = 1 - math.fsum(self.weights)
+        return -math.log(rest) * (1 + 1e-15) if self.kind == "add" and rest > 0 else math.inf
+
+    @property
     def lattice(self) -> float | None:
         """No lattice: the loss is continuous."""
         return None

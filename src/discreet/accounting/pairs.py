@@ -33,6 +33,13 @@ class Pair(Protocol):
         """P(L = ∞)."""
 
     @property
+    def top(self) -> float:
+        """The greatest loss there can be."""
+
+    def profile(self, epsilon: Array) -> Array:
+        """δ(ε) in plain floating point."""
+
+    @property
     def anchor(self) -> float:
         """A loss that a lattice should meet: an atom, or where mass crowds."""
 
@@ -53,6 +60,7 @@ class GaussianPair:
 
     mu: float
     infinite: float = 0.0
+    top: float = math.inf
     anchor: float = 0.0
     lattice: float | None = None
 
@@ -107,6 +115,11 @@ class LaplacePair:
 
     epsilon: float
     infinite: float = 0.0
+
+    @property
+    def top(self) -> float:
+        """ε₀."""
+        return self.epsilon
 
     @property
     def anchor(self) -> float:
@@ -178,6 +191,11 @@ class Atoms:
     lattice: float | None = None
     error: float = 1e-15  # relative, of each probability
 
+    @property
+    def top(self) -> float:
+        """The last atom, which may be at infinity."""
+        return math.inf if self.infinite > 0 else float(self.losses.max())
+
     def span(self, log_tail: float) -> tuple[float, float]:
         """The least and the greatest loss."""
         return float(self.losses.min()), float(self.losses.max())
@@ -245,6 +263,7 @@ class ProfilePair:
     low: float
     high: float
     attained: Pair | None = None
+    top: float = math.inf
     infinite: float = 0.0
     anchor: float = 0.0
     lattice: float | None = None
