@@ -345,6 +345,18 @@ def test_extremes_are_numbers(sigma, rate):
             assert not math.isnan(value)
 
 
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("inner", [Gaussian(5.0), Laplace(50.0), PureDP(0.01), DiscreteGaussian(9.0)])
+def test_units_with_so_many_rows_that_every_batch_meets_them(relation, inner):
+    unit = Unit(relation, 300)
+    assert divergence(Poisson(0.5, inner), 2.0, unit) <= divergence(inner, 2.0, unit) * (1 + 1e-9)
+    few = Unit(relation, 40)
+    assert 0 < divergence(Poisson(1e-9, inner), 2.0, few) < divergence(inner, 2.0, few)
+    drawn = divergence(WithReplacement(50, 41, inner), 2.0, few)
+    assert drawn > 0
+    assert not math.isnan(drawn)
+
+
 def test_bad_input():
     with pytest.raises(InvalidInput, match="order"):
         divergence(Gaussian(1.0), 1.0, "add-remove")

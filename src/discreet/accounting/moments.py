@@ -86,6 +86,10 @@ class Atoms:
         return np.array(self.losses) >= 0
 
 
+def _log_rest(rate: float) -> float:
+    return math.log1p(-rate) if rate < 1 else -math.inf
+
+
 def _mixed(losses: Array, rate: float) -> tuple[Array, Array]:
     """log(1 + w) and w of w = rate·(e^loss − 1)."""
     if rate == 1:
@@ -95,7 +99,7 @@ def _mixed(losses: Array, rate: float) -> tuple[Array, Array]:
             log_ratio = np.where(
                 losses < 1,
                 np.log1p(rate * np.expm1(np.minimum(losses, 1))),
-                np.logaddexp(math.log1p(-rate), math.log(rate) + losses),
+                np.logaddexp(_log_rest(rate), math.log(rate) + losses),
             )
     w = np.where(losses < 1, rate * np.expm1(np.minimum(losses, 1)), np.expm1(np.minimum(log_ratio, 700)))
     return log_ratio, w
@@ -158,7 +162,7 @@ def gaussian_half_excess(order: float, mu: float, rate: float) -> float:
 
 def gaussian_norm_excess(order: float, mu: float, rate: float) -> float:
     """A closed bound on `gaussian_half_excess`: ‖1 − q + q·r‖_α ≤ 1 − q + q·‖r‖_α (Minkowski), and (α − 1)·q."""
-    norm = float(np.logaddexp(math.log1p(-rate), math.log(rate) + (order - 1) * mu * mu / 2))
+    norm = float(np.logaddexp(_log_rest(rate), math.log(rate) + (order - 1) * mu * mu / 2))
     return float(np.logaddexp(order * norm, math.log((order - 1) * rate))) + _ROUNDING
 
 
@@ -238,7 +242,7 @@ def _ratio(
     j = np.arange(len(weights))[:, None]
     gap = 2 * j * z / sigma**2 if direction == "replace" else (2 * j * z - j * j) / (2 * sigma**2)
     base = -(2 * j * z + j * j) / (2 * sigma**2) if direction == "replace" else np.zeros_like(gap)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         close = np.sum(np.array(weights)[:, None] * np.exp(base) * np.expm1(np.minimum(gap, 700)), axis=0)
         w = -close / (1 + close) if direction == "add" else close * np.exp(-log_q)
         near = np.abs(log_ratio) < 0.5

@@ -87,7 +87,8 @@ def poisson(event: Poisson, order: float, unit: Unit, inner: Inner) -> float:
     k = unit.rows_per_unit
     if isinstance(leaf, Gaussian):
         sharp = _gaussian_poisson(leaf.noise_multiplier, rate, order, unit)
-        return min(plain, sharp)
+        if math.isfinite(sharp):
+            return min(plain, sharp)
     hit = -math.expm1(k * math.log1p(-rate))  # some row of the unit is in the batch
     return min(
         plain,
@@ -151,7 +152,8 @@ def _gaussian_poisson(noise_multiplier: float, rate: float, order: float, unit: 
     remove = _divergence(mixture_excess(order, noise_multiplier, weights, "remove"), order)
     # Minkowski: the norm of order α of a sum of likelihood ratios is at most the sum of their norms.
     j = np.arange(k + 1)
-    logs = np.log(np.array(weights)) + (order - 1) * j**2 / (2 * noise_multiplier**2)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.array(weights)) + (order - 1) * j**2 / (2 * noise_multiplier**2)
     remove = min(remove, order / (order - 1) * float(np.logaddexp.reduce(logs)))
     if k == 1:
         return remove  # never less than the other direction (Mironov–Talwar–Zhang 2019, theorem 5)
@@ -177,6 +179,8 @@ def _sampled(
     """
     if not world:
         return 0.0
+    if rate >= 1:
+        return math.fsum(count * inner(leaf, order, unit) for leaf, count in world.items())
     if replaced and sizes_vary and not all(isinstance(leaf, _SUMS) for leaf in world):
         log_moment = (order - 1) * sum(count * inner(leaf, order, unit) for leaf, count in world.items())
         return _divergence(math.log(rate) + _log_expm1(log_moment), order)
