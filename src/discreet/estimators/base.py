@@ -299,9 +299,10 @@ def _clipped(matrix: Any, norm: float) -> Any:
     if not math.isfinite(norm):
         return matrix
     largest = np.abs(matrix).max(axis=1, initial=0.0)
-    safe = np.where(largest > 0, largest, 1.0)
-    lengths = safe * np.minimum(np.sqrt(((matrix / safe[:, None]) ** 2).sum(axis=1)), np.finfo(float).max / safe)
-    return matrix * np.minimum(1.0, norm / np.maximum(lengths, norm))[:, None]
+    largest = np.where(largest > 0, largest, 1.0)
+    lengths = np.sqrt(((matrix / largest[:, None]) ** 2).sum(axis=1))  # over the largest entry: nothing overflows
+    with np.errstate(over="ignore", divide="ignore"):
+        return matrix * np.minimum(1.0, norm / largest / lengths)[:, None]
 
 
 def _plain(solver: Solver) -> dict[str, Any]:
