@@ -104,6 +104,12 @@ def extreme_points(domain: Geometry) -> np.ndarray:
     return (domain.radius or 1.0) * kept / np.linalg.norm(kept, axis=1, keepdims=True)
 
 
+def test_no_set_is_left_out() -> None:
+    concrete = [s for s in Geometry.__subclasses__() if not s.__name__.startswith("_")]
+    grouped = [s for base in Geometry.__subclasses__() for s in base.__subclasses__()]
+    assert {*concrete, *grouped} == {type(s) for s in SETS}
+
+
 @every(Projectable)
 @given(theta=points())
 @FEW
