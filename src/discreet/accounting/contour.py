@@ -187,28 +187,24 @@ class Contour:
         bearable = math.log(self.tolerance / (3e-14 * steps))
         least = float(height.min()) - log_delta
         bearable = max(min(bearable, 9.2), least + 0.7)
-        best: tuple[float, float, float, float] | None = None
-        chernoff = moments - cs * epsilon + log_kappa(cs) - log_delta
-        for j in np.flatnonzero((cs <= saddle * 1.0001) & (height - log_delta < bearable)):
-            c = float(cs[j])
-            below = (need - log_delta) / c
-            further = np.flatnonzero(cs > c * 1.02)
-            if len(further) == 0:
-                continue
-            periods = (chernoff[further] + need) / (cs[further] - c)
-            i = int(np.argmin(periods))
-            period = max(below, float(periods[i]))
-            if best is None or period < best[0]:
-                best = period, c, float(cs[further[i]]), float(height[j])
-        if best is None:
+        chernoff = moments - cs * epsilon + log_kappa(cs) - log_delta + need
+        places = ((cs <= saddle * 1.0001) & (height - log_delta < bearable) & (cs * 1.02 < cs[-1])).nonzero()[0]
+        if len(places) == 0:
             raise NotCertifiable("the saddle point lies outside the moments that exist")
-        period, c, beyond, level = best
+        ahead = cs - cs[places, None]
+        ahead[ahead <= 0.02 * cs[places, None]] = np.nan
+        aliases = np.where(ahead > 0, chernoff / ahead, np.inf)
+        further = aliases.argmin(axis=1)
+        periods = np.maximum((need - log_delta) / cs[places], aliases[np.arange(len(places)), further])
+        best = int(periods.argmin())
+        period, c = float(periods[best]), float(cs[places[best]])
+        beyond, level = float(cs[further[best]]), float(height[places[best]])
         spacing = 2 * math.pi / period
         # The tail after Ω is at most (1/π)(1/Ω + spacing/Ω²)·exp(log tail), against c(c + 1)-scaled terms.
         allowed = math.log(self.tolerance) + log_delta - level - math.log(c) - math.log1p(c)
         natural = max(spacing, math.sqrt(max(1.0, -2 * allowed) / curvature))
-        for start in (-3.0, 16.0, 35.0):
-            omegas = natural * 1.25 ** np.arange(start, start + 19)
+        for start in (-2.0, 8.0, 18.0, 28.0, 38.0, 48.0):
+            omegas = natural * 1.25 ** np.arange(start, start + 10)
             log_tails = self._log_tails(c, omegas)
             needed = log_tails + np.log((1 / omegas + spacing / omegas**2) / math.pi)
             enough = np.flatnonzero(needed < allowed)

@@ -90,6 +90,10 @@ class Curve:
             high = min(high, self._other_upper(delta))
         return Bounds(min(low, high), high)
 
+    def estimate(self, delta: float) -> float:
+        """A quick ε(δ) that proves nothing: where a search may start."""
+        return max((run.estimate(delta) for both in self._histories() for run in both[:1]), default=0.0)
+
     def _all_gaussian(self) -> None:
         if any(run.mu is None for both in self._histories() for run in both):
             raise NotCertifiable(

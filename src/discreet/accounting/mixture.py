@@ -319,49 +319,63 @@ class Mixture:
         negative = 0.0 if self.kind == "remove" else c
         log_terms = self.exponent(t, c) - t * t / 2
         peak = float(log_terms.max())
-        log_moment = peak + math.log(float(np.exp(log_terms - peak).sum()) * step / math.sqrt(2 * math.pi))
-        best = np.zeros(len(omegas))
+        terms = np.exp(log_terms - peak)
+        total = float(terms.sum())
+        log_moment = peak + math.log(total * step / math.sqrt(2 * math.pi))
         # The best shift is y = ω·E L' for small phases and about θ = π/2 for large ones.
-        pull = float(np.exp(log_terms - peak) @ np.gradient(self.loss(t), step)) / float(np.exp(log_terms - peak).sum())
-        shifts = np.minimum(omegas[::3] * pull, 1.57 / angle)
-        for y in sorted({*shifts.tolist(), *(theta / angle for theta in (0.3, 0.8, 1.57))}):
-            if not 0 < y <= 12:
-                continue
-            width = min(12.0, 2.9 / angle - y)
-            allowed = max(
-                2 * math.pi * a / (_QUADRATURE + a * a / 2 - negative * math.log(math.cos(angle * (y + a) / 2)))
-                for a in (width * share for share in (0.2, 0.5, 1.0))
-            )
-            nodes, gap = (t, step) if allowed >= step else _resample(t, allowed)
-            if len(nodes) > 20000:
-                continue
-            modulus, phase = self._shifted(nodes, c, y)
-            weight = modulus + (y * y - nodes * nodes) / 2 + math.log(gap / math.sqrt(2 * math.pi)) - log_moment
-            sums = np.exp(np.minimum(weight - np.multiply.outer(omegas, phase), 700.0)).sum(axis=1)
-            extra = math.exp(min(0.0, outside - log_moment)) + math.exp(-_QUADRATURE)
-            spread = math.exp(y * y / 2 - negative * math.log(math.cos(angle * y / 2)))
-            rounding = _UNIT * (len(nodes) + 64 + 32 * float(np.abs(weight).max()))
-            best = np.minimum(best, np.log(sums * (1 + rounding) + extra * spread))
-        return best
+        loss = self.loss(t)
+        pull = float(terms[1:] @ (loss[1:] - loss[:-1])) / (step * total)
+        wanted = np.minimum(omegas[:: max(1, len(omegas) // 4)] * pull, 1.57 / angle)
+        y = np.unique(np.concatenate([wanted, [0.5 / angle, 1.57 / angle]]))
+        y = y[(y > 0) & (y <= 12)]
+        if len(y) == 0:
+            return np.zeros(len(omegas))
+        far = float(y[-1])
+        width = min(12.0, 2.9 / angle - far)
+        allowed = max(
+            2 * math.pi * a / (_QUADRATURE + a * a / 2 - negative * math.log(math.cos(angle * (far + a) / 2)))
+            for a in (width * share for share in (0.2, 0.5, 1.0))
+        )
+        nodes, gap = (t, step) if allowed >= step else _resample(t, allowed)
+        if len(nodes) > 20000:
+            return np.zeros(len(omegas))
+        modulus, phase = self._shifted(nodes, c, y[:, None])
+        weight = modulus + (y[:, None] ** 2 - nodes * nodes) / 2
+        weight += math.log(gap / math.sqrt(2 * math.pi)) - log_moment
+        sums = np.exp(np.minimum(weight[:, None, :] - omegas[:, None] * phase[:, None, :], 700.0)).sum(axis=2)
+        extra = math.exp(min(0.0, outside - log_moment)) + math.exp(-_QUADRATURE)
+        spread = np.exp(np.minimum(y * y / 2 - negative * np.log(np.cos(angle * y / 2)), 700.0))
+        rounding = _UNIT * (len(nodes) + 64 + 32 * float(np.abs(weight).max()))
+        bounds = np.log(sums * (1 + rounding) + extra * spread[:, None]).min(axis=0)
+        return np.minimum(bounds, 0.0)
 
-    def _shifted(self, t: Array, c: float, y: float) -> tuple[Array, Array]:
-        """log-modulus of exp(w₀ + cL) at t + iy, and Im L there: both to a few ulp."""
+    def _shifted(self, t: Array, c: float, y: Array) -> tuple[Array, Array]:
+        """log-modulus of exp(w₀ + cL) at t + iy, and Im L there: both to a few ulp. One row for each y."""
 
-        def polar(t: Array, y: float) -> tuple[Array, Array]:
-            nu, real, imag = self.shift, np.zeros_like(t), np.zeros_like(t)
-            lift = np.maximum(np.max([j * nu * t - (j * nu) ** 2 / 2 for j in range(1, self._many + 1)], axis=0), 0.0)
-            far = lift > 30
-            for j, b in enumerate(self.weights, start=1):
-                e = j * nu * t - (j * nu) ** 2 / 2
-                grow = np.expm1(np.where(far, 0.0, e))
-                cosine, sine = math.cos(j * nu * y), math.sin(j * nu * y)
-                turn = -2 * math.sin(j * nu * y / 2) ** 2
-                real += np.where(far, b * np.exp(e - lift) * cosine, b * (grow * cosine + turn))
-                imag += np.where(far, b * np.exp(e - lift) * sine, b * (grow + 1) * sine)
-            rest = max(0.0, 1 - math.fsum(self.weights))
-            real = np.where(far, real + rest * np.exp(-lift) - 1, real)
-            modulus = np.where(far, lift, 0.0) + 0.5 * np.log1p(real * (2 + real) + imag * imag)
-            return modulus, np.arctan2(imag, 1 + real)
+        def polar(t: Array, y: Array) -> tuple[Array, Array]:
+            nu = self.shift
+            real, imag = np.zeros((len(y), len(t))), np.zeros((len(y), len(t)))
+            exponents = [j * nu * t - (j * nu) ** 2 / 2 for j in range(1, self._many + 1)]
+            top = np.max(exponents, axis=0) if self._many > 1 else exponents[0]
+            far = top > 30
+            steep = bool(far.any())
+            lift = np.maximum(top, 0.0)
+            for j, (b, e) in enumerate(zip(self.weights, exponents, strict=True), start=1):
+                grow = b * np.expm1(np.minimum(e, 31.0))
+                cosine, sine = np.cos(j * nu * y), np.sin(j * nu * y)
+                turn = -2 * b * np.sin(j * nu * y / 2) ** 2
+                if steep:
+                    scaled = b * np.exp(e - lift)
+                    real += np.where(far, scaled * cosine, grow * cosine + turn)
+                    imag += np.where(far, scaled, grow + b) * sine
+                else:
+                    real += grow * cosine + turn
+                    imag += (grow + b) * sine
+            if steep:
+                rest = max(0.0, 1 - math.fsum(self.weights))
+                real = np.where(far, real + rest * np.exp(-lift) - 1, real)
+            modulus = 0.5 * np.log1p(real * (2 + real) + imag * imag)
+            return (modulus + np.where(far, lift, 0.0) if steep else modulus), np.arctan2(imag, 1 + real)
 
         if self.kind == "add":  # L = −w(−t): w at −t − iy
             modulus, phase = polar(-t, -y)
