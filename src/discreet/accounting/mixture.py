@@ -38,6 +38,8 @@ _UNIT = 2.0**-53
 _NEGLIGIBLE = 44.0  # e^−44 ≈ 8e-20: parts of an integrand this far below its peak are bounded, not summed
 _QUADRATURE = 40.0  # the inner trapezoid errs by less than e^−40 of M(c)
 _CELL = 0.25
+_ROOT_2PI = math.sqrt(2 * math.pi)
+_FAR_LEFT = float(log_ndtr(-9.5))
 _MOST_WORK = 12_000_000
 
 
@@ -213,7 +215,10 @@ class Mixture:
 
     def log_moments(self, cs: Array) -> Array:
         """log M(c) for many real c at once, in plain floating point: a map to find the way, not a proof."""
-        usable = cs[(cs + 1) * (2 if self.kind == "replace" else 1) * self._many * self.shift <= 190]
+        slope = (2 if self.kind == "replace" else 1) * self._many * self.shift
+        usable = cs[(cs + 1) * slope <= 190]
+        if self.kind != "add":  # beyond log M(c) = 3000 for one step nothing is ever asked
+            usable = usable[(usable + 1) * (usable * (self._many * self.shift) ** 2 / 2 + math.log(self.weights[-1])) < 3000]
         out = np.full(len(cs), np.inf)
         if len(usable) == 0:
             return out
@@ -223,7 +228,7 @@ class Mixture:
         if count * len(usable) > _MOST_WORK // 4:
             return out
         t = -9.5 + step * np.arange(count)
-        weight = -t * t / 2 + math.log(step / math.sqrt(2 * math.pi)) + self.start(t)
+        weight = -t * t / 2 + math.log(step / _ROOT_2PI) + self.start(t)
         terms = np.multiply.outer(usable, self.loss(t))
         terms += weight
         peak = terms.max(axis=1)
@@ -232,12 +237,15 @@ class Mixture:
         out[: len(usable)] = peak + np.log(terms.sum(axis=1))
         return out
 
-    def _grid(self, c: float, omega: float) -> tuple[Array, float, float]:
-        """Quadrature nodes for M(c + iω), ω ≤ ``omega``, their step, and log of a bound on what lies outside.
+    def _range(self, c: float) -> tuple[float, float, float]:
+        """Where the integrand of M(c) matters, and log of a bound on its trapezoid sum outside.
 
-        Outside the nodes the integrand is bounded on cells of width 1/4: φ at the end nearer to 0, the increasing
-        exponent at the right end; a cell of width 1/4 holds so few nodes that its sum is below 3 times that. Left of −9.5 it is at most φ·e^{exponent(−9.5)}, right of `reach` it falls as e^{−9t}.
+        Outside, the integrand is bounded on cells of width 1/4: φ at the end nearer to 0, the increasing exponent at the
+        right end; a cell holds so few nodes that its sum is below 3 times that. Left of −9.5 it is at most
+        φ·e^{exponent(−9.5)}, right of `reach` it falls as e^{−9t}.
         """
+        if (known := self._cache.get(c)) is not None:
+            return known
         end = self.reach(c)
         if end > 400:
             raise NotCertifiable(f"the contour's abscissa {c:g} is too far out for shift {self.shift:g}")
@@ -245,49 +253,64 @@ class Mixture:
         rise = self.exponent(edges, c)
         height = rise - edges * edges / 2
         peak = float(height.max())
-        inside = np.flatnonzero(height > peak - _NEGLIGIBLE)
+        inside = (height > peak - _NEGLIGIBLE).nonzero()[0]
         first, last = max(int(inside[0]) - 1, 0), min(int(inside[-1]) + 1, len(edges) - 1)
-        nearest = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])) - 1e-9
-        nearest[(edges[:-1] <= 0) & (edges[1:] >= 0)] = 0.0
-        cells = rise[1:] - nearest * nearest / 2 + math.log(_CELL)
-        cells[first + 1 : last - 1] = -np.inf  # one cell of margin covers sums that overhang by a step
-        outside = float(np.exp(cells - peak).sum() + math.exp(height[-1] - peak))
-        outside += math.exp(min(0.0, float(log_ndtr(-9.5)) + 1 + float(rise[0]) - peak))
+        nearest = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])) - 1e-9  # −9.5 + 38·¼ = 0: no cell straddles it
+        cells = np.exp(rise[1:] - nearest * nearest / 2 - peak)
+        cells[first + 1 : last - 1] = 0.0  # one cell of margin covers sums that overhang by a step
+        outside = _CELL * float(cells.sum()) + math.exp(height[-1] - peak)
+        outside += math.exp(min(0.0, _FAR_LEFT + 1 + float(rise[0]) - peak))
+        self._cache.clear()
+        self._cache[c] = found = float(edges[first]), float(edges[last]), math.log(3 * outside) + peak
+        return found
+
+    def _grid(self, c: float, omega: float) -> tuple[Array, float, float]:
+        """Quadrature nodes for M(c + iω), ω ≤ ``omega``, their step, and log of a bound on what lies outside."""
+        low, high, outside = self._range(c)
         step = min(self._step(c, omega), _CELL * 2)
-        low, high = float(edges[first]), float(edges[last])
         count = int((high - low) / step) + 2
         if count > _MOST_WORK // 16:
             raise NotCertifiable(f"{count} quadrature nodes for shift {self.shift:g} and frequency {omega:g}")
-        return low + step * np.arange(count), step, math.log(3 * outside) + peak
+        return low + step * np.arange(count), step, outside
 
-    def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
-        """M(c + iω) at ω = 0, spacing, …, with error bounds.
+    def _moment(self, c: float, omega: float) -> tuple[Array, Array, Array, float, float, float]:
+        """Nodes, normalised terms of M(c), the size of their arguments; log M(c), its error from rounding and from quadrature.
 
-        What is summed is M(c) − 1 and M(c + iω)/M(c) − 1, so that tiny losses (a small rate, many steps) do not drown in
-        the rounding of 1. Each summand f·(e^{iωL} − 1) is off by a relative 8u(2 + |log f|), and a dot product of n terms
-        by (n + 2)u of the sum of their magnitudes.
+        What is summed is M(c) − 1 where possible, so that tiny losses (a small rate, many steps) do not drown in the rounding of 1.
+        Each summand is off by a relative 8u(2 + |log|), and a sum of n terms by (n + 2)u of the sum of their magnitudes.
         """
-        t, step, outside = self._grid(c, spacing * count)
-        if count * len(t) > _MOST_WORK:
-            raise NotCertifiable(f"{count} × {len(t)} terms on the contour")
-        n = len(t)
+        t, step, outside = self._grid(c, omega)
+        n, half = len(t), t * t / 2
         exponent = self.exponent(t, c)
-        log_terms = exponent - t * t / 2
+        log_terms = exponent - half
         peak = float(log_terms.max())
         terms = np.exp(log_terms - peak)
         total = float(terms.sum())
         terms /= total
-        log_moment = peak + math.log(total * step / math.sqrt(2 * math.pi))
-        argument = 2 + np.abs(exponent) + t * t / 2
+        log_moment = peak + math.log(total * step / _ROOT_2PI)
+        argument = np.abs(exponent)
+        argument += half
+        argument += 2
         rounding = _UNIT * (n + 16 + 8 * float(terms @ argument))
         if t[0] <= -9 and t[-1] >= 9 and exponent[-1] < 600:  # ∫φ = 1 is known: 2Φ(−9) < 3e-19 is left out of it
-            growth = np.expm1(exponent) * np.exp(-t * t / 2) * (step / math.sqrt(2 * math.pi))
+            growth = np.expm1(exponent) * np.exp(-half)
+            growth *= step / _ROOT_2PI
             excess = float(growth.sum())
             finer = _UNIT * float(np.abs(growth) @ (n + 16 + 8 * argument)) / (1 + excess) + 3e-19
             if finer < rounding:
                 log_moment, rounding = math.log1p(excess), finer
         quadrature = math.exp(min(0.0, outside - log_moment)) + math.exp(-_QUADRATURE)
+        return t, terms, argument, log_moment, rounding, quadrature
 
+    def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
+        """M(c + iω) at ω = 0, spacing, …, with error bounds.
+
+        Summed as Σ f·(e^{iωL} − 1), each term rounded like those of `_moment`.
+        """
+        t, terms, argument, log_moment, rounding, quadrature = self._moment(c, spacing * count)
+        n = len(t)
+        if count * n > _MOST_WORK:
+            raise NotCertifiable(f"{count} × {n} terms on the contour")
         loss = self.loss(t)
         columns = max(1, int(math.sqrt(count)))
         rows = -(-count // columns)
@@ -303,8 +326,8 @@ class Mixture:
 
     def log_moment_upper(self, c: float) -> float:
         """A proved upper bound on log M(c)."""
-        there = self.on_contour(c, 0.0, 1)
-        return there.log_moment + 2 * there.error
+        *_, log_moment, rounding, quadrature = self._moment(c, 0.0)
+        return log_moment + 2 * (rounding + quadrature)
 
     def log_tails(self, c: float, omegas: Array) -> Array:
         """Bounds, for each Ω, on log sup {|M(c + iω)| : ω ≥ Ω} − log M(c).
@@ -321,7 +344,7 @@ class Mixture:
         peak = float(log_terms.max())
         terms = np.exp(log_terms - peak)
         total = float(terms.sum())
-        log_moment = peak + math.log(total * step / math.sqrt(2 * math.pi))
+        log_moment = peak + math.log(total * step / _ROOT_2PI)
         # The best shift is y = ω·E L' for small phases and about θ = π/2 for large ones.
         loss = self.loss(t)
         pull = float(terms[1:] @ (loss[1:] - loss[:-1])) / (step * total)
@@ -341,7 +364,7 @@ class Mixture:
             return np.zeros(len(omegas))
         modulus, phase = self._shifted(nodes, c, y[:, None])
         weight = modulus + (y[:, None] ** 2 - nodes * nodes) / 2
-        weight += math.log(gap / math.sqrt(2 * math.pi)) - log_moment
+        weight += math.log(gap / _ROOT_2PI) - log_moment
         sums = np.exp(np.minimum(weight[:, None, :] - omegas[:, None] * phase[:, None, :], 700.0)).sum(axis=2)
         extra = math.exp(min(0.0, outside - log_moment)) + math.exp(-_QUADRATURE)
         spread = np.exp(np.minimum(y * y / 2 - negative * np.log(np.cos(angle * y / 2)), 700.0))
