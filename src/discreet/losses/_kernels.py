@@ -28,6 +28,7 @@ __all__ = [
     "SMOOTHED_HINGE",
     "SOFTMAX",
     "SQUARED",
+    "logistic_slope",
     "slope_of",
     "softmax_slopes",
 ]
@@ -68,7 +69,8 @@ def _exp(x: float) -> float:
 
 
 @njit(cache=True, inline="always", error_model="numpy")
-def _logistic_slope(z: float, y: float) -> float:
+def logistic_slope(z: float, y: float) -> float:
+    """−y/(1 + e^(yz))."""
     return -y / (1.0 + _exp(y * z))
 
 
@@ -106,7 +108,7 @@ def slope_of(kind: int, z: float, y: float, parameter: float, smoothing: float) 
     Softmax has a vector of slopes (`softmax_slopes`); its kind, like any unknown one, gives NaN here.
     """
     if kind == LOGISTIC:
-        return _logistic_slope(z, y)
+        return logistic_slope(z, y)
     if kind == SQUARED:
         return _squared_slope(z, y)
     if kind == HUBER:

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from discreet.data.prepare import LARGEST_STEP
-from discreet.losses._kernels import LOGISTIC, slope_of, softmax_slopes
+from discreet.losses._kernels import LOGISTIC, logistic_slope, slope_of, softmax_slopes
 from discreet.queries.vectors import BLOCK, LANES, add_rows, float_row_score, layout, padded, whole_row_score
 
 FLUSH = 1 << 18  # 2^18 rows × 2^34 < 2^53
@@ -43,23 +43,27 @@ def _score(row, theta, start):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _slope_steps(kind, z, y, parameter, smoothing, steps, cap, rounded):  # type: ignore[no-untyped-def]
-    a = slope_of(kind, z, y, parameter, smoothing) * steps
+@njit(cache=True, nogil=True, inline="always")
+def _clipped_steps(slope, steps, cap, rounded):  # type: ignore[no-untyped-def]
+    a = slope * steps
     a = cap if a > cap else a
     a = -cap if a < -cap else a
     a = np.rint(a) if rounded else a
     return a if a == a else 0.0  # an unknown target contributes nothing
 
 
+@njit(cache=True, nogil=True)
+def _slope_steps(kind, z, y, parameter, smoothing, steps, cap, rounded):  # type: ignore[no-untyped-def]
+    return _clipped_steps(slope_of(kind, z, y, parameter, smoothing), steps, cap, rounded)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _block_slopes(loss, z, start, z_unit, y, steps, cap, rounded, slopes):  # type: ignore[no-untyped-def]
     """Slopes of a block's rows from their scores; those beyond the last row are 0."""
     kind, parameter, smoothing = loss
-    if kind == LOGISTIC:  # told apart outside the loop, the loop runs in vectors
+    if kind == LOGISTIC:  # by far the commonest; told apart outside the loop, the loop runs in vectors
         for b in range(y.shape[0]):
-            score = (z[b] + start) * z_unit
-            slopes[b] = _slope_steps(LOGISTIC, score, y[b], parameter, smoothing, steps, cap[b], rounded)
+            slopes[b] = _clipped_steps(logistic_slope((z[b] + start) * z_unit, y[b]), steps, cap[b], rounded)
     else:
         for b in range(y.shape[0]):
             score = (z[b] + start) * z_unit
@@ -98,7 +102,7 @@ def gradient_dense(X, y, scale, cap, theta, constant, loss, z_unit, steps, round
     """out += Σ slope·row over a dense block; the last entry of theta and out belongs to the constant column."""
     n, d = X.shape
     columns = layout(d)
-    rows, laid_theta, total = np.zeros((BLOCK, padded(d))), np.zeros(padded(d)), np.zeros(padded(d))
+    rows, laid_theta, total = np.zeros((BLOCK, padded(d)), X.dtype), np.zeros(padded(d)), np.zeros(padded(d))
     for place in range(padded(d)):
         if columns[place] >= 0:
             laid_theta[place] = theta[columns[place]]

@@ -70,13 +70,16 @@ class _Emitter:
 
     def store(self, value: Any, pointer: Any, index: Any) -> None:
         place = self.builder.bitcast(self.builder.gep(pointer, [index]), value.type.as_pointer())
-        self.builder.store(value, place, align=8)
+        self.builder.store(value, place, align=4)
 
     def splat(self, scalar: Any) -> Any:
         vector = ir.VectorType(scalar.type, LANES)
         first = self.builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
         return self.builder.shuffle_vector(first, first, everywhere)
+
+    def widened(self, vector: Any) -> Any:
+        return vector if vector.type == _VECTOR else self.builder.fpext(vector, _VECTOR)
 
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
         return self.call(f"llvm.fma.v{LANES}f64", _VECTOR, a, b, c)
@@ -102,9 +105,8 @@ def _row_score(*, rounded: bool) -> Callable[..., Any]:
                 steps = builder.fmul(emit.load(source_row, column), factors)
                 if rounded:
                     steps = emit.call(f"llvm.rint.v{LANES}f{X.dtype.bitwidth}", steps.type, steps)
-                if X.dtype.bitwidth == 32:
-                    steps = builder.fpext(steps, _VECTOR)
                 emit.store(steps, target_row, place)
+                steps = emit.widened(steps)
                 builder.store(emit.multiply_add(steps, emit.load(weights, place), builder.load(score)), score)
 
             last, two = builder.sub(width, emit.index(LANES)), emit.index(2 * LANES)
@@ -144,9 +146,9 @@ def add_rows(typing: Any, rows: Any, slopes: Any, total: Any) -> Any:
         with cgutils.for_range_slice(builder, emit.index(0), width, emit.index(LANES), width.type) as (j, _):
             even, odd, place = emit.load(target, j), _ZERO, j
             for b in range(0, BLOCK, 2):
-                even = emit.multiply_add(emit.load(source.data, place), factors[b], even)
+                even = emit.multiply_add(emit.widened(emit.load(source.data, place)), factors[b], even)
                 place = builder.add(place, width)
-                odd = emit.multiply_add(emit.load(source.data, place), factors[b + 1], odd)
+                odd = emit.multiply_add(emit.widened(emit.load(source.data, place)), factors[b + 1], odd)
                 place = builder.add(place, width)
             emit.store(builder.fadd(even, odd), target, j)
         return context.get_dummy_value()
