@@ -218,7 +218,9 @@ class Mixture:
         slope = (2 if self.kind == "replace" else 1) * self._many * self.shift
         usable = cs[(cs + 1) * slope <= 190]
         if self.kind != "add":  # beyond log M(c) = 3000 for one step nothing is ever asked
-            usable = usable[(usable + 1) * (usable * (self._many * self.shift) ** 2 / 2 + math.log(self.weights[-1])) < 3000]
+            usable = usable[
+                (usable + 1) * (usable * (self._many * self.shift) ** 2 / 2 + math.log(self.weights[-1])) < 3000
+            ]
         out = np.full(len(cs), np.inf)
         if len(usable) == 0:
             return out

@@ -298,9 +298,7 @@ def _only_leaf(event: Event, outer: str) -> Event:
 def _binomial(k: int, q: float) -> tuple[float, ...]:
     from scipy.special import xlog1py, xlogy
 
-    return tuple(
-        math.comb(k, j) * math.exp(float(xlogy(j, q)) + float(xlog1py(k - j, -q))) for j in range(1, k + 1)
-    )
+    return tuple(math.comb(k, j) * math.exp(float(xlogy(j, q)) + float(xlog1py(k - j, -q))) for j in range(1, k + 1))
 
 
 @rule.register
@@ -382,7 +380,10 @@ def _(event: FixedSize, unit: Unit) -> Rule:
     known = rule(leaf, Unit("add-remove", 2) if unit.relation == "add-remove" else Unit("replace-one"))
     if isinstance(known, Unbounded) or rate == 1:
         return known
-    remove_side, add_side = amplified(_side(known, "remove"), rate, "remove"), amplified(_side(known, "add"), rate, "add")
+    remove_side, add_side = (
+        amplified(_side(known, "remove"), rate, "remove"),
+        amplified(_side(known, "add"), rate, "add"),
+    )
     if unit.relation == "add-remove":
         once = Pairs(_upper(remove_side), _upper(add_side))
     elif isinstance(remove_side, ProfilePair):
@@ -427,7 +428,11 @@ def _(event: WithReplacement, unit: Unit) -> Rule:
         min(1.0, rest / drawn),
     )
     remove, add = amplified(lottery, drawn, "remove"), amplified(lottery, drawn, "add")
-    once = Pairs(_upper(remove), _upper(add)) if unit.relation == "add-remove" else _same(
-        Spliced(remove, add, Mixture(2 * nu, tuple(p.tolist()), "remove") if most <= 32 and rest < 1e-300 else None)  # type: ignore[arg-type]
+    once = (
+        Pairs(_upper(remove), _upper(add))
+        if unit.relation == "add-remove"
+        else _same(
+            Spliced(remove, add, Mixture(2 * nu, tuple(p.tolist()), "remove") if most <= 32 and rest < 1e-300 else None)  # type: ignore[arg-type]
+        )
     )
     return once if unit.rows_per_unit == 1 else _group(once, unit.rows_per_unit)
