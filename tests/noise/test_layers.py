@@ -200,6 +200,8 @@ def test_the_distribution_function_is_enclosed(power: int, c: Fraction, bits: in
 def test_layers_too_steep_for_the_kernels_are_refused() -> None:
     with pytest.raises(AssertionError, match="too wide"):
         Layers(2, Fraction(1, 20))
+    with pytest.raises(AssertionError, match="too many"):
+        Layers(1, Fraction(1, 100))
 
 
 def test_a_sample_beyond_its_reach_is_refused_rather_than_wrapped(scripted: Script) -> None:
