@@ -2,8 +2,8 @@
 
 Claim: every row is in exactly one part, whatever the other rows are. Under replace-one n is public and a uniformly
 random equal split of the *places* is drawn, so a replaced row stays in its part. Under add-remove each row draws its
-part for itself, so one row more or less changes one part and leaves all other parts as they were; a split by place or of
-equal sizes would shift other rows. Given the split, one unit with one row meets one measurement only; the later ones
+part for itself, so one row more or less changes one part and leaves all other parts as they were; a split by place or
+of equal sizes would shift other rows. Given the split, one unit with one row meets one measurement only; the later ones
 read its answer and other rows, which is post-processing. So the guarantee is that of the worst part, also when
 measurements are chosen adaptively, and averaging over splits keeps it (joint convexity of the hockey-stick
 divergence). A unit with several rows may have rows in several parts, and is charged for all of them.

@@ -11,8 +11,8 @@ get Gaussian noise. Events: s × ``Selection(2Δ/b)``, then ``Gaussian``. No con
 `LaplacePeeling` is the printed algorithm: s rounds of report-noisy-max with fresh Laplace noise of scale
 b = 2Δ·√(3s·ln(1/δ))/ε, then Laplace noise of the same scale on the values (Dwork–Su–Zhang 2021; noisy hard thresholding
 of Cai–Wang–Zhang 2021). It is (ε, δ)-DP, proved for ε ≤ 0.5, δ ≤ 0.011, s ≥ 10 only, and refused elsewhere. Noise is
-rounded to the grid. For values that is post-processing. For a maximum it is not, but the proof of report-noisy-max needs
-only P(W ≥ k + m) ≥ e^(−m/b)·P(W ≥ k) at whole k, and P(W ≥ k) is the continuous tail at k − ½.
+rounded to the grid. For values that is post-processing. For a maximum it is not, but the proof of report-noisy-max
+needs only P(W ≥ k + m) ≥ e^(−m/b)·P(W ≥ k) at whole k, and P(W ≥ k) is the continuous tail at k − ½.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class LaplacePeeling:
 
     Example:
         >>> round(LaplacePeeling(10, 0.5, 1e-6, "add-remove").noise_multiplier, 2)
-        81.44
+        81.43
     """
 
     s: int

@@ -5,8 +5,8 @@ Claim: every entry is shrunk to |x_j| ≤ ``entry_bound`` and rounded to at most
 most 2^31 steps, for every row content whatever: an ℓ∞ bound, where the ℓ2 bound would be √d times as large.
 
 It reads the rows as they were given, not as the ℓ2 clip would scale them: one outlying entry is cut, and the rest of
-its row stays. θ is rounded to whole steps with ‖θ‖₁ ≤ 2^37, so ⟨x, θ⟩ is exact in float64 in any order of summation, and
-a row's contribution depends on nothing but the row.
+its row stays. θ is rounded to whole steps with ‖θ‖₁ ≤ 2^37, so ⟨x, θ⟩ is exact in float64 in any order of summation,
+and a row's contribution depends on nothing but the row.
 """
 
 from __future__ import annotations
