@@ -10,10 +10,25 @@ from typing import Any
 
 from discreet._version import __version__
 
-_MODULES = ("accounting", "errors", "events", "geometry", "losses", "noise", "theory")
+_MODULES = ("accounting", "datasets", "errors", "events", "geometry", "losses", "noise", "theory", "updates")
 _NAMES = {
+    "Boolean": "discreet.data.columns",
+    "Categorical": "discreet.data.columns",
+    "Certificate": "discreet.report",
+    "Encoder": "discreet.data.encoding",
+    "HuberRegression": "discreet.estimators",
+    "Ignore": "discreet.data.columns",
     "Ledger": "discreet.ledger",
+    "LinearRegression": "discreet.estimators",
+    "LinearSVC": "discreet.estimators",
+    "LogisticRegression": "discreet.estimators",
+    "Numeric": "discreet.data.columns",
+    "PoissonRegression": "discreet.estimators",
+    "PrivacyWarning": "discreet.estimators",
+    "QuantileRegression": "discreet.estimators",
+    "Schema": "discreet.data.schema",
     "Unit": "discreet.units",
+    "load": "discreet.estimators",
 }
 
 __all__ = ["__version__", *_MODULES, *_NAMES]

@@ -227,6 +227,33 @@ def test_fixed_size_beats_the_published_expansion():
         assert sharp < divergence(FixedSize(10, 1000, stated), order, "replace-one")
 
 
+def test_fixed_size_discrete_gaussian_matches_the_continuous_one_on_a_fine_grid():
+    for order in (1.4, 3.0, 12.5):
+        fine = divergence(FixedSize(10, 100, DiscreteGaussian(4.0, 200)), order, "replace-one")
+        smooth = divergence(FixedSize(10, 100, Gaussian(4.0)), order, "replace-one")
+        assert fine == pytest.approx(smooth, rel=3e-3)  # cells round the continuous one up
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 6.0])
+def test_fixed_size_discrete_gaussian_bounds_every_exchange_of_rows(order):
+    sigma, rate = 1.2, 0.3
+    k = np.arange(-60, 61)
+
+    def batch(x):
+        at = [np.exp(-((k - mean) ** 2) / (2 * sigma**2)) for mean in (0, x)]
+        return ((1 - rate) * at[0] + rate * at[1]) / at[0].sum()
+
+    bound = divergence(FixedSize(3, 10, DiscreteGaussian(sigma)), order, "replace-one")
+    worst = 0.0
+    for x in (-2, -1, 0, 1, 2):
+        for other in (-2, -1, 0, 1, 2):
+            if abs(x - other) <= 2:
+                p, q = batch(x), batch(other)
+                keep = (p > 0) & (q > 0)
+                worst = max(worst, math.log(np.sum(q[keep] * (p[keep] / q[keep]) ** order)) / (order - 1))
+    assert 0.5 * bound < worst <= bound * (1 + 1e-9)
+
+
 def test_expansion_of_a_stated_curve_bounds_the_gaussian_it_could_be():
     sigma = 2.0
     for order in (1.3, 2.0, 6.5, 20.0):
@@ -339,9 +366,22 @@ def test_monotone_in_everything(sigma, rate, order, rows):
 @pytest.mark.parametrize("rate", [1e-9, 0.5, 1.0])
 def test_extremes_are_numbers(sigma, rate):
     for relation in ("add-remove", "replace-one"):
-        value = epsilon_upper(Repeat(Poisson(rate, Gaussian(sigma)), 10**9), 1e-300, relation)
-        assert value >= 0
-        assert not math.isnan(value)
+        for inner in (Poisson(rate, Gaussian(sigma)), FixedSize(max(1, int(rate * 10**9)), 10**9, Gaussian(sigma))):
+            value = epsilon_upper(Repeat(inner, 10**9), 1e-300, relation)
+            assert value >= 0
+            assert not math.isnan(value)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("inner", [Gaussian(5.0), Laplace(50.0), PureDP(0.01), DiscreteGaussian(9.0)])
+def test_units_with_so_many_rows_that_every_batch_meets_them(relation, inner):
+    unit = Unit(relation, 300)
+    assert divergence(Poisson(0.5, inner), 2.0, unit) <= divergence(inner, 2.0, unit) * (1 + 1e-9)
+    few = Unit(relation, 40)
+    assert 0 < divergence(Poisson(1e-9, inner), 2.0, few) < divergence(inner, 2.0, few)
+    drawn = divergence(WithReplacement(50, 41, inner), 2.0, few)
+    assert drawn > 0
+    assert not math.isnan(drawn)
 
 
 def test_bad_input():

@@ -13,7 +13,7 @@ import pytest
 from discreet.accounting.bounds import Bounds
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.events import Compose, Event, Gaussian, PureDP, Repeat
-from discreet.ledger import Budget, Ledger
+from discreet.ledger import Accountant, Budget, Ledger
 from discreet.units import Unit
 
 
@@ -31,13 +31,20 @@ def basic(event: Event, delta: float, unit: Unit) -> Bounds:
             return Bounds(0.0, math.inf)
 
 
+def no_order(event: Event, order: float, unit: Unit) -> float:
+    return math.inf
+
+
+BASIC = Accountant(epsilon=basic, divergence=no_order)
+
+
 @pytest.fixture(params=["memory", "sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'budget.db'}"
 
 
 def opened(url: str, **changes: object) -> Ledger:
-    arguments = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "replace-one", "accountant": basic} | changes
+    arguments = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "replace-one", "accountant": BASIC} | changes
     return Ledger(url, **arguments)  # type: ignore[arg-type]
 
 
@@ -76,10 +83,10 @@ def test_an_accountant_that_fails_or_cannot_say_charges_nothing(url: str) -> Non
     def lost(event: Event, delta: float, unit: Unit) -> Bounds:
         raise ArithmeticError("no bound")
 
-    ledger = opened(url, accountant=lost)
+    ledger = opened(url, accountant=Accountant(lost, no_order))
     with pytest.raises(ArithmeticError):
         ledger.charge(PureDP(0.1), "replace-one")
-    unsure = opened(url, dataset="other", accountant=lambda *_: Bounds(0.0, math.nan))
+    unsure = opened(url, dataset="other", accountant=Accountant(lambda *_: Bounds(0.0, math.nan), no_order))
     with pytest.raises(BudgetExceeded):
         unsure.charge(PureDP(0.1), "replace-one")
     assert ledger.history() == unsure.history() == ()
@@ -118,7 +125,7 @@ def test_refuses_another_unit_than_the_budgets(url: str, unit: Unit) -> None:
 
 
 def test_without_a_budget_it_records(url: str) -> None:
-    ledger = Ledger(url, accountant=basic)
+    ledger = Ledger(url, accountant=BASIC)
     ledger.charge(PureDP(50.0), "replace-one")
     ledger.charge(PureDP(50.0), "replace-one")
     assert ledger.budget is None
@@ -129,6 +136,16 @@ def test_without_a_budget_it_records(url: str) -> None:
     ledger.charge(PureDP(50.0), "add-remove")
     with pytest.raises(InvalidInput, match="add-remove"):
         ledger.spent(delta=0.0, adjacency="replace-one")
+
+
+def test_spent_is_stated_as_the_budget_is(url: str) -> None:
+    ledger = opened(url)
+    ledger.charge(PureDP(0.5), "replace-one")
+    assert ledger.spent(delta=1e-6, adjacency="replace-one") == ledger.spent()
+    with pytest.raises(InvalidInput, match="as the budget is"):
+        ledger.spent(delta=1e-5)
+    with pytest.raises(InvalidInput, match="as the budget is"):
+        ledger.spent(adjacency="add-remove")
 
 
 def test_seeded_runs_only_in_memory(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sqlite3
@@ -15,7 +16,7 @@ import pytest
 from discreet.accounting.bounds import Bounds
 from discreet.errors import BudgetExceeded, InvalidInput, LedgerUnavailable
 from discreet.events import Event, PureDP
-from discreet.ledger import Ledger
+from discreet.ledger import Accountant, Ledger
 from discreet.ledger.sqlite import SQLiteStore
 from discreet.units import Unit
 
@@ -25,29 +26,37 @@ SPENDER = """
     from discreet.accounting.bounds import Bounds
     from discreet.errors import BudgetExceeded
     from discreet.events import PureDP
-    from discreet.ledger import Ledger
+    from discreet.ledger import Accountant, Ledger
 
     def slow(event, delta, unit):
         time.sleep(0.02)   # a wide window between reading the past and writing the charge
-        parts = getattr(event, "events", (event,))
-        return Bounds(0.0, sum(p.epsilon if isinstance(p, PureDP) else p.times * p.event.epsilon for p in
-                               (parts if not hasattr(event, "times") else (event,))))
+        return Bounds(event.epsilon, event.epsilon)
+
+    def no_order(event, order, unit):
+        return float("inf")
 
     def wait_for(path):
         while not Path(path).exists():
             time.sleep(0.002)
 
-    ledger = Ledger("sqlite:///" + sys.argv[1], accountant=slow)
+    ledger = Ledger("sqlite:///" + sys.argv[1], accountant=Accountant(slow, no_order))
 """
 
 
-def basic(event: Event, delta: float, unit: Unit) -> Bounds:
-    parts = getattr(event, "events", (event,))
-    return Bounds(0.0, sum(part.epsilon for part in parts))
+def pure(event: Event, delta: float, unit: Unit) -> Bounds:
+    assert isinstance(event, PureDP)
+    return Bounds(event.epsilon, event.epsilon)
+
+
+def no_order(event: Event, order: float, unit: Unit) -> float:
+    return math.inf
+
+
+PURE = Accountant(pure, no_order)
 
 
 def opened(path: Path, **changes: object) -> Ledger:
-    arguments = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "replace-one", "accountant": basic} | changes
+    arguments = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "replace-one", "accountant": PURE} | changes
     return Ledger(f"sqlite:///{path}", **arguments)  # type: ignore[arg-type]
 
 
@@ -142,7 +151,7 @@ def test_a_busy_ledger_says_so(tmp_path: Path) -> None:
 def test_reopening_reads_the_budget(tmp_path: Path) -> None:
     path = tmp_path / "budget.db"
     opened(path).charge(PureDP(0.5), "replace-one")
-    again = Ledger(path, accountant=basic)
+    again = Ledger(path, accountant=PURE)
     assert again.budget is not None
     assert again.budget.unit == Unit("replace-one")
     assert again.remaining() == 0.5
@@ -169,6 +178,7 @@ def test_datasets_have_budgets_of_their_own_and_typos_get_none(tmp_path: Path) -
     path = tmp_path / "budget.db"
     opened(path).charge(PureDP(1.0), "replace-one")
     opened(path, dataset="clinic").charge(PureDP(1.0), "replace-one")
+    assert Ledger.datasets(path) == ("default", "clinic")
     with pytest.raises(InvalidInput, match="'default', 'clinic'"):
         Ledger(path, dataset="clinc")
 
@@ -251,7 +261,7 @@ def test_a_read_only_file_can_be_read_but_not_charged(tmp_path: Path, monkeypatc
     monkeypatch.setattr(os, "access", lambda *_: False)
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda name, **k: connect(name.replace("mode=rwc", "mode=ro"), **k))
-    ledger = Ledger(path, accountant=basic)
+    ledger = Ledger(path, accountant=PURE)
     assert ledger.spent().upper == 0.1
     with pytest.raises(LedgerUnavailable, match="readonly"):
         ledger.charge(PureDP(0.2), "replace-one")

@@ -273,12 +273,10 @@ def optimal_composition(epsilon: float, delta: float, times: int, target_delta: 
     _check(epsilon, delta)
     if times < 0 or times > 10_000_000:
         raise InvalidInput(f"times must be between 0 and 10⁷, got {times}.")
-    log_survive = times * math.log1p(-delta) if delta < 1 else -math.inf
-    free = 1 - (1 - target_delta) * math.exp(min(700.0, -log_survive)) if log_survive > -700 else -1.0
-    if delta == 0:
-        free = target_delta
-    if free < 0:
+    failed = -math.expm1(times * math.log1p(-delta)) if delta < 1 else float(times > 0)
+    if failed > target_delta or failed >= 1:
         return math.inf
+    free = (target_delta - failed) / (1 - failed)
     if times == 0 or epsilon == 0 or free >= 1:
         return 0.0
 
@@ -291,12 +289,13 @@ def optimal_composition(epsilon: float, delta: float, times: int, target_delta: 
         + (times - wins) * epsilon - times * float(np.logaddexp(epsilon, 0.0))
     )  # fmt: skip
     loss = (2 * wins - times) * epsilon
+    rounding = 1 + 1e-14 * (10 + times * (math.log(times + 1) + epsilon))  # of sums of log-factorials
 
     def excess(total: float) -> float:
         above = loss > total
         if not above.any():
             return 0.0
-        return float(np.sum(np.exp(log_q[above] + loss[above]) * -np.expm1(total - loss[above]))) * (1 + 1e-12)
+        return float(np.sum(np.exp(log_q[above] + loss[above]) * -np.expm1(total - loss[above]))) * rounding
 
     low, high = 0.0, times * epsilon
     if excess(0.0) <= free:

@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 
 from discreet.errors import NotCertifiable
 
-__all__ = ["Atoms", "discrete_laplace_atoms", "gaussian_half_excess", "laplace_atoms", "log_excess", "mixture_excess"]
+__all__ = [
+    "Atoms",
+    "discrete_laplace_atoms",
+    "gaussian_half_excess",
+    "gaussian_norm_excess",
+    "laplace_atoms",
+    "lattice_half_excess",
+    "log_excess",
+    "mixture_excess",
+]
 
 Array = NDArray[np.float64]
 
@@ -78,6 +87,10 @@ class Atoms:
         return np.array(self.losses) >= 0
 
 
+def _log_rest(rate: float) -> float:
+    return math.log1p(-rate) if rate < 1 else -math.inf
+
+
 def _mixed(losses: Array, rate: float) -> tuple[Array, Array]:
     """log(1 + w) and w of w = rate·(e^loss − 1)."""
     if rate == 1:
@@ -87,7 +100,7 @@ def _mixed(losses: Array, rate: float) -> tuple[Array, Array]:
             log_ratio = np.where(
                 losses < 1,
                 np.log1p(rate * np.expm1(np.minimum(losses, 1))),
-                np.logaddexp(math.log1p(-rate), math.log(rate) + losses),
+                np.logaddexp(_log_rest(rate), math.log(rate) + losses),
             )
     w = np.where(losses < 1, rate * np.expm1(np.minimum(losses, 1)), np.expm1(np.minimum(log_ratio, 700)))
     return log_ratio, w
@@ -122,10 +135,13 @@ def discrete_laplace_atoms(shift: int, scale: float) -> Atoms:
 def gaussian_half_excess(order: float, mu: float, rate: float) -> float:
     """log E_Q of the excesses at α and 1 − α of w = rate·(r − 1) over r ≥ 1, for Q = N(0, 1), P = N(μ, 1).
 
-    Cells as in `Atoms`; the tail beyond the last is bounded by the moment of r itself.
+    Cells as in `Atoms`; the tail beyond the last is bounded by the moment of r itself. Where cells would be too wide or
+    too far out for floats, the closed bound serves.
     """
     from scipy.special import log_ndtr
 
+    if mu > 10 or mu * (order * mu + 14) > 3 * _CELLS:
+        return gaussian_norm_excess(order, mu, rate)
     edges = np.linspace(mu / 2, order * mu + 14, _CELLS + 1)
 
     def log_mass(shift: float) -> Array:
@@ -134,8 +150,8 @@ def gaussian_half_excess(order: float, mu: float, rate: float) -> float:
 
     log_q = log_mass(0.0)
     losses = mu * edges - mu * mu / 2
-    share = np.expm1(log_mass(mu) - log_q - losses[:-1]) / np.expm1(losses[1:] - losses[:-1])
-    share = np.clip(share, 0, 1)
+    # The share of a cell that its upper end gets, so that P keeps its mass.
+    share = np.clip(np.expm1(log_mass(mu) - log_q - losses[:-1]) / np.expm1(np.diff(losses)), 0, 1)
     log_ratio, w = _mixed(np.maximum(losses, 0.0), rate)
     value = np.logaddexp(log_excess(order, log_ratio, w), log_excess(1 - order, log_ratio, w))
     with np.errstate(divide="ignore"):
@@ -143,6 +159,33 @@ def gaussian_half_excess(order: float, mu: float, rate: float) -> float:
     tail = order * (order - 1) * mu * mu / 2 + float(log_ndtr(-14.0))
     linear = math.log(order) + float(log_ndtr(-(14 + (order - 1) * mu)))
     return float(np.logaddexp(_log_sum(cells), np.logaddexp(tail, linear))) + _ROUNDING
+
+
+def lattice_half_excess(order: float, sigma: float, rate: float, grid: float) -> float | None:
+    """`gaussian_half_excess` of the discrete Gaussian on multiples of ``grid``, moved by 1: a sum over its support.
+
+    Terms beyond the last fall at least geometrically, and are added; None where there are too many before it.
+    """
+    reach = math.sqrt(2 * _DECAY)
+    last = math.ceil((order + reach * sigma) / grid)
+    if last > _MOST_NODES:
+        return None
+    z = grid * np.arange(-math.ceil(reach * sigma / grid), last + 1, dtype=np.float64)
+    log_phi = -(z**2) / (2 * sigma**2)
+    log_phi -= _log_sum(log_phi)
+    up = 2 * z >= 1
+    losses = (2 * z[up] - 1) / (2 * sigma**2)
+    log_ratio, w = _mixed(losses, rate)
+    both = np.logaddexp(log_excess(order, log_ratio, w), log_excess(1 - order, log_ratio, w))
+    end = float(log_phi[-1]) + float(np.logaddexp(order * losses[-1], math.log(order) + losses[-1]))
+    tail = end - math.log(-math.expm1(-reach * grid / sigma))
+    return float(np.logaddexp(_log_sum(both + log_phi[up]), tail)) + _ROUNDING
+
+
+def gaussian_norm_excess(order: float, mu: float, rate: float) -> float:
+    """A closed bound on `gaussian_half_excess`: ‖1 − q + q·r‖_α ≤ 1 − q + q·‖r‖_α (Minkowski), and (α − 1)·q."""
+    norm = float(np.logaddexp(_log_rest(rate), math.log(rate) + (order - 1) * mu * mu / 2))
+    return float(np.logaddexp(order * norm, math.log((order - 1) * rate))) + _ROUNDING
 
 
 Direction = Literal["remove", "add", "replace"]
@@ -221,7 +264,7 @@ def _ratio(
     j = np.arange(len(weights))[:, None]
     gap = 2 * j * z / sigma**2 if direction == "replace" else (2 * j * z - j * j) / (2 * sigma**2)
     base = -(2 * j * z + j * j) / (2 * sigma**2) if direction == "replace" else np.zeros_like(gap)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         close = np.sum(np.array(weights)[:, None] * np.exp(base) * np.expm1(np.minimum(gap, 700)), axis=0)
         w = -close / (1 + close) if direction == "add" else close * np.exp(-log_q)
         near = np.abs(log_ratio) < 0.5

@@ -8,12 +8,13 @@ result says little about how many were tried, and the price is a constant factor
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.events import Event, PrivateSelection
-from discreet.units import Adjacency
+from discreet.units import Adjacency, Unit
 
 __all__ = ["log_inverse_gamma", "mean_runs", "selection_divergence", "selection_pure_epsilon"]
 
@@ -85,7 +86,7 @@ def selection_divergence(event: PrivateSelection, order: float, adjacency: Adjac
 
         ε'(λ) = log(e^{−μ} + μ·exp((λ − 1)(ε(λ) + μδ̂)))/(λ − 1),
 
-    where e^{−μ} is the chance that nothing is run.
+    where e^{−μ} is the chance that nothing is run. Divergences grow with the order, so a bound at any higher λ serves.
 
     Args:
         event: the selection.
@@ -95,32 +96,45 @@ def selection_divergence(event: PrivateSelection, order: float, adjacency: Adjac
     Example:
         >>> from discreet.events import Gaussian
         >>> round(selection_divergence(PrivateSelection(Gaussian(5.0), 10.0), 10.0, "add-remove"), 3)
-        1.274
+        1.269
     """
+    from discreet.accounting.renyi import divergence
+
+    unit = Unit.of(adjacency)
+    if event.distribution == "poisson":
+        return _poisson(event, order, unit)
+    higher = [order, *(1 + (order - 1) * np.geomspace(1.1, 1000, 24)).tolist()]
+    tilt, log_mean = _tilt(event, unit), math.log(event.mean)
+    best = min(divergence(event.event, at, unit) + log_mean / (at - 1) for at in higher)
+    return min(_pure(event, unit), best + tilt)
+
+
+def _poisson(event: PrivateSelection, order: float, unit: Unit) -> float:
     from discreet.accounting.renyi import delta_upper, divergence
 
-    inner = divergence(event.event, order, adjacency)
-    pure = _pure(event, adjacency)
-    if event.distribution == "poisson":
-        epsilon_hat = math.log1p(1 / (order - 1))
-        delta_hat = delta_upper(event.event, epsilon_hat, adjacency)
-        some = math.log(event.mean) + (order - 1) * (inner + event.mean * delta_hat)
-        return float(np.logaddexp(-event.mean, some)) / (order - 1)
+    failure = delta_upper(event.event, math.log1p(1 / (order - 1)), unit)
+    some = math.log(event.mean) + (order - 1) * (divergence(event.event, order, unit) + event.mean * failure)
+    return float(np.logaddexp(-event.mean, some)) / (order - 1)
 
-    eta, log_gamma = event.eta, log_inverse_gamma(event.mean, event.eta)
+
+@lru_cache(maxsize=256)
+def _tilt(event: PrivateSelection, unit: Unit) -> float:
+    """(1 + η)·((1 − 1/λ̂)·ε(λ̂) + log(1/γ)/λ̂) at the best second order λ̂ found."""
+    from discreet.accounting.renyi import divergence
+
+    log_gamma = log_inverse_gamma(event.mean, event.eta)
 
     def price(second: float) -> float:
-        tilt = divergence(event.event, second, adjacency) if second > 1 else 0.0
-        return (1 + eta) * ((1 - 1 / second) * tilt + log_gamma / second)
+        inner = divergence(event.event, second, unit) if second > 1 else 0.0
+        return (1 + event.eta) * ((1 - 1 / second) * inner + log_gamma / second)
 
     seconds = [1.0, *(1 + np.geomspace(0.05, 1e5, 40))]
-    best = min(range(len(seconds)), key=lambda i: price(seconds[i]))
+    best = min(range(len(seconds)), key=lambda i: price(float(seconds[i])))
     around = np.linspace(seconds[max(best - 1, 0)], seconds[min(best + 1, len(seconds) - 1)], 15)
-    least = min(price(float(second)) for second in around)
-    return min(pure, inner + least + math.log(event.mean) / (order - 1))
+    return min(price(float(second)) for second in around)
 
 
-def _pure(event: Event, adjacency: Adjacency) -> float:
+def _pure(event: Event, unit: Unit) -> float:
     from discreet.accounting.classical import pure_epsilon
 
-    return pure_epsilon(event, adjacency)
+    return pure_epsilon(event, unit)

@@ -26,7 +26,9 @@ from discreet.accounting.moments import (
     Atoms,
     discrete_laplace_atoms,
     gaussian_half_excess,
+    gaussian_norm_excess,
     laplace_atoms,
+    lattice_half_excess,
     mixture_excess,
 )
 from discreet.errors import NotCertifiable
@@ -86,7 +88,8 @@ def poisson(event: Poisson, order: float, unit: Unit, inner: Inner) -> float:
     k = unit.rows_per_unit
     if isinstance(leaf, Gaussian):
         sharp = _gaussian_poisson(leaf.noise_multiplier, rate, order, unit)
-        return min(plain, sharp)
+        if math.isfinite(sharp):
+            return min(plain, sharp)
     hit = -math.expm1(k * math.log1p(-rate))  # some row of the unit is in the batch
     return min(
         plain,
@@ -126,7 +129,11 @@ def with_replacement(event: WithReplacement, order: float, unit: Unit, inner: In
             math.lgamma(m + 1) - math.lgamma(j + 1) - math.lgamma(m - j + 1)
             + j * math.log(share) + (m - j) * math.log1p(-share) - math.log(hit)
         )  # fmt: skip
-        one = _excess({leaf: 1}, hit, order, _swapped(unit, j), unit.relation == "replace-one", inner)
+        swapped = _swapped(unit, j)
+        if isinstance(leaf, Gaussian) and j > 4:
+            one = gaussian_norm_excess(order, swapped.sensitivity(1.0) / leaf.noise_multiplier, hit)
+        else:
+            one = _excess({leaf: 1}, hit, order, swapped, unit.relation == "replace-one", inner)
         total = float(np.logaddexp(total, log_weight + one))
     return _divergence(total, order)
 
@@ -146,7 +153,8 @@ def _gaussian_poisson(noise_multiplier: float, rate: float, order: float, unit: 
     remove = _divergence(mixture_excess(order, noise_multiplier, weights, "remove"), order)
     # Minkowski: the norm of order α of a sum of likelihood ratios is at most the sum of their norms.
     j = np.arange(k + 1)
-    logs = np.log(np.array(weights)) + (order - 1) * j**2 / (2 * noise_multiplier**2)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.array(weights)) + (order - 1) * j**2 / (2 * noise_multiplier**2)
     remove = min(remove, order / (order - 1) * float(np.logaddexp.reduce(logs)))
     if k == 1:
         return remove  # never less than the other direction (Mironov–Talwar–Zhang 2019, theorem 5)
@@ -172,6 +180,8 @@ def _sampled(
     """
     if not world:
         return 0.0
+    if rate >= 1:
+        return math.fsum(count * inner(leaf, order, unit) for leaf, count in world.items())
     if replaced and sizes_vary and not all(isinstance(leaf, _SUMS) for leaf in world):
         log_moment = (order - 1) * sum(count * inner(leaf, order, unit) for leaf, count in world.items())
         return _divergence(math.log(rate) + _log_expm1(log_moment), order)
@@ -195,9 +205,12 @@ def _excess(world: World, rate: float, order: float, unit: Unit, replaced: bool,
             return float(np.logaddexp(*up))
         if pair is not None:
             return max(pair.excess(order, rate), pair.excess(1 - order, rate))
-        if isinstance(leaf, DiscreteGaussian) and not replaced:
+        if isinstance(leaf, DiscreteGaussian):
             shift = unit.sensitivity(1.0)
             scale, grid = leaf.noise_multiplier / shift, 1 / (leaf.bound * shift)
+            if replaced:
+                half = lattice_half_excess(order, scale, rate, grid)
+                return _chord(world, rate, order, unit, replaced, inner) if half is None else half
             remove = mixture_excess(order, scale, (1 - rate, rate), "remove", grid)
             add = mixture_excess(order, scale, (1 - rate, rate), "add", grid)
             found.append(None if remove is None or add is None else max(remove, add))

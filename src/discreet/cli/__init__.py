@@ -1,1 +1,37 @@
-"""The room of cli."""
+"""The command line: ``discreet plan | fit | predict | account | calibrate | demo``."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from discreet.cli import account, demo, fit, plan, predict
+from discreet.errors import DiscreetError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="discreet",
+    help="Models from sensitive data, with a privacy certificate.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+fit.register(app)
+predict.register(app)
+plan.register(app)
+account.register(app)
+demo.register(app)
+
+
+def main() -> None:
+    """Run the command line; mistakes in what was asked end in one clear message and exit code 2."""
+    try:
+        app()
+    except DiscreetError as problem:
+        print(f"discreet: {problem}", file=sys.stderr)
+        sys.exit(3 if type(problem).__name__ == "BudgetExceeded" else 2)
+    except OSError as problem:
+        print(f"discreet: {problem.filename or ''}: {problem.strerror or problem}", file=sys.stderr)
+        sys.exit(2)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import repeat
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -27,6 +28,7 @@ Codes: TypeAlias = npt.NDArray[np.int32]
 
 _HEAVY_TAIL = 1000.0
 _MOST_BINS = 1024
+_PLAIN = {str, int, float, bool, type(None)}
 _TRUE = ("true", "1", "yes", "y", "t")
 _FALSE = ("false", "0", "no", "n", "f")
 
@@ -190,6 +192,10 @@ class Categorical:
         """Each value's position in `levels`."""
         return _codes(values, self._codes, self.constant)
 
+    def labels(self, values: Iterable[Any]) -> Codes:
+        """Each value's position in `categories`, for a target: without a fill, what is unlisted counts as the first."""
+        return _codes(values, self._codes, 0 if self.fill is None else self.constant)
+
 
 @dataclass(frozen=True)
 class Boolean:
@@ -231,12 +237,17 @@ class Boolean:
 
     def read(self, values: Iterable[Any]) -> Floats:
         """−1 for no, 1 for yes."""
+        return np.array([-1.0, 1.0, self.constant])[self._read(values, otherwise=2)]
+
+    def labels(self, values: Iterable[Any]) -> Codes:
+        """0 for no, 1 for yes, for a target: without a fill, what is neither counts as no."""
+        return self._read(values, otherwise=1 if self.fill else 0)
+
+    def _read(self, values: Iterable[Any], otherwise: int) -> Codes:
         if self.false is None:
             codes = dict.fromkeys(_FALSE, 0) | dict.fromkeys(_TRUE, 1)
-            found = _codes(values, codes, 2, spell=lambda value: _text(value).lower())
-        else:
-            found = _codes(values, {_text(self.false): 0, _text(self.true): 1}, 2)
-        return np.array([-1.0, 1.0, self.constant])[found]
+            return _codes(values, codes, otherwise, spell=lambda value: _text(value).lower())
+        return _codes(values, {_text(self.false): 0, _text(self.true): 1}, otherwise)
 
 
 @dataclass(frozen=True)
@@ -276,34 +287,28 @@ def _text(value: Any) -> str:
         return str(int(value))
     if isinstance(value, float):
         return "" if math.isnan(value) else str(int(value)) if value.is_integer() else repr(value)
-    if isinstance(value, np.generic):
-        return _text(value.item())
-    return ""
-
-
-class _Lookup(dict[Any, int]):
-    """Codes by value: common spellings are found at once, others are spelled out. It never grows with the data."""
-
-    def __init__(self, codes: dict[str, int], otherwise: int, spell: Callable[[Any], str]) -> None:
-        super().__init__(codes)
-        self.update({int(text): code for text, code in codes.items() if _is_integer(text)})
-        self._by_text, self._otherwise, self._spell = codes, otherwise, spell
-
-    def __missing__(self, value: Any) -> int:
-        return self._by_text.get(self._spell(value), self._otherwise)
-
-
-def _is_integer(text: str) -> bool:
-    return text.isascii() and text.removeprefix("-").isdecimal() and str(int(text)) == text
+    if isinstance(value, Decimal):
+        return _text(float(value)) if value.is_finite() else ""
+    return _text(value.item()) if isinstance(value, np.generic) and not isinstance(value.item(), np.generic) else ""
 
 
 def _codes(values: Iterable[Any], codes: dict[str, int], otherwise: int, spell: Callable[[Any], str] = _text) -> Codes:
     cells = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    lookup = _Lookup(codes, otherwise, spell)
-    try:
-        return np.fromiter(map(lookup.__getitem__, cells), dtype=np.int32, count=len(cells))
-    except TypeError:  # a cell that cannot be hashed, such as a list
-        return np.fromiter((codes.get(spell(cell), otherwise) for cell in cells), dtype=np.int32, count=len(cells))
+    # Plain text and whole numbers (equal to their floats and truth values) are found at once; a cell of another kind,
+    # which may not even be hashable, is spelled out below, and does not change how its neighbours are read.
+    known: dict[Any, int] = codes | {int(text): code for text, code in codes.items() if _is_integer(text)}
+    if not set(map(type, cells)) <= _PLAIN:
+        plain = [cell if type(cell) in _PLAIN else None for cell in cells]
+    else:
+        plain = cells
+    found = np.fromiter(map(known.get, plain, repeat(-1)), dtype=np.int32, count=len(cells))
+    for row in np.flatnonzero(found < 0):
+        found[row] = codes.get(spell(cells[row]), otherwise)
+    return found
+
+
+def _is_integer(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdecimal() and str(int(text)) == text
 
 
 def _floats(values: Iterable[Any]) -> Floats:
@@ -311,6 +316,11 @@ def _floats(values: Iterable[Any]) -> Floats:
         with np.errstate(all="ignore"):
             return values.astype(np.float64)
     cells = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    if set(map(type, cells)) <= {float, int, str}:
+        try:  # the same as below when no cell needs the care
+            return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
+        except (ValueError, ArithmeticError):
+            pass
     return np.fromiter(map(_float, cells), dtype=np.float64, count=len(cells))
 
 

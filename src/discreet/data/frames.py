@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
@@ -73,32 +73,32 @@ class Table(Mapping[str, Cells]):
 
 def has_column_names(data: Any) -> bool:
     """Whether ``data`` is a table of named columns rather than a plain matrix."""
-    return isinstance(data, Mapping) or _is_frame(data)
+    # a scipy dictionary-of-keys matrix is a mapping too, but not of columns
+    return (isinstance(data, Mapping) and not hasattr(data, "tocsr")) or _is_frame(data)
 
 
-def as_table(data: Any, names: Sequence[str] | None = None) -> Table:
+def as_table(data: Any, names: Sequence[str] | None = None, *, skip: Collection[str] = ()) -> Table:
     """Any supported table as a `Table`.
 
     Args:
         data: a pandas, Polars or Arrow frame, a mapping from names to columns, or a matrix (numpy, scipy, lists).
         names: the names of a matrix's columns.
+        skip: columns that are not needed.
 
     Raises:
         InvalidInput: not a table, or a matrix whose columns are not as many as the names.
     """
-    if isinstance(data, Table):
-        return data
     if isinstance(data, Mapping):
-        return Table(data)
+        return Table({name: data[name] for name in data if name not in skip})
     if _is_frame(data):
         import narwhals
 
         frame = narwhals.from_native(data, eager_only=True)
-        twice = sorted({name for name in map(str, frame.columns) if list(map(str, frame.columns)).count(name) > 1})
-        if twice:
-            raise InvalidInput(f"column names must differ, got {', '.join(map(repr, twice))} more than once.")
-        return Table({str(name): frame.get_column(name).to_numpy() for name in frame.columns})
-    return _matrix(data, names)
+        series = {str(name): frame.get_column(name) for name in frame.columns if str(name) not in skip}
+        if frame.implementation.is_polars():  # where lists are the quick way out for text
+            return Table({k: s.to_list() if s.dtype == narwhals.String else s.to_numpy() for k, s in series.items()})
+        return Table({name: one.to_numpy() for name, one in series.items()})
+    return _matrix(data, names, skip)
 
 
 def _is_frame(data: Any) -> bool:
@@ -106,14 +106,17 @@ def _is_frame(data: Any) -> bool:
         return _is_arrow(data)
     import narwhals
 
-    return isinstance(narwhals.from_native(data, eager_only=True, pass_through=True), narwhals.DataFrame)
+    try:
+        return isinstance(narwhals.from_native(data, eager_only=True, pass_through=True), narwhals.DataFrame)
+    except narwhals.exceptions.DuplicateError as problem:
+        raise InvalidInput(f"column names must differ: {problem}") from None
 
 
 def _is_arrow(data: Any) -> bool:
     return type(data).__module__.split(".")[0] == "pyarrow" and hasattr(data, "column_names")
 
 
-def _matrix(data: Any, names: Sequence[str] | None) -> Table:
+def _matrix(data: Any, names: Sequence[str] | None, skip: Collection[str]) -> Table:
     from scipy import sparse
 
     if sparse.issparse(data):
@@ -129,7 +132,7 @@ def _matrix(data: Any, names: Sequence[str] | None) -> Table:
         names = [f"x{j}" for j in range(len(columns))]
     if len(columns) != len(names):
         raise InvalidInput(f"the matrix has {len(columns)} columns, but {len(names)} are declared: {', '.join(names)}.")
-    return Table(dict(zip(names, columns, strict=True)))
+    return Table({name: column for name, column in zip(names, columns, strict=True) if name not in skip})
 
 
 def _cells(values: Iterable[Any]) -> Cells:
@@ -163,7 +166,7 @@ def read_table(path: str | Path, names: Sequence[str] | None = None) -> Table:
     kind = kinds[-1] if kinds else ""
     if kind in (".parquet", ".pq"):
         return _parquet(path)
-    if kind in (".csv", ".txt", ".data", ".tsv", ".test"):
+    if kind in (".csv", ".data", ".test", ".tsv", ".txt"):
         with _open_text(path) as lines:
             return _csv(lines, names, path, delimiter="\t" if kind == ".tsv" else ",")
     raise InvalidInput(f"{path.name!r} is neither .csv, .tsv nor .parquet.")

@@ -17,7 +17,7 @@ import yaml
 from discreet.data.columns import Boolean, Categorical, Column, Ignore, Numeric
 from discreet.errors import InvalidInput
 
-__all__ = ["Schema", "schema_template"]
+__all__ = ["Schema", "schema_missing", "schema_template"]
 
 _KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Numeric, Categorical, Boolean, Ignore)}
 
@@ -154,6 +154,15 @@ def schema_template(columns: Sequence[str]) -> str:
         "#   {numeric: [LOW, HIGH]}   {numeric: [0, HIGH], scale: log}   {categorical: [A, B]}   boolean   ignore\n"
     )
     return head + "".join(f"{_one_line(str(name))}: {{numeric: [LOW, HIGH]}}\n" for name in columns)
+
+
+def schema_missing(columns: Sequence[str]) -> InvalidInput:
+    """The error for a table without a schema: it shows one to fill in."""
+    return InvalidInput(
+        "a table needs a schema: the public bounds and categories of its columns, which are never taken from the data. "
+        "Nothing was released. Save this as schema.yaml, fill it in, and pass schema=Schema.from_yaml('schema.yaml'):\n"
+        + schema_template(columns)
+    )
 
 
 def _one_line(tree: Any) -> str:

@@ -1,1 +1,17 @@
-"""The room of estimators."""
+"""scikit-learn estimators: thin shells around vault and solvers."""
+
+from discreet.estimators.classifiers import LinearSVC, LogisticRegression
+from discreet.estimators.persistence import load
+from discreet.estimators.regressors import HuberRegression, LinearRegression, PoissonRegression, QuantileRegression
+from discreet.estimators.targets import PrivacyWarning
+
+__all__ = [
+    "HuberRegression",
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "PoissonRegression",
+    "PrivacyWarning",
+    "QuantileRegression",
+    "load",
+]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from discreet.ledger.base import Accountant, Budget, Charge, Records, Status, Store
+from discreet.ledger.adaptive import Accountant
+from discreet.ledger.base import Budget, Charge, Records, Status, Store
 from discreet.ledger.ledger import Ledger
 
 __all__ = ["Accountant", "Budget", "Charge", "Ledger", "Records", "Status", "Store"]

@@ -7,20 +7,15 @@ and leaving a writing transaction nobody else writes, and leaving it cleanly mea
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from discreet.accounting.bounds import Bounds
 from discreet.errors import InvalidInput
 from discreet.events import Event
 from discreet.units import Unit
 
-__all__ = ["Accountant", "Budget", "Charge", "Records", "Status", "Store"]
-
-Accountant: TypeAlias = Callable[[Event, float, Unit], Bounds]
-"""(event, δ, unit) → certified interval for ε."""
+__all__ = ["Budget", "Charge", "Records", "Status", "Store"]
 
 Status: TypeAlias = Literal["charged", "completed", "stopped-early"]
 

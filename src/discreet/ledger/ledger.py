@@ -1,7 +1,8 @@
 """The rule of spending: charge first, sample afterwards, never refund.
 
-A ledger stores *events*, not ε. A charge is accepted when the composition of everything charged before with the new
-event satisfies ε(δ) ≤ budget, computed on the certified upper bound inside the same transaction that writes it.
+A ledger stores *events*, not ε. A charge is accepted when everything charged before and the new event together satisfy
+ε(δ) ≤ budget, on certified upper bounds that hold for adaptively chosen charges (see `adaptive`), computed inside the
+same transaction that writes it.
 """
 
 from __future__ import annotations
@@ -15,18 +16,13 @@ from typing import Any, NoReturn
 from discreet.accounting.bounds import Bounds
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.events import Event, compose
-from discreet.ledger.base import Accountant, Budget, Charge, Records, Status, Store
+from discreet.ledger.adaptive import Accountant
+from discreet.ledger.base import Budget, Charge, Records, Status, Store
 from discreet.ledger.memory import MemoryStore
 from discreet.ledger.sqlite import SQLiteStore
 from discreet.units import Adjacency, Unit
 
 __all__ = ["Ledger"]
-
-
-def _certified(event: Event, delta: float, unit: Unit) -> Bounds:
-    from discreet import accounting
-
-    return accounting.epsilon(event, delta, unit)
 
 
 class Ledger:
@@ -35,10 +31,6 @@ class Ledger:
     The budget (``epsilon``, ``delta``, ``adjacency``) of a dataset is written once, when the dataset is first named;
     after that it can be read by opening the ledger without those arguments, and never changed. A ledger of a new
     dataset without ``epsilon`` only records.
-
-    Charges are composed as one run of events. That is exact when a later run's parameters were not chosen by looking at
-    an earlier run's answers, and stays valid for such fully adaptive choices when all events are Gaussian; for others
-    pass an ``accountant`` that is a privacy filter.
 
     Copies of a ledger (`copy.copy`, `copy.deepcopy`, scikit-learn's ``clone``) are the same ledger: a budget cannot be
     multiplied by copying its owner.
@@ -49,7 +41,7 @@ class Ledger:
         delta: the budget's δ.
         adjacency: the relation, or the `Unit`, in which the budget is stated.
         dataset: the name of the people whose privacy is spent. Two datasets that share a person share a name.
-        accountant: computes ε from (event, δ, unit); by default `discreet.accounting.epsilon`.
+        accountant: turns events into ε; by default certified, and valid for adaptively chosen runs.
 
     Raises:
         InvalidInput: the arguments are incomplete, or contradict the budget that was set before.
@@ -58,10 +50,8 @@ class Ledger:
     Example:
         >>> from discreet.events import PureDP
         >>> from discreet.accounting.bounds import Bounds
-        >>> from math import fsum
-        >>> def basic(event, delta, unit):
-        ...     return Bounds(0.0, fsum(e.epsilon for e in getattr(event, "events", [event])))
-        >>> ledger = Ledger("memory:", epsilon=1.0, delta=1e-6, adjacency="replace-one", accountant=basic)
+        >>> pure = Accountant(epsilon=lambda event, delta, unit: Bounds(event.epsilon, event.epsilon))
+        >>> ledger = Ledger("memory:", epsilon=1.0, delta=1e-6, adjacency="replace-one", accountant=pure)
         >>> ledger.charge(PureDP(0.7), "replace-one", note="first model")
         1
         >>> round(ledger.remaining(), 6)
@@ -76,14 +66,14 @@ class Ledger:
         delta: float | None = None,
         adjacency: Adjacency | None = None,
         dataset: str = "default",
-        accountant: Accountant = _certified,
+        accountant: Accountant | None = None,
     ) -> None:
         if not isinstance(dataset, str) or not dataset.strip():
             raise InvalidInput(f"dataset must be a name, got {dataset!r}.")
         wanted = _budget(epsilon, delta, adjacency)
         self.dataset = dataset
         self._store = _store(url)
-        self._accountant = accountant
+        self._accountant = Accountant() if accountant is None else accountant
         self._open(wanted)
 
     def _open(self, wanted: Budget | None) -> None:
@@ -111,6 +101,12 @@ class Ledger:
                 f"{self.url} has no dataset {self.dataset!r}; it has {', '.join(map(repr, known))}. To add one, say "
                 "its budget: epsilon, delta and adjacency."
             )
+
+    @staticmethod
+    def datasets(url: str | os.PathLike[str]) -> tuple[str, ...]:
+        """The names of all datasets that the ledger at ``url`` knows, in the order of their arrival."""
+        with _store(url).transaction(write=False) as records:
+            return records.datasets()
 
     @property
     def url(self) -> str:
@@ -170,10 +166,10 @@ class Ledger:
                 f"it. Use adjacency={budget.unit.relation!r}. Nothing was charged and nothing was released."
             )
         before = [charge.event for charge in records.charges(self.dataset)]
-        total = self._accountant(compose([*before, event]), budget.delta, budget.unit).upper
+        total = self._accountant.spent([*before, event], budget).upper
         if total <= budget.epsilon:  # also refuses when the accountant says NaN
             return
-        spent = self._accountant(compose(before), budget.delta, budget.unit).upper if before else 0.0
+        spent = self._accountant.spent(before, budget).upper
         raise BudgetExceeded(
             f"dataset {self.dataset!r} has the budget {budget}. Spent: ε = {spent:.6g}; remaining: ε = "
             f"{max(0.0, budget.epsilon - spent):.6g}; with this run it would be ε = {total:.6g}. Nothing was charged "
@@ -206,18 +202,24 @@ class Ledger:
         """The certified ε of everything charged so far, whatever became of the runs.
 
         Args:
-            delta: at which δ; by default the budget's.
-            adjacency: in which unit; by default the budget's. A ledger without a budget needs both.
+            delta: by default, and only for, a ledger with a budget: its δ. Without a budget it must be said, and the
+                answer holds for runs that were not chosen by looking at each other's results.
+            adjacency: likewise, the unit.
         """
         with self._store.transaction(write=False) as records:
             budget, charges = records.budget(self.dataset), records.charges(self.dataset)
-        delta = budget.delta if delta is None and budget else delta
-        unit = Unit.of(adjacency) if adjacency is not None else budget.unit if budget else None
-        if delta is None or unit is None:
+        if budget is not None:
+            if delta not in (None, budget.delta) or (adjacency is not None and Unit.of(adjacency) != budget.unit):
+                raise InvalidInput(
+                    f"what was spent is stated as the budget is, {budget}; leave delta and adjacency out."
+                )
+            return self._accountant.spent([charge.event for charge in charges], budget)
+        if delta is None or adjacency is None:
             raise InvalidInput(
                 f"dataset {self.dataset!r} has no budget: say delta and adjacency, as in "
                 "spent(delta=1e-6, adjacency='replace-one')."
             )
+        unit = Unit.of(adjacency)
         strangers = {str(charge.unit) for charge in charges if charge.unit != unit}
         if strangers:
             raise InvalidInput(
@@ -226,7 +228,7 @@ class Ledger:
             )
         if not charges:
             return Bounds(0.0, 0.0)
-        return self._accountant(compose(charge.event for charge in charges), delta, unit)
+        return self._accountant.epsilon(compose(charge.event for charge in charges), delta, unit)
 
     def remaining(self) -> float:
         """The budget's ε less the spent ε, at the budget's δ; infinite without a budget.

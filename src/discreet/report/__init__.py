@@ -1,1 +1,5 @@
-"""The room of report."""
+"""Certificates."""
+
+from discreet.report.certificate import Certificate
+
+__all__ = ["Certificate"]

@@ -1,1 +1,24 @@
-"""The room of solvers."""
+"""Solvers, one file an algorithm, and the recipes that set each one up from public facts."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from discreet.errors import InvalidInput
+from discreet.solvers.base import Problem, Solver, Steps
+from discreet.solvers.planning import Guarantee
+
+__all__ = ["RECIPES", "Guarantee", "Problem", "Solver", "Steps", "recipe"]
+
+RECIPES = ("descent",)
+"""Names of solvers: each is a module of this room whose ``default`` sets the solver up."""
+
+
+def recipe(name: str) -> Callable[..., Any]:
+    """``default`` of the solver called ``name``."""
+    if name not in RECIPES:
+        raise InvalidInput(f"unknown solver {name!r}; choose 'auto' or one of {', '.join(RECIPES)}.")
+    chosen: Callable[..., Any] = importlib.import_module(f"discreet.solvers.{name}").default
+    return chosen

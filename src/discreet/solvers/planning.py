@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from discreet.errors import InvalidInput
 from discreet.events import Event, compose
@@ -35,7 +36,10 @@ class Guarantee:
         return math.isfinite(self.epsilon)
 
 
-def calibrated(make: Callable[[float], Solver], problem: Problem, guarantee: Guarantee) -> Solver:
+S = TypeVar("S", bound=Solver)
+
+
+def calibrated(make: Callable[[float], S], problem: Problem, guarantee: Guarantee) -> S:
     """make(noise_multiplier) with the least noise that keeps the guarantee; without noise for ε = ∞."""
     if not guarantee.private:
         return make(0.0)

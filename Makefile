@@ -1,0 +1,45 @@
+# Two commands for a newcomer: `make demo` and `make test`. Everything lives in .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test check format bench audit docs clean
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "discreet needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install -q -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/.installed  ## fit a private model on real bundled data
+	$(BIN)/discreet demo
+
+test: $(VENV)/.dev  ## all tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: $(VENV)/.dev  ## style, types, import rules, docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --strict --quiet --site-dir .site-check && rm -rf .site-check
+
+format: $(VENV)/.dev  ## rewrite style in place
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev  ## every benchmark, peers in environments of their own
+	for script in bench/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
+
+docs: $(VENV)/.dev  ## the documentation, as a site in site/
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) .venv-* site demo

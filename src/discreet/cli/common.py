@@ -1,0 +1,73 @@
+"""What several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from discreet.data.columns import Boolean, Categorical, Numeric
+from discreet.data.schema import Schema
+from discreet.errors import InvalidInput
+from discreet.report.certificate import Certificate
+
+__all__ = ["MODELS", "console", "model_for", "read_schema", "show_certificate"]
+
+console = Console(highlight=False)
+
+MODELS = {
+    "logistic": "LogisticRegression",
+    "svc": "LinearSVC",
+    "linear": "LinearRegression",
+    "huber": "HuberRegression",
+    "poisson": "PoissonRegression",
+    "quantile": "QuantileRegression",
+}
+
+
+def read_schema(path: Path | None, columns: tuple[str, ...]) -> Schema:
+    """The schema file, or an error that shows how to write one."""
+    if path is None:
+        from discreet.data.schema import schema_missing
+
+        raise schema_missing(columns)
+    return Schema.from_yaml(path)
+
+
+def model_for(schema: Schema, target: str, kind: str) -> Any:
+    """The estimator class: as asked, or by the target's declaration."""
+    from discreet import estimators
+
+    column = schema.target(target)
+    if kind == "auto":
+        kind = "linear" if isinstance(column, Numeric) else "logistic"
+    if kind not in MODELS:
+        raise InvalidInput(f"unknown model {kind!r}; choose auto or one of {', '.join(MODELS)}.")
+    wants_labels = kind in ("logistic", "svc")
+    if wants_labels != isinstance(column, Categorical | Boolean):
+        raise InvalidInput(
+            f"model {kind!r} does not fit the target {target!r}, which the schema declares "
+            f"{'a number' if isinstance(column, Numeric) else 'a category'}."
+        )
+    return getattr(estimators, MODELS[kind])
+
+
+def show_certificate(certificate: Certificate, n_features: int) -> None:
+    """The certificate as a small table."""
+    table = RichTable(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in (
+        ("privacy", str(certificate)),
+        ("solver", certificate.solver),
+        ("noise multiplier", _short(certificate.settings.get("noise_multiplier"))),
+        ("features", str(n_features)),
+        ("not protected", ", ".join(certificate.unprotected) or "—"),
+    ):
+        if value is not None:
+            table.add_row(name, value)
+    console.print(table)
+
+
+def _short(value: Any) -> str | None:
+    return f"{value:.4g}" if isinstance(value, int | float) else None

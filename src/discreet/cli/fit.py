@@ -1,0 +1,79 @@
+"""``discreet fit``: from a CSV or Parquet file to a private model with a certificate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from discreet.cli.common import console, model_for, read_schema, show_certificate
+from discreet.data.frames import Table, read_table
+from discreet.errors import InvalidInput
+
+__all__ = ["NamedColumn", "fit", "register"]
+
+
+class NamedColumn(np.ndarray[Any, Any]):
+    """A target column that remembers its name, so that the schema's declaration is found."""
+
+    name: str
+
+    @classmethod
+    def of(cls, table: Table, name: str) -> NamedColumn:
+        """A column of a table."""
+        if name not in table:
+            raise InvalidInput(f"there is no column {name!r}; the file has {', '.join(table.columns)}.")
+        column = np.asarray(table[name]).view(cls)
+        column.name = name
+        return column
+
+
+def fit(
+    file: Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet file.")],
+    target: Annotated[str, typer.Option(help="Column to predict.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of this fit; inf for no privacy.")],
+    schema: Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Default: 1/n² under replace-one.")] = None,
+    adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")] = "replace-one",
+    rows_per_unit: Annotated[int, typer.Option(help="The most rows one person has.")] = 1,
+    model: Annotated[str, typer.Option(help="auto, logistic, svc, linear, huber, poisson or quantile.")] = "auto",
+    solver: Annotated[str, typer.Option(help="auto, or the name of a solver.")] = "auto",
+    n_public: Annotated[int | None, typer.Option(help="Number of rows, if it is public (add-remove).")] = None,
+    ledger: Annotated[str | None, typer.Option(help="Ledger, e.g. sqlite:///ledger.db.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")] = Path("model.npz"),
+    certificate: Annotated[Path | None, typer.Option(help="Where to write the certificate (JSON).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Fit a private model to a table; write the model and its certificate."""
+    table = read_table(file)
+    declared = read_schema(schema, table.columns)
+    kind = model_for(declared, target, model)
+    column = NamedColumn.of(table, target)
+    if output.parent and not output.parent.is_dir():
+        raise InvalidInput(f"there is no folder {output.parent} to write the model to; nothing was released.")
+    estimator = kind(
+        epsilon,
+        delta,
+        adjacency=adjacency,
+        rows_per_unit=rows_per_unit,
+        solver=solver,
+        schema=declared,
+        n_public=n_public,
+        ledger=ledger,
+        random_state=seed,
+        verbose=not quiet,
+    )
+    estimator.fit(table, column)
+    estimator.save(output)
+    certificate = certificate or output.with_suffix(".certificate.json")
+    certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
+    show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
+    console.print(f"model        {output}\ncertificate  {certificate}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(fit)

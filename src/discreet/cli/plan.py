@@ -1,0 +1,5 @@
+"""``discreet plan``."""
+
+
+def register(app):
+    pass

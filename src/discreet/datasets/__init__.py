@@ -1,0 +1,57 @@
+"""Real, sensitive, public data to try things on.
+
+`load_randhie` reads the RAND Health Insurance Experiment: 20 190 person-years with health, income and use of medical
+services. PROVENANCE.md beside this file says where it comes from and what each column means.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, get_args
+
+from discreet.data.frames import Table, read_table
+from discreet.data.schema import Schema
+from discreet.errors import InvalidInput
+
+__all__ = ["Part", "load_randhie", "randhie_path", "randhie_schema", "randhie_schema_path"]
+
+Part = Literal["all", "train", "test"]
+_HERE = Path(__file__).parent
+_EVERY = 5  # one person in five is kept for testing
+
+
+def randhie_path() -> Path:
+    """The compressed CSV file."""
+    return _HERE / "randhie.csv.gz"
+
+
+def randhie_schema_path() -> Path:
+    """The YAML file with the public bounds."""
+    return _HERE / "randhie.schema.yaml"
+
+
+def randhie_schema() -> Schema:
+    """The public bounds and categories of the table."""
+    return Schema.from_yaml(randhie_schema_path())
+
+
+def load_randhie(part: Part = "all") -> Table:
+    """The RAND Health Insurance Experiment, one row a person and year; the usual target is ``drugs``.
+
+    The test part holds every fifth *person*: nobody is in both parts. One person has up to five rows; to protect people
+    rather than rows use ``Unit("replace-one", rows_per_unit=5)``.
+
+    Args:
+        part: ``"all"``, ``"train"`` or ``"test"``.
+
+    Example:
+        >>> load_randhie("test").shape
+        (4000, 17)
+    """
+    if part not in get_args(Part):
+        raise InvalidInput(f"part must be one of {', '.join(get_args(Part))}, got {part!r}.")
+    table = read_table(randhie_path())
+    if part == "all":
+        return table
+    test = table["person"].astype(int) % _EVERY == 0
+    return table.take(test if part == "test" else ~test)

@@ -1,0 +1,120 @@
+"""Private classifiers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.base import ClassifierMixin
+
+from discreet.data.columns import Column
+from discreet.errors import InvalidInput
+from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.targets import Labels, column_vector
+from discreet.losses import Logistic, Loss, SmoothedHinge, Softmax
+
+__all__ = ["LinearSVC", "LogisticRegression"]
+
+
+@dataclass(eq=False, repr=False)
+class _Classifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Labels in, labels out."""
+
+    classes: Any = None
+
+    def _read_target(self, y: Any, column: Column | None, private: bool) -> tuple[NDArray[np.float64], int]:
+        labels = column_vector(y)
+        coding = Labels.declare(labels, self.classes, column)
+        self.classes_, self._declared = coding.classes, coding.declared
+        return coding.encode(labels), coding.outputs
+
+    def _unprotected(self) -> tuple[str, ...]:
+        return () if self._declared else ("the set of classes, taken from y",)
+
+    def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
+        self.coef_, self.intercept_ = weights, offsets
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores: positive for ``classes_[1]``, or one column a class."""
+        scores = self._scores(X)
+        return scores.ravel() if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most likely label of each row."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+
+@dataclass(eq=False, repr=False)
+class LogisticRegression(_Classifier):
+    """Private logistic regression, binary or multinomial.
+
+    Args:
+        epsilon: privacy budget; ``float("inf")`` is the baseline without privacy.
+        delta: probability of failure; by default 1/n² under replace-one or for a declared ``n_public``.
+        adjacency: ``"replace-one"`` or ``"add-remove"``.
+        rows_per_unit: the most rows that one person owns.
+        solver: ``"auto"`` or the name of a solver.
+        solver_options: settings of a named solver.
+        schema: public bounds and categories of a table's columns.
+        row_norm: for plain arrays, the ℓ2 length to which rows are clipped.
+        classes: the public set of labels.
+        n_public: the number of rows, declared public.
+        fit_intercept: whether to learn an offset (inside the privacy analysis).
+        alpha: ℓ2 regularisation of the mean loss.
+        domain: constraint set from `discreet.geometry`.
+        ledger: a `Ledger` or its url; by default one in memory.
+        random_state: an integer seed makes the run reproducible and *not private*.
+        verbose: show progress: steps and ε.
+
+    Example:
+        >>> import numpy as np, discreet as dp
+        >>> X = np.repeat([[0.6, 0.8], [-0.6, -0.8]], 500, axis=0)
+        >>> y = np.repeat([1, 0], 500)
+        >>> model = dp.LogisticRegression(epsilon=1.0, row_norm=1.0, classes=[0, 1]).fit(X, y)
+        >>> model.privacy_.epsilon <= 1.0, model.predict(X[:1])
+        (True, array([1]))
+    """
+
+    def _loss(self) -> Loss:
+        return Logistic() if len(self.classes_) == 2 else Softmax(len(self.classes_))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probability of each class."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            positive = Logistic().mean(scores)
+            return np.column_stack([1 - positive, positive])
+        return np.asarray(softmax(scores, axis=1))
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithm of `predict_proba`."""
+        return np.log(np.maximum(self.predict_proba(X), 1e-300))
+
+
+@dataclass(eq=False, repr=False)
+class LinearSVC(_Classifier):
+    """Private linear support vector classifier for two classes, with a smoothed hinge loss.
+
+    Args:
+        smoothing: width over which the hinge bends. All others: see `LogisticRegression`.
+    """
+
+    smoothing: float = 1.0
+
+    def _loss(self) -> Loss:
+        if len(self.classes_) != 2:
+            raise InvalidInput(
+                f"LinearSVC takes two classes, got {len(self.classes_)}; Only binary classification is supported. Use "
+                "LogisticRegression for more."
+            )
+        return SmoothedHinge(float(self.smoothing))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

@@ -1,0 +1,27 @@
+"""A progress bar that shows steps and ε, never anything computed from the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from discreet.solvers import Guarantee
+from discreet.vault import Progress
+
+__all__ = ["progress_bar"]
+
+
+@contextmanager
+def progress_bar(steps: int, guarantee: Guarantee, *, shown: bool) -> Iterator[Progress | None]:
+    """A callback for the vault, drawing a bar while the block runs."""
+    if not shown:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns) as bar:
+        label = f"ε = {guarantee.epsilon:g}, charged" if guarantee.private else "no privacy"
+        task = bar.add_task(label, total=steps)
+        yield lambda done, planned: bar.update(task, completed=done)

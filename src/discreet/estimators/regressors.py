@@ -1,0 +1,107 @@
+"""Private regressors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+
+from discreet.data.columns import Column
+from discreet.errors import InvalidInput
+from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.targets import Bounded, column_vector
+from discreet.losses import Huber, Loss, Poisson, Quantile, Squared
+
+__all__ = ["HuberRegression", "LinearRegression", "PoissonRegression", "QuantileRegression"]
+
+
+@dataclass(eq=False, repr=False)
+class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Numbers in, numbers out; targets are coded to [−1, 1] by their public bounds."""
+
+    target_bounds: tuple[float, float] | None = None
+    _centred: ClassVar[bool] = True
+
+    def _read_target(self, y: Any, column: Column | None, private: bool) -> tuple[NDArray[np.float64], int]:
+        self._coding = Bounded.declare(self.target_bounds, column, private, centred=self._centred)
+        return self._coding.encode(column_vector(y)), 1
+
+    def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
+        coding = self._coding
+        self.coef_ = weights[0] * coding.scale
+        self.intercept_ = float(offsets[0]) * coding.scale + coding.shift
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The predicted target of each row, inside the declared bounds."""
+        return np.clip(self._scores(X).ravel(), self._coding.low, self._coding.high)
+
+
+@dataclass(eq=False, repr=False)
+class LinearRegression(_Regressor):
+    """Private least squares.
+
+    Args:
+        target_bounds: public bounds of the target, to which targets and predictions are clipped. All others: see
+            `LogisticRegression`.
+
+    Example:
+        >>> import numpy as np, discreet as dp
+        >>> X = np.linspace(-1, 1, 1000)[:, None]
+        >>> model = dp.LinearRegression(epsilon=2.0, row_norm=1.0, target_bounds=(0, 4)).fit(X, 2 + X.ravel())
+        >>> bool(abs(model.coef_[0] - 1) < 0.5)
+        True
+    """
+
+    def _loss(self) -> Loss:
+        return Squared()
+
+
+@dataclass(eq=False, repr=False)
+class HuberRegression(_Regressor):
+    """Private robust regression: squared near zero, absolute beyond ``width`` half-ranges of the target."""
+
+    width: float = 0.25
+
+    def _loss(self) -> Loss:
+        return Huber(float(self.width))
+
+
+@dataclass(eq=False, repr=False)
+class QuantileRegression(_Regressor):
+    """Private quantile regression at ``quantile``, with the pinball loss smoothed over ``smoothing`` half-ranges."""
+
+    quantile: float = 0.5
+    smoothing: float = 0.05
+
+    def _loss(self) -> Loss:
+        return Quantile(float(self.quantile), float(self.smoothing))
+
+
+@dataclass(eq=False, repr=False)
+class PoissonRegression(_Regressor):
+    """Private regression of counts with a log link; ``target_bounds`` start at 0 or above."""
+
+    _centred: ClassVar[bool] = False
+
+    def _loss(self) -> Loss:
+        return Poisson()
+
+    def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
+        # a count of mean e^z coded as y/scale has log-mean z − log(scale)
+        self.coef_ = weights[0]
+        self.intercept_ = float(offsets[0]) + math.log(self._coding.scale)
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The expected count of each row, inside the declared bounds."""
+        with np.errstate(over="ignore"):
+            return np.clip(np.exp(self._scores(X).ravel()), self._coding.low, self._coding.high)
+
+    def _read_target(self, y: Any, column: Column | None, private: bool) -> tuple[NDArray[np.float64], int]:
+        coded, outputs = super()._read_target(y, column, private)
+        if not private and (coded < 0).any():
+            raise InvalidInput("counts are not negative.")
+        return coded, outputs

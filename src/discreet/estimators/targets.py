@@ -1,0 +1,147 @@
+"""From what a user passes as y to coded targets, by public facts only.
+
+A label outside the declared classes contributes nothing; a number outside the declared bounds is clipped, a missing one
+becomes the middle of the bounds. No exception depends on a row.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.data.columns import Boolean, Categorical, Column, Numeric
+from discreet.errors import InvalidInput
+
+__all__ = ["Bounded", "Labels", "PrivacyWarning", "column_vector"]
+
+
+class PrivacyWarning(UserWarning):
+    """Something was taken from the data and is not protected."""
+
+
+def column_vector(y: Any) -> NDArray[Any]:
+    """Y as one column; a single-column table or matrix is accepted with scikit-learn's warning."""
+    if y is None:
+        raise InvalidInput("requires y to be passed, but the target y is None: this estimator learns from targets.")
+    if hasattr(y, "to_numpy"):
+        y = y.to_numpy()
+    array = np.asarray(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        from sklearn.exceptions import DataConversionWarning
+
+        warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, 3)
+        array = array.ravel()
+    if array.ndim != 1:
+        raise InvalidInput(f"y must have one dimension, got shape {array.shape}.")
+    if np.iscomplexobj(array):
+        raise InvalidInput("Complex data not supported.")
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Declared classes and how labels are coded: ±1 for two classes, 0 … K − 1 for more."""
+
+    classes: NDArray[Any]
+    declared: bool = True
+    column: Column | None = None
+
+    @classmethod
+    def declare(cls, y: NDArray[Any], classes: Any, column: Column | None) -> Labels:
+        """The class set from ``classes`` or the schema; else from y, with a warning."""
+        if classes is not None:
+            found, column = np.unique(np.asarray(classes)), None
+            if len(found) != len(np.asarray(classes)):
+                raise InvalidInput(f"classes must be distinct, got {classes!r}.")
+        elif isinstance(column, Categorical | Boolean):
+            found = np.asarray(column.categories)
+        elif column is not None:
+            raise InvalidInput("a classifier needs a categorical or boolean target; the schema declares a number.")
+        else:
+            _refuse_numbers(y)
+            found = np.unique(y)
+            warnings.warn(
+                "classes were taken from y: the set of labels that occur is not protected. Pass classes=[…] to keep it "
+                "private.",
+                PrivacyWarning,
+                4,
+            )
+        if len(found) < 2:
+            raise InvalidInput(f"a classifier needs at least two classes, got {len(found)} class: {found.tolist()!r}.")
+        return cls(found, classes is not None or column is not None, column)
+
+    @property
+    def outputs(self) -> int:
+        """Scores a row gets."""
+        return 1 if len(self.classes) == 2 else len(self.classes)
+
+    def encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """±1 or class codes; NaN for a label outside the declared classes."""
+        if isinstance(self.column, Categorical | Boolean):
+            codes = np.asarray(self.column.labels(y), dtype=np.float64)
+        else:
+            position = {_key(label): code for code, label in enumerate(self.classes.tolist())}
+            codes = np.array([position.get(_key(label), np.nan) for label in y.tolist()], dtype=np.float64)
+        return 2 * codes - 1 if self.outputs == 1 else codes
+
+
+def _key(label: Any) -> Any:
+    return float(label) if isinstance(label, bool | int | float) else label
+
+
+def _refuse_numbers(y: NDArray[Any]) -> None:
+    from sklearn.utils.multiclass import check_classification_targets
+
+    try:
+        check_classification_targets(y)
+    except ValueError as problem:
+        raise InvalidInput(f"{problem} Pass classes=[…] to say which labels there are.") from None
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Declared target bounds; targets are coded as (y − shift)/scale."""
+
+    low: float
+    high: float
+    shift: float
+    scale: float
+
+    @classmethod
+    def declare(cls, target_bounds: Any, column: Column | None, private: bool, *, centred: bool = True) -> Bounded:
+        """Bounds from ``target_bounds`` or the schema. Without privacy there may be none."""
+        if target_bounds is None and isinstance(column, Numeric):
+            target_bounds = (column.low, column.high)
+        if target_bounds is None:
+            if private:
+                raise InvalidInput(
+                    "regression needs target_bounds=(low, high), public bounds to which targets are clipped, or a "
+                    "schema that declares the target. Bounds are never taken from the data. Nothing was released."
+                )
+            return cls(-math.inf, math.inf, 0.0, 1.0)
+        try:
+            low, high = (float(bound) for bound in target_bounds)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"target_bounds must be (low, high), got {target_bounds!r}.") from None
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise InvalidInput(f"target_bounds must be finite with low < high, got ({low:g}, {high:g}).")
+        if not centred:
+            if low < 0:
+                raise InvalidInput(f"counts are not negative: target_bounds must start at 0 or above, got {low:g}.")
+            return cls(low, high, 0.0, high)
+        return cls(low, high, (low + high) / 2, (high - low) / 2)
+
+    def encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Coded targets, clipped; what is no number counts as the middle of the bounds."""
+        try:
+            numbers = y.astype(np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput("targets must be numbers.") from None
+        middle = self.shift if math.isfinite(self.low) else 0.0
+        numbers = np.where(np.isfinite(numbers), numbers, middle)
+        return (np.clip(numbers, self.low, self.high) - self.shift) / self.scale

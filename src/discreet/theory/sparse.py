@@ -1,0 +1,199 @@
+"""Sparse gradients: upper bounds of the projection mechanism, and lower bounds for any private algorithm.
+
+Rows z_1, …, z_n have at most s non-zero coordinates out of d and ‖z_i‖₂ ≤ L. After Ghazi, Guzmán, Kamath, Kumar and
+Manurangsi 2024, with every constant explicit; proofs in ``docs/maths/theory.md``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from discreet.theory.bound import (
+    Bound,
+    expected_max_abs_normal,
+    gaussian_noise_std,
+    require,
+    require_count,
+    require_non_negative,
+    require_positive,
+)
+from discreet.units import Adjacency, Unit
+
+__all__ = [
+    "log_packing",
+    "sparse_descent_pure",
+    "sparse_erm_lower_bound",
+    "sparse_mean_gaussian",
+    "sparse_mean_laplace",
+    "sparse_mean_lower_bound",
+    "sparse_stationarity",
+]
+
+
+def sparse_mean_gaussian(*, d: int, s: int, bound: float, noise_std: float) -> Bound:
+    """Root mean square error of (mean + N(0, σ²I)) projected on ‖·‖₁ ≤ L√s: √min(L√s·σ·E max|g_i|, dσ²).
+
+    The projection p of m + ξ satisfies ‖p − m‖² ≤ ⟨ξ, p − m⟩, and the mean of sup ⟨ξ, ·⟩ over the ball is its
+    radius times E‖ξ‖∞; nor does it expand, so ‖p − m‖ ≤ ‖ξ‖₂.
+    """
+    require_count(d=d, s=s)
+    require_positive(bound=bound)
+    require_non_negative(noise_std=noise_std)
+    through_width = bound * math.sqrt(min(s, d)) * noise_std * expected_max_abs_normal(d)
+    return Bound.of("projection mechanism, Gaussian noise", privacy=math.sqrt(min(through_width, d * noise_std**2)))
+
+
+def sparse_mean_laplace(*, n: int, d: int, s: int, bound: float, epsilon: float, adjacency: Adjacency) -> Bound:
+    """The same with Laplace noise of scale b = Δ₁/ε, ε-DP: √min(L√s·b·H_d, 2db²), with Δ₁ = 2L√s/n under replace-one.
+
+    E‖ξ‖∞ = b·H_d for d Laplace variables. For large n this is L√(2sH_d/(nε)), free of the dimension but for H_d ≈ ln d.
+    """
+    require_count(n=n, d=d, s=s)
+    require_positive(bound=bound, epsilon=epsilon)
+    radius = bound * math.sqrt(min(s, d))
+    scale = Unit.of(adjacency).sensitivity(radius) / (n * epsilon)
+    squares = min(radius * scale * _harmonic(d), 2 * d * scale**2)
+    return Bound.of("projection mechanism, Laplace noise", privacy=math.sqrt(squares))
+
+
+def sparse_descent_pure(
+    *, n: int, d: int, s: int, bound: float, epsilon: float, adjacency: Adjacency, diameter: float, iterations: int
+) -> Bound:
+    """Pure ε-DP subgradient descent whose T gradients come from the Laplace projection mechanism with ε/T each.
+
+    E excess of the average iterate ≤ D(L + e)/√T + D·e with e the error of one gradient
+    (`sparse_mean_laplace`), for the step D/((L + e)√T): the usual proof, with the bias paid at ⟨bias, θ_t − θ*⟩
+    ≤ D·e.
+    """
+    require_positive(diameter=diameter, epsilon=epsilon)
+    require_count(iterations=iterations)
+    error = sparse_mean_laplace(n=n, d=d, s=s, bound=bound, epsilon=epsilon / iterations, adjacency=adjacency).value
+    return Bound.of(
+        "descent with projected Laplace gradients",
+        optimisation=diameter * (bound + error) / math.sqrt(iterations),
+        bias=diameter * error,
+    )
+
+
+def sparse_stationarity(
+    *,
+    n: int,
+    d: int,
+    s: int,
+    bound: float,
+    rho: float,
+    adjacency: Adjacency,
+    smoothness: float,
+    initial_gap: float,
+    iterations: int,
+) -> Bound:
+    """E‖∇𝓛(θ_τ)‖² for a non-convex β-smooth loss: T projected Gaussian gradients share ρ, the step is 1/β.
+
+    θ_τ is one of θ_0, …, θ_{T−1}, drawn uniformly.
+
+    2β(𝓛(θ_0) − inf 𝓛)/T + e², since 𝓛(θ − g̃/β) ≤ 𝓛(θ) − ‖∇𝓛(θ)‖²/(2β) + ‖g̃ − ∇𝓛(θ)‖²/(2β).
+    """
+    require_positive(smoothness=smoothness)
+    require_non_negative(initial_gap=initial_gap)
+    noise_std = gaussian_noise_std(bound, n, rho, adjacency, iterations)
+    error = sparse_mean_gaussian(d=d, s=s, bound=bound, noise_std=noise_std).value
+    return Bound.of(
+        "squared gradient norm, descent with projected Gaussian gradients",
+        optimisation=2 * smoothness * initial_gap / iterations,
+        privacy=error**2,
+    )
+
+
+def log_packing(d: int, s: int) -> float:
+    """ln M, where at least M subsets of size s of {1, …, d} differ pairwise by at least s elements (Gilbert–Varshamov).
+
+    M = C(d, s)/Σ_{2j < s} C(s, j)·C(d − s, j): a maximal family's balls cover all subsets.
+    """
+    require_count(d=d, s=s)
+    require(s <= d, f"s ≤ d, got s = {s}, d = {d}")
+    close = [_log_choose(s, j) + _log_choose(d - s, j) for j in range((s + 1) // 2) if j <= d - s]
+    return max(0.0, _log_choose(d, s) - float(np.logaddexp.reduce(close)))
+
+
+def sparse_mean_lower_bound(
+    *, n: int, d: int, s: int, bound: float, epsilon: float, adjacency: Adjacency, delta: float = 0.0
+) -> Bound:
+    """No (ε, δ)-DP mechanism estimates every mean of n such rows with a smaller root mean square error.
+
+    K blocks of coordinates each hold k rows that all equal one of M well separated s-sparse vectors. Group
+    privacy lets the mechanism find the right one in a block with probability at most e^{kε}/M + δ(e^{kε} −
+    1)/(e^ε − 1) on average, and each miss costs half the separation, kL/(2n). The best K, k and sparsity s' ≤ s
+    of a grid are taken.
+
+    Example:
+        >>> args = dict(n=1000, d=10_000, s=4, bound=1.0, epsilon=1.0, adjacency="replace-one")
+        >>> lower, upper = sparse_mean_lower_bound(**args), sparse_mean_laplace(**args)
+        >>> bool(0 < lower.value < upper.value)
+        True
+    """
+    squares, _ = _hardest_instance(n, d, s, bound, epsilon, delta, adjacency)
+    return Bound.of("block packing lower bound, mean estimation", privacy=math.sqrt(squares))
+
+
+def sparse_erm_lower_bound(
+    *, n: int, d: int, s: int, bound: float, radius: float, epsilon: float, adjacency: Adjacency, delta: float = 0.0
+) -> Bound:
+    """No (ε, δ)-DP algorithm has a smaller worst-case expected excess risk on the ball ‖θ‖₂ ≤ R.
+
+    The class is that of convex, L-Lipschitz losses with s-sparse gradients.
+
+    For linear losses −⟨z_i, θ⟩ the excess is at least ‖m‖·‖θ − Rm/‖m‖‖²/(2R), and all means of the hard family
+    have one public norm ‖m‖ = kL√K/n: a good θ would be a good estimate of the mean. With s = d it bounds dense
+    problems.
+    """
+    require_positive(radius=radius)
+    _, excess = _hardest_instance(n, d, s, bound, epsilon, delta, adjacency)
+    return Bound.of("block packing lower bound, empirical risk", privacy=radius * excess)
+
+
+def _hardest_instance(
+    n: int, d: int, s: int, bound: float, epsilon: float, delta: float, adjacency: Adjacency
+) -> tuple[float, float]:
+    """The largest mean squared error, and the largest excess risk at radius 1, that the construction proves."""
+    require_count(n=n, d=d, s=s)
+    require_positive(bound=bound, epsilon=epsilon)
+    require(0 <= delta < 1, f"0 ≤ δ < 1, got {delta}")
+    moves = Unit.of(adjacency)
+    require(moves.rows_per_unit == 1, "one row a unit")
+    per_row = 1 if moves.relation == "replace-one" else 2  # exchanging a row removes one and adds another
+    squares = excess = 0.0
+    sparsities = {min(2**j, s) for j in range(s.bit_length() + 1)}
+    for sparsity in sparsities:
+        for blocks in _grid(min(n, d // sparsity)):
+            log_m = log_packing(d // blocks, sparsity)
+            largest = n // blocks
+            rows = [(log_m - math.log(c)) / (epsilon * per_row) for c in (1.5, 2, 4)]
+            if delta > 0:
+                rows += [math.log1p(math.expm1(epsilon) / (c * delta)) / (epsilon * per_row) for c in (2, 4)]
+            for k in {min(largest, int(r)) for r in rows if r >= 1}:
+                group = epsilon * per_row * k
+                hit = math.exp(min(group - log_m, 0.0))
+                if delta > 0:
+                    hit += delta * math.expm1(min(group, 700.0)) / math.expm1(epsilon)
+                miss = max(0.0, 1 - hit)
+                error = blocks * miss * (k * bound / (2 * n)) ** 2
+                mean_norm = k * bound * math.sqrt(blocks) / n
+                squares, excess = max(squares, error), max(excess, error / (2 * mean_norm))
+    return squares, excess
+
+
+def _grid(largest: int) -> list[int]:
+    """1, 2, 3, … spaced by a quarter of an octave up to ``largest``."""
+    if largest < 1:
+        return []
+    return sorted({min(largest, round(2 ** (i / 4))) for i in range(4 * largest.bit_length() + 1)})
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def _harmonic(d: int) -> float:
+    return float((1.0 / np.arange(1, d + 1)).sum())
