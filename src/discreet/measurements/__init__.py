@@ -1,6 +1,7 @@
 """A query under a mechanism on a batch: knows its event before it sees data."""
 
 from discreet.measurements.base import Measurement, Noisy
+from discreet.measurements.disjoint import Disjoint
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling, Sampling
 
-__all__ = ["FixedSizeSampling", "Measurement", "Noisy", "PoissonSampling", "Sampling"]
+__all__ = ["Disjoint", "FixedSizeSampling", "Measurement", "Noisy", "PoissonSampling", "Sampling"]
