@@ -104,7 +104,7 @@ class CoordinateAtoms(Atoms):
         """Signed weights, each at the coordinate of its vertex."""
         indices = np.asarray(chosen, np.int64)
         weights = np.where(indices < self.d, 1.0, -1.0) * np.arange(1, len(chosen) + 1)
-        whole = np.bincount(indices % self.d, weights, self.d)
+        whole: NDArray[np.float64] = np.bincount(indices % self.d, weights, self.d).astype(np.float64)
         return whole, self.weight_unit(len(chosen))
 
 
