@@ -59,10 +59,13 @@ class _Part:
         n, rows = len(block.y), block.rows
         largest = np.empty(n)
         score_kernels.largest_sparse(block.values, block.indptr, block.scale, rows.constant, True, largest)
-        listed = walk_kernels.columns(block.values, block.indices, block.indptr, block.scale, rows.n_features)
+        entries = (block.values, block.indices, block.indptr, block.scale)
+        starts, by_column, steps = walk_kernels.columns(*entries, rows.n_features)
         caps = score_kernels.caps(largest, row_bound, True)
         score, slope, recorded = np.zeros((n, 2), np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
-        return cls(block, *listed, largest.astype(np.int64), caps, score, slope, recorded, np.arange(n))
+        return cls(
+            block, starts, by_column, steps, largest.astype(np.int64), caps, score, slope, recorded, np.arange(n)
+        )
 
     def entries_pending(self, least: int, listed: Integers) -> int:
         """How many entries the listed rows have whose pending change is at least this."""
@@ -197,7 +200,9 @@ _WALKS: WeakKeyDictionary[Sparse, WeakKeyDictionary[Walk, SparseWalk]] = WeakKey
 
 def walk_of(query: ScoreSum, data: Sparse) -> SparseWalk:
     """The state of the query's walk over these rows, made at its first step."""
-    walks = _WALKS.setdefault(data, WeakKeyDictionary())
+    walks = _WALKS.get(data)
+    if walks is None:
+        walks = _WALKS[data] = WeakKeyDictionary()
     state = walks.get(query.walk)
     if state is None or not state.fits(query):
         state = walks[query.walk] = SparseWalk(query, data)
