@@ -66,6 +66,8 @@ def test_a_reader_that_interrupts_another_reads_other_words() -> None:
     for bits in (Bits.seeded(4), Bits.secure()):
         with bits.reader() as outer:
             before = outer.words(5)
+            with bits.reader() as inner:
+                assert inner.block is not outer.block
             inside = bits.words(20)
             after = outer.words(5)
         served = np.concatenate([before, inside, after, bits.words(20)])
