@@ -1,8 +1,8 @@
 """Event tree → privacy curve, proved from both sides. Accounting never sees a row.
 
 `epsilon`, `delta`, `curve` and `tradeoff` read an event; `calibrate`, `calibrate_steps` and `calibrate_rate` find one.
-`rule` is the registry by which other rooms say how their events are accounted. Loaded on first use: `renyi` and `classical`
-(bounds from above), `filters` (fully adaptive runs), `textbook`, `interop`, `plots`.
+`rule` is the registry by which other rooms say how their events are accounted. Loaded on first use: `renyi` and
+`classical` (bounds from above), `filters` (fully adaptive runs), `textbook`, `interop`, `plots`.
 """
 
 from __future__ import annotations
