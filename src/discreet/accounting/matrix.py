@@ -77,8 +77,9 @@ def matrix_sensitivity(
 def sampled_bands(noise_multiplier: float, coefficients: Sequence[float], steps: int, parts: int, rate: float) -> Event:
     """A banded run on Poisson batches, as private as ⌈T/parts⌉ sampled Gaussians of sensitivity ‖c‖.
 
-    Rows are split into at least as many parts as bands by a public rule, and step t samples part t mod ``parts``. A row can only take part in steps so far apart that its columns of C are orthogonal
-    (Choquette-Choo et al. 2023, theorem 4).
+    Rows are split into at least as many parts as bands by a public rule, and step t samples part t mod ``parts``. A
+    row can only take part in steps so far apart that its columns of C are orthogonal (Choquette-Choo et al. 2023,
+    theorem 4).
 
     Args:
         noise_multiplier: noise over the bound on one row.
