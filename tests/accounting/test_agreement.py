@@ -90,6 +90,13 @@ def test_private_selection_is_accounted_by_its_renyi_bound():
     assert 0.99 < reached <= 1.0
 
 
+def test_the_room_s_modules_are_reachable_and_others_are_not():
+    assert accounting.textbook.classic_gaussian(1.0, 1e-5).noise > 0
+    assert accounting.filters.ZCDPFilter(1.0, "add-remove").remaining == 1.0
+    with pytest.raises(AttributeError, match="astrology"):
+        accounting.astrology  # noqa: B018
+
+
 def test_a_peer_s_large_noise_failure():
     """A peer's Rényi accountant said 0.140 where 1.94e-4 is exact."""
     certified = accounting.epsilon(Gaussian(1e4), 1e-6, "add-remove")
