@@ -58,7 +58,7 @@ class _Composed:
         if upper:
             missing = self.above * math.exp(min(0.0, -c * (float(self.losses[-1]) - epsilon)))
             total = _product(lead + self.slack, value + error + missing)
-            return min(1.0, total + self.infinite + 5e-324)
+            return min(1.0, total + self.infinite * (1 + 1e-14) + 5e-324)
         wrapped = self.outside * math.exp(float(log_kappa(c)))
         return _product(lead - self.slack, max(0.0, value - error - wrapped)) + self.infinite * (1 - 1e-13)
 
