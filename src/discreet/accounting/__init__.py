@@ -1,1 +1,32 @@
-"""The room of accounting."""
+"""Event tree → privacy curve, proved from both sides. Accounting never sees a row.
+
+`epsilon`, `delta`, `curve` and `tradeoff` read an event; `calibrate`, `calibrate_steps` and `calibrate_rate` find one.
+`rule` is the registry by which other rooms say how their events are accounted.
+"""
+
+from __future__ import annotations
+
+from discreet.accounting.bounds import Bounds
+from discreet.accounting.calibrate import calibrate, calibrate_rate, calibrate_steps
+from discreet.accounting.curve import Curve, curve, delta, epsilon
+from discreet.accounting.rules import Mu, Pairs, Rho, Unbounded, from_profile, rule
+from discreet.accounting.tradeoff import Tradeoff, tradeoff
+
+__all__ = [
+    "Bounds",
+    "Curve",
+    "Mu",
+    "Pairs",
+    "Rho",
+    "Tradeoff",
+    "Unbounded",
+    "calibrate",
+    "calibrate_rate",
+    "calibrate_steps",
+    "curve",
+    "delta",
+    "epsilon",
+    "from_profile",
+    "rule",
+    "tradeoff",
+]

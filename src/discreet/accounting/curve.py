@@ -1,0 +1,197 @@
+"""The privacy curve of an event: δ(ε) and ε(δ), each as a certified interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, get_args
+
+from discreet.accounting.bounds import Bounds
+from discreet.accounting.fold import worlds
+from discreet.accounting.rules import rule
+from discreet.accounting.run import Run, runs
+from discreet.errors import InvalidInput, NotCertifiable
+from discreet.events import Event
+from discreet.units import Adjacency, Unit
+
+__all__ = ["Curve", "Method", "curve", "delta", "epsilon"]
+
+Method = Literal["auto", "contour", "fourier", "renyi", "zcdp", "gdp", "advanced", "basic"]
+_UPPER_ONLY = ("renyi", "zcdp", "advanced", "basic")
+
+
+class Curve:
+    """δ(ε) and ε(δ) of one event under one relation; work is kept between questions.
+
+    Example:
+        >>> from discreet.events import Gaussian, Repeat
+        >>> both = curve(Repeat(Gaussian(10.0), 1000), "add-remove")
+        >>> round(both.epsilon(1e-6).upper, 6)
+        19.423657
+    """
+
+    def __init__(self, event: Event, adjacency: Adjacency, *, method: Method = "auto") -> None:
+        if not isinstance(event, Event):
+            raise InvalidInput(f"event must be an Event, got {event!r}.")
+        if method not in get_args(Method):
+            raise InvalidInput(f"method must be one of {', '.join(get_args(Method))}, got {method!r}.")
+        self.event = event
+        self.unit = Unit.of(adjacency)
+        self.method: Method = method
+        self._runs: list[tuple[Run, ...]] | None = None
+
+    def _histories(self) -> list[tuple[Run, ...]]:
+        if self._runs is None:
+            unit = self.unit
+            self._runs = [runs(world, lambda leaf: rule(leaf, unit)) for world in worlds(self.event)]
+        return self._runs
+
+    def delta(self, epsilon: float) -> Bounds:
+        """The least δ such that the event is (ε, δ)-DP.
+
+        Raises:
+            InvalidInput: ε is negative or not a number.
+            NotCertifiable: the chosen method proves nothing about this event.
+        """
+        epsilon = _real("epsilon", epsilon, 0.0, math.inf)
+        if math.isinf(epsilon):
+            return Bounds(0.0, 0.0)
+        if self.method in _UPPER_ONLY:
+            return Bounds(0.0, _delta_from_epsilon(lambda d: self.epsilon(d).upper, epsilon))
+        if self.method == "gdp":
+            self._all_gaussian()
+        engine = "auto" if self.method == "gdp" else self.method
+        found = [run.delta(epsilon, engine) for both in self._histories() for run in both]  # type: ignore[arg-type]
+        return Bounds(max((b.lower for b in found), default=0.0), max((b.upper for b in found), default=0.0))
+
+    def epsilon(self, delta: float) -> Bounds:
+        """The least ε such that the event is (ε, δ)-DP.
+
+        Raises:
+            InvalidInput: δ is outside [0, 1] or not a number.
+            NotCertifiable: the chosen method proves nothing about this event.
+        """
+        delta = _real("delta", delta, 0.0, 1.0)
+        if self.method in _UPPER_ONLY:
+            return Bounds(0.0, max(0.0, _upper_only(self.method)(self.event, delta, self.unit)))
+        if self.method == "gdp":
+            self._all_gaussian()
+        if self.method in ("contour", "fourier"):
+            found = [run.epsilon(delta, self.method) for both in self._histories() for run in both]  # type: ignore[arg-type]
+            return Bounds(max((b.lower for b in found), default=0.0), max((b.upper for b in found), default=0.0))
+        low = high = 0.0
+        for both in self._histories():
+            for run in both:
+                if run is not both[0] and run.within(high, delta):
+                    continue
+                found_here = run.epsilon(delta)
+                low, high = max(low, found_here.lower), max(high, found_here.upper)
+        if high - low > 1e-3 * high and delta > 0:
+            high = min(high, self._other_upper(delta))
+        return Bounds(min(low, high), high)
+
+    def _all_gaussian(self) -> None:
+        if any(run.mu is None for both in self._histories() for run in both):
+            raise NotCertifiable(
+                "method 'gdp' is exact for unsampled Gaussian noise only; for sampled noise it would be a limit, not a bound. "
+                "Use 'auto'."
+            )
+
+    def _other_upper(self, delta: float) -> float:
+        """The least of the classical bounds that speak about this event."""
+        best = math.inf
+        for method in ("renyi", "zcdp", "basic"):
+            try:
+                best = min(best, _upper_only(method)(self.event, delta, self.unit))
+            except (NotCertifiable, InvalidInput):
+                continue
+        return max(best, 0.0)
+
+
+def _upper_only(method: str) -> Callable[[Event, float, Unit], float]:
+    try:
+        if method == "renyi":
+            from discreet.accounting.renyi import epsilon_upper
+
+            return epsilon_upper
+        from discreet.accounting import classical
+
+        return getattr(classical, f"{method}_epsilon_upper")
+    except ImportError:
+        raise NotCertifiable(f"method {method!r} is not part of this installation.") from None
+
+
+def _delta_from_epsilon(epsilon_of: Callable[[float], float], epsilon: float) -> float:
+    """The least power-of-two-refined δ whose proved ε is at most ``epsilon``."""
+    low, high = -745.0, 0.0
+    if epsilon_of(math.exp(low)) <= epsilon:
+        return math.exp(low)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if epsilon_of(math.exp(middle)) <= epsilon else (middle, high)
+    return math.exp(high)
+
+
+def _real(name: str, value: object, least: float, most: float) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must be a number, got {value!r}.") from None
+    if isinstance(value, bool) or math.isnan(number) or not least <= number <= most:
+        raise InvalidInput(f"{name} must be in [{least:g}, {most:g}], got {value!r}.")
+    return number
+
+
+def curve(event: Event, adjacency: Adjacency, *, method: Method = "auto") -> Curve:
+    """The privacy curve of ``event``; see `Curve`.
+
+    Args:
+        event: what was or will be released.
+        adjacency: ``"replace-one"``, ``"add-remove"`` or a `Unit`; ε under the two are different quantities.
+        method: as in `epsilon`.
+    """
+    return Curve(event, adjacency, method=method)
+
+
+def epsilon(event: Event, delta: float, adjacency: Adjacency, *, method: Method = "auto") -> Bounds:
+    """The least ε for which ``event`` is (ε, δ)-DP, proved from both sides.
+
+    Args:
+        event: what was or will be released.
+        delta: in [0, 1]; with 0 the pure-DP ε, infinite where there is none.
+        adjacency: ``"replace-one"``, ``"add-remove"`` or a `Unit`.
+        method: ``"auto"`` (the tightest that is proved), ``"contour"``, ``"fourier"``, ``"gdp"``, or one of the bounds that hold
+            from above only: ``"renyi"``, ``"zcdp"``, ``"advanced"``, ``"basic"`` (their ``lower`` is 0).
+
+    Raises:
+        InvalidInput: an argument is out of range.
+        NotCertifiable: the chosen method proves nothing about this event.
+
+    Example:
+        >>> from discreet.events import Gaussian, Poisson, Repeat
+        >>> bounds = epsilon(Repeat(Poisson(0.01, Gaussian(4.0)), 10_000), 1e-5, "add-remove")
+        >>> bounds.lower <= 0.94686680 <= bounds.upper, bounds.width < 1e-7
+        (True, True)
+    """
+    return curve(event, adjacency, method=method).epsilon(delta)
+
+
+def delta(event: Event, epsilon: float, adjacency: Adjacency, *, method: Method = "auto") -> Bounds:
+    """The least δ for which ``event`` is (ε, δ)-DP, proved from both sides.
+
+    Args:
+        event: what was or will be released.
+        epsilon: at least 0.
+        adjacency: ``"replace-one"``, ``"add-remove"`` or a `Unit`.
+        method: as in `epsilon`.
+
+    Raises:
+        InvalidInput: an argument is out of range.
+        NotCertifiable: the chosen method proves nothing about this event.
+
+    Example:
+        >>> from discreet.events import PureDP
+        >>> round(delta(PureDP(1.0), 0.5, "replace-one").upper, 6)
+        0.287649
+    """
+    return curve(event, adjacency, method=method).delta(epsilon)

@@ -1,0 +1,182 @@
+"""Privacy losses moved to a lattice, so that they are never better (`upper_law`) or never worse (`lower_law`) than they were.
+
+δ as a function of α = e^ε is convex. Linear interpolation between its values at the lattice points lies above it and is the
+profile of a law on the lattice: "connect the dots" (Doroshenko et al. 2022). A piecewise linear convex function below it,
+with kinks at lattice points only, is the profile of a law that is never worse: the dots are lowered by the largest gap
+between chord and curve beside them. Both err by the square of the spacing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accounting.pairs import Atoms, Pair, ProfilePair
+
+__all__ = ["Law", "lower_law", "upper_law"]
+
+Array = NDArray[np.float64]
+_UNIT = 2.0**-53
+_BIN_ERROR = 1e-13  # relative, of the masses that pairs report (their contract)
+_MOST_POINTS = 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """Probabilities of the losses offset + spacing·(first + 0, 1, 2, …), and of +∞."""
+
+    offset: float
+    spacing: float
+    first: int
+    probabilities: Array
+    infinite: float
+    shift: float  # no loss is off by more than this through rounding
+
+    @property
+    def losses(self) -> Array:
+        """The lattice points."""
+        return self.offset + self.spacing * (self.first + np.arange(len(self.probabilities)))
+
+    def transform(self) -> Atoms:
+        """The law as a pair that knows its moments."""
+        return Atoms(self.losses, self.probabilities, self.infinite)
+
+
+def _edges(pair: Pair | ProfilePair, spacing: float, log_tail: float) -> tuple[float, int, Array]:
+    low, high = pair.span(log_tail)
+    offset = pair.anchor
+    first = math.floor((low - offset) / spacing * (1 + 4 * _UNIT) - 1e-9)
+    last = math.ceil((high - offset) / spacing * (1 + 4 * _UNIT) + 1e-9)
+    if last - first > _MOST_POINTS:
+        raise MemoryError(f"{last - first} lattice points")
+    return offset, first, offset + spacing * np.arange(first, last + 1)
+
+
+def _exact(pair: Pair | ProfilePair, spacing: float) -> Law | None:
+    """Atoms that already lie on the lattice."""
+    if not isinstance(pair, Atoms) or pair.lattice is None:
+        return None
+    steps = (pair.losses - pair.anchor) / spacing
+    places = np.rint(steps)
+    slip = float(np.abs(steps - places).max()) * spacing
+    if slip > 64 * _UNIT * float(np.abs(pair.losses).max()):
+        return None
+    first = int(places.min())
+    law = np.bincount((places - first).astype(int), weights=pair.probabilities)
+    return Law(pair.anchor, spacing, first, law, pair.infinite, slip + 4 * _UNIT * float(np.abs(pair.losses).max()))
+
+
+def _slip(edges: Array) -> float:
+    """How far the bins' true ends may lie from the lattice: a few ulp of the loss, or of 1 once it exceeds 0.1."""
+    reach = float(np.abs(edges).max())
+    return 16 * _UNIT * (reach + (1.0 if reach > 0.1 else 0.0))
+
+
+def upper_law(pair: Pair | ProfilePair, spacing: float, log_tail: float) -> Law:
+    """A law on the lattice that dominates the pair.
+
+    A bin of masses (a, b) goes to its ends as p₁ = (a − be^{left})/(1 − e^{−h}) and p₀ = a − p₁, which keeps both masses; what
+    rounding may have taken from p₁ is given back from p₀, which only makes the law worse. Mass below goes up to the first
+    point, mass beyond the last to infinity.
+    """
+    if (exact := _exact(pair, spacing)) is not None:
+        return replace(exact, probabilities=exact.probabilities * (1 + 1e-15))
+    offset, first, edges = _edges(pair, spacing, log_tail)
+    if isinstance(pair, ProfilePair):
+        return _from_profile(pair, offset, spacing, first, edges)
+    p, q = pair.masses(edges)
+    _, upper = _split(p, q, edges, spacing)
+    inside = p[1:-1]
+    upper = np.minimum(upper + 2 * _BIN_ERROR * inside / -math.expm1(-spacing), inside)
+    law = np.zeros(len(edges))
+    law[:-1] += inside - upper
+    law[1:] += upper
+    law[0] += p[0]
+    grow = 1 + 2 * _BIN_ERROR
+    return Law(offset, spacing, first, law * grow, pair.infinite + float(p[-1]) * grow, _slip(edges))
+
+
+def _split(p: Array, q: Array, edges: Array, spacing: float) -> tuple[Array, Array]:
+    """Each bin's P mass at its left and right end."""
+    a, b = p[1:-1], q[1:-1]
+    with np.errstate(divide="ignore", over="ignore"):
+        scaled = np.exp(np.minimum(np.log(b) + edges[:-1], 700.0))  # be^{left}; b = 0 sends all of a to the right
+    upper = np.clip((a - scaled) / -math.expm1(-spacing), 0.0, a)
+    return a - upper, upper
+
+
+def _from_profile(pair: ProfilePair, offset: float, spacing: float, first: int, edges: Array) -> Law:
+    """Connect the dots of a bound: the mass at a point is the change of slope there; a concave dent only adds mass.
+
+    In units of δ: p_j = (δ_{j+1} − δ_j)/(e^h − 1) − (δ_j − δ_{j−1})/(1 − e^{−h}). Each δ is granted a relative error of 1e-13,
+    added before and after, and rounding of the differences is charged to the mass itself.
+    """
+    values = np.minimum(pair.profile(edges) * (1 + _BIN_ERROR), 1.0)
+    grow, shrink = math.expm1(spacing), -math.expm1(-spacing)
+    steps = np.diff(values)
+    law = np.empty(len(edges))
+    law[1:-1] = steps[1:] / grow - steps[:-1] / shrink
+    law[-1] = -steps[-1] / shrink  # beyond the last point the bound stays at its value there: failure
+    law[0] = steps[0] / grow + 1.0 - float(values[0])  # to its left the straight line from δ = 1 at α = 0
+    noise = 4 * _UNIT * (np.abs(steps[1:]) / grow + np.abs(steps[:-1]) / shrink + values[1:-1] / grow)
+    law[1:-1] += noise
+    law = np.maximum(law, 0.0)
+    return Law(offset, spacing, first, law * (1 + _BIN_ERROR), float(values[-1]), _slip(edges))
+
+
+def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
+    """A law on the lattice that the pair dominates; part of its mass may be missing, which only lowers it.
+
+    Chord and curve differ in a bin by at most Δα·q₀q₁/(q₀ + q₁) (the corner of the tangents at its ends). Lowering both ends by
+    that keeps the chord below the curve; in the last bin the right end is 0 and only the left is lowered, to the tangent there.
+    Where the lowered dots are not convex their convex minorant is taken (isotonic regression of the slopes).
+    """
+    if (exact := _exact(pair, spacing)) is not None:
+        return replace(exact, probabilities=exact.probabilities * (1 - 1e-15))
+    offset, first, edges = _edges(pair, spacing, log_tail)
+    p, q = pair.masses(edges)
+    left, right = _split(p, q, edges, spacing)
+    unsure = 2 * _BIN_ERROR * p[1:-1] / -math.expm1(-spacing)  # of the split
+    law = np.zeros(len(edges))
+    law[:-1] += left
+    law[1:] += right
+    shrink, grow = -math.expm1(-spacing), math.expm1(spacing)
+    high_left, high_right = left + unsure, (right + unsure) * math.exp(-spacing)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gaps = grow * np.nan_to_num(high_left * high_right / (high_left + high_right))
+    certain = (left <= 2 * unsure) | (right <= 2 * unsure)  # an atom on a lattice point: no curve between the dots
+    gaps = np.where(certain, grow * 3 * unsure, gaps)
+    down = np.zeros(len(edges))
+    down[:-1] = np.maximum(gaps, np.concatenate([[0.0], gaps[:-1]]))
+    used = np.flatnonzero(p[1:-1] > 0)
+    if len(used):
+        end = int(used[-1])
+        down[end + 1 :] = 0.0
+        down[end] = max(down[end], shrink * float(right[end]) + grow * 3 * float(unsure[end]))
+    change = np.diff(down)
+    law[:-1] -= change / grow
+    law[1:] += change / shrink
+    if (law < 0).any():
+        law = _convex(law, edges)
+    law = np.maximum(law - 8 * _UNIT * np.abs(np.concatenate([change, [0.0]])) / grow, 0.0)
+    return Law(offset, spacing, first, law * (1 - 4 * _BIN_ERROR), pair.infinite, _slip(edges))
+
+
+def _convex(law: Array, edges: Array) -> Array:
+    """The law of the greatest convex function below the dots that ``law`` (with negative masses) describes."""
+    from scipy.optimize import isotonic_regression
+
+    if edges[-1] - edges[0] > 600:
+        return np.zeros_like(law)
+    scale = np.exp(edges[-1] - edges)
+    tails = np.cumsum((law * scale)[::-1])[::-1]  # −slope in the bin to the left of each point
+    slopes = -tails[1:]
+    widths = np.diff(np.exp(edges - edges[-1]))
+    fitted = isotonic_regression(slopes, weights=np.maximum(widths, 1e-300)).x
+    fitted = np.clip(fitted, -float(tails[0]), 0.0)  # never steeper than the tangent at the left end
+    steps = np.diff(np.concatenate([[-float(tails[0])], fitted, [0.0]]))
+    unsure = 16 * _UNIT * np.concatenate([[-fitted[0]], -fitted])
+    return np.maximum(steps - unsure, 0.0) / scale

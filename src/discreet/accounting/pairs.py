@@ -1,0 +1,291 @@
+"""Pairs of output distributions that dominate what one unit can change, one small class a family.
+
+A pair (P, Q) is known by its privacy loss L = log dP/dQ. `masses` gives P and Q of the bins between loss values, all that
+a lattice needs (`discreet.accounting.lattice`); `profile` gives δ(ε) = E_P(1 − e^{ε−L})₊ at every real ε; pairs that know
+E e^{sL} also give it along a contour (`discreet.accounting.contour`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx, ndtr
+
+from discreet.accounting.mixture import OnContour
+from discreet.accounting.normal import normal_bins
+
+__all__ = ["Atoms", "GaussianPair", "LaplacePair", "Pair", "ProfilePair", "symmetric"]
+
+Array = NDArray[np.float64]
+_UNIT = 2.0**-53
+
+
+class Pair(Protocol):
+    """What every dominating pair can say."""
+
+    @property
+    def infinite(self) -> float:
+        """P(L = ∞)."""
+
+    @property
+    def top(self) -> float:
+        """The greatest loss there can be."""
+
+    def profile(self, epsilon: Array) -> Array:
+        """δ(ε) in plain floating point."""
+
+    @property
+    def anchor(self) -> float:
+        """A loss that a lattice should meet: an atom, or where mass crowds."""
+
+    @property
+    def lattice(self) -> float | None:
+        """The spacing of the atoms, counted from the anchor, when there are some."""
+
+    def span(self, log_tail: float) -> tuple[float, float]:
+        """Losses (low, high) with P(high < L < ∞) ≤ e^log_tail, and P(L < low) equally negligible."""
+
+    def masses(self, edges: Array) -> tuple[Array, Array]:
+        """P and Q of the bins (−∞, e₀], (e₀, e₁], …, (e_n, ∞), each to a relative 1e-13."""
+
+
+@dataclass(frozen=True)
+class GaussianPair:
+    """N(μ, 1) against N(0, 1): L is N(±μ²/2, μ²)."""
+
+    mu: float
+    infinite: float = 0.0
+    top: float = math.inf
+    anchor: float = 0.0
+    lattice: float | None = None
+
+    def span(self, log_tail: float) -> tuple[float, float]:
+        """μ²/2 ± μ√(−2 log tail)."""
+        reach = self.mu * math.sqrt(-2 * log_tail)
+        return self.mu**2 / 2 - reach, self.mu**2 / 2 + reach
+
+    def masses(self, edges: Array) -> tuple[Array, Array]:
+        """Normal bins."""
+        z = edges / self.mu
+        return normal_bins(z - self.mu / 2), normal_bins(z + self.mu / 2)
+
+    def profile(self, epsilon: Array) -> Array:
+        """δ(ε), to a relative 1e-12 or so (`discreet.accounting.gaussian` says exactly)."""
+        e = np.abs(epsilon)
+        t = e / self.mu - self.mu / 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            root = math.sqrt(0.5)
+            tail = np.exp(-t * t / 2) * 0.5 * (erfcx(t * root) - erfcx((t + self.mu) * root))
+        wide = t < -5
+        if np.any(wide):
+            tail = np.where(wide, ndtr(-t) - np.exp(np.where(wide, e, 0.0)) * ndtr(-t - self.mu), tail)
+        tail = np.clip(np.nan_to_num(tail, nan=0.0), 0.0, 1.0)
+        return np.where(epsilon >= 0, tail, -np.expm1(-e) + np.exp(-e) * tail)
+
+    def log_moments(self, cs: Array) -> Array:
+        """log E e^{cL} = μ²c(c + 1)/2."""
+        return self.mu**2 * cs * (cs + 1) / 2
+
+    def log_moment_upper(self, c: float) -> float:
+        """The same, rounded up."""
+        return self.mu**2 * c * (c + 1) / 2 * (1 + 8 * _UNIT)
+
+    def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
+        """M(c + iω)/M(c) = exp(−μ²ω²/2 + iμ²ω(c + ½))."""
+        omega = spacing * np.arange(count)
+        decay, turn = self.mu**2 * omega**2 / 2, self.mu**2 * omega * (c + 0.5)
+        changes = np.expm1(-decay) * np.exp(1j * turn) + (-2 * np.sin(turn / 2) ** 2 + 1j * np.sin(turn))
+        log_moment = self.mu**2 * c * (c + 1) / 2
+        errors = 16 * _UNIT * np.minimum(1 + turn, (decay + turn) * (1 + turn))
+        return OnContour(log_moment, 8 * _UNIT * log_moment, changes, errors)
+
+    def log_tails(self, c: float, omegas: Array) -> Array:
+        """−μ²Ω²/2."""
+        return -(self.mu**2) * omegas**2 / 2 * (1 - 8 * _UNIT)
+
+
+@dataclass(frozen=True)
+class LaplacePair:
+    """Laplace noise of scale 1/ε₀ moved by 1: L = ε₀ with probability ½, −ε₀ with ½e^{−ε₀}, a density between."""
+
+    epsilon: float
+    infinite: float = 0.0
+
+    @property
+    def top(self) -> float:
+        """ε₀."""
+        return self.epsilon
+
+    @property
+    def anchor(self) -> float:
+        """One of the two atoms."""
+        return self.epsilon
+
+    @property
+    def lattice(self) -> float | None:
+        """The atoms lie at ±ε₀; what lies between is continuous."""
+        return 2 * self.epsilon
+
+    def span(self, log_tail: float) -> tuple[float, float]:
+        """[−ε₀, ε₀]."""
+        return -self.epsilon, self.epsilon
+
+    def masses(self, edges: Array) -> tuple[Array, Array]:
+        """P(L ≤ l) = ½e^{(l−ε₀)/2} for |l| < ε₀, and Q(L ≤ l) = 1 − ½e^{−(l+ε₀)/2}; an edge on an atom takes it in below."""
+        inner = np.clip(edges, -self.epsilon, self.epsilon)
+        steps = np.diff(inner, prepend=-self.epsilon, append=self.epsilon) / 2
+        start = np.concatenate([[-self.epsilon], inner])
+        p = 0.5 * np.exp((start - self.epsilon) / 2) * np.expm1(steps)
+        q = -0.5 * np.exp(-(start + self.epsilon) / 2) * np.expm1(-steps)
+        low, high = np.searchsorted(edges, [-self.epsilon, self.epsilon], side="left")
+        p[low] += 0.5 * math.exp(-self.epsilon)
+        q[low] += 0.5
+        p[high] += 0.5
+        q[high] += 0.5 * math.exp(-self.epsilon)
+        return p, q
+
+    def profile(self, epsilon: Array) -> Array:
+        """δ(ε) = 1 − e^{(ε−ε₀)/2} on [−ε₀, ε₀]."""
+        inside = -np.expm1((np.minimum(epsilon, self.epsilon) - self.epsilon) / 2)
+        return np.where(epsilon < -self.epsilon, -np.expm1(np.minimum(epsilon, 0.0)), inside)
+
+    def log_moments(self, cs: Array) -> Array:
+        """E e^{cL} = ((c + 1)e^{cε₀} + c·e^{−(c+1)ε₀})/(2c + 1) (Mironov 2017, Table II)."""
+        rest = np.log1p(cs / (cs + 1) * np.exp(-(2 * cs + 1) * self.epsilon))
+        return cs * self.epsilon + np.log((cs + 1) / (2 * cs + 1)) + rest
+
+    def log_moment_upper(self, c: float) -> float:
+        """The same, rounded up."""
+        value = float(self.log_moments(np.array([c]))[0])
+        return value + 16 * _UNIT * (1 + c * self.epsilon)
+
+    def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
+        """The closed form at complex s."""
+        s = c + 1j * spacing * np.arange(count)
+        e = self.epsilon
+        moment = ((s + 1) * np.exp(s * e) + s * np.exp(-(s + 1) * e)) / (2 * s + 1)
+        size = (c + 1) * math.exp(c * e) / abs(2 * c + 1)
+        base = float(moment[0].real)
+        errors = 32 * _UNIT * (1 + np.abs(s) * e) * (size / base + 1)
+        changes = moment / base - 1
+        return OnContour(math.log(base), 16 * _UNIT * (1 + c * e), changes, errors)
+
+    def log_tails(self, c: float, omegas: Array) -> Array:
+        """The atoms do not decay: |M(c + iω)| ≤ M(c) is all there is."""
+        return np.zeros(len(omegas))
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """Finitely many losses with their probabilities under P; the rest, if any, at +∞ (``infinite``)."""
+
+    losses: Array
+    probabilities: Array
+    infinite: float = 0.0
+    anchor: float = 0.0
+    lattice: float | None = None
+    error: float = 1e-15  # relative, of each probability
+
+    @property
+    def top(self) -> float:
+        """The last atom, which may be at infinity."""
+        return math.inf if self.infinite > 0 else float(self.losses.max())
+
+    def span(self, log_tail: float) -> tuple[float, float]:
+        """The least and the greatest loss."""
+        return float(self.losses.min()), float(self.losses.max())
+
+    def masses(self, edges: Array) -> tuple[Array, Array]:
+        """Sums over each bin."""
+        where = np.searchsorted(edges, self.losses, side="left")
+        p = np.bincount(where, weights=self.probabilities, minlength=len(edges) + 1)
+        q = np.bincount(where, weights=self.probabilities * np.exp(-self.losses), minlength=len(edges) + 1)
+        return p, q
+
+    def profile(self, epsilon: Array) -> Array:
+        """The sum, with the atom at infinity."""
+        gain = -np.expm1(np.minimum(np.subtract.outer(epsilon, self.losses), 0.0))
+        return gain @ self.probabilities + self.infinite
+
+    def log_moments(self, cs: Array) -> Array:
+        """log Σ p e^{cl}, in chunks that stay small."""
+        out = np.full(len(cs), np.inf)
+        top, log_p = float(np.max(self.losses)), np.log(np.maximum(self.probabilities, 1e-320))
+        for i, c in enumerate(cs):
+            terms = log_p + c * (self.losses - top)
+            peak = terms.max()
+            out[i] = c * top + peak + math.log(np.exp(terms - peak).sum())
+        return out
+
+    def log_moment_upper(self, c: float) -> float:
+        """The same, rounded up."""
+        value = float(self.log_moments(np.array([c]))[0])
+        return value + _UNIT * (len(self.losses) + 64 + 16 * c * float(np.abs(self.losses).max())) + self.error
+
+    def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
+        """Σ p e^{sl} term by term."""
+        log_terms = np.log(np.maximum(self.probabilities, 1e-320)) + c * self.losses
+        peak = float(log_terms.max())
+        terms = np.exp(log_terms - peak)
+        total = float(terms.sum())
+        terms /= total
+        changes = np.empty(count, dtype=np.complex128)
+        omegas = spacing * np.arange(count)
+        for start in range(0, count, 64):
+            angle = np.multiply.outer(omegas[start : start + 64], self.losses)
+            half = np.sin(angle / 2)
+            changes[start : start + 64] = (-2 * half * half + 1j * np.sin(angle)) @ terms
+        size = len(terms) + 32 + 16 * float(terms @ np.abs(log_terms))
+        error = self.error + _UNIT * size
+        reach = np.minimum(2.0, omegas * float(terms @ np.abs(self.losses)))
+        return OnContour(peak + math.log(total), error, changes, 4 * error * reach + 8 * _UNIT * reach)
+
+    def log_tails(self, c: float, omegas: Array) -> Array:
+        """Atoms do not decay."""
+        return np.zeros(len(omegas))
+
+
+@dataclass(frozen=True, eq=False)
+class ProfilePair:
+    """Whatever has a privacy profile below ``bound``: δ(ε) ≤ bound(ε) for every real ε and every pair of neighbours.
+
+    ``low`` and ``high`` enclose the losses that matter: bound(ε) = 1 − e^ε may be used below ``low``, and above ``high`` the
+    bound's remaining value is charged as probability of failure. ``attained`` is a pair that neighbours do reach, and
+    serves the lower bound.
+    """
+
+    bound: Callable[[Array], Array]
+    low: float
+    high: float
+    attained: Pair | None = None
+    top: float = math.inf
+    infinite: float = 0.0
+    anchor: float = 0.0
+    lattice: float | None = None
+
+    def span(self, log_tail: float) -> tuple[float, float]:
+        """As declared."""
+        return self.low, self.high
+
+    def profile(self, epsilon: Array) -> Array:
+        """The bound itself, never above 1."""
+        return np.minimum(self.bound(epsilon), 1.0)
+
+
+def symmetric(bound: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Extend a bound for ε ≥ 0 to all ε, for a relation in which neighbours may be swapped.
+
+    E_α(P‖Q) = 1 − α + αE_{1/α}(Q‖P), so δ(−ε) ≤ 1 − e^{−ε} + e^{−ε}δ(ε).
+    """
+
+    def both(epsilon: Array) -> Array:
+        magnitude = np.abs(epsilon)
+        positive = np.minimum(bound(magnitude), 1.0)
+        return np.where(epsilon >= 0, positive, -np.expm1(-magnitude) + np.exp(-magnitude) * positive)
+
+    return both

@@ -1,0 +1,416 @@
+"""How each event is accounted: the registry that turns one leaf into what composition can use.
+
+A rule is one of
+
+- `Mu`: exactly a Gaussian of that μ; all of them fold to √(Σ μ²);
+- `Pairs`: a dominating pair for each direction, "remove" (the unit's rows are in P's dataset) and "add" (in Q's);
+- `Rho`: any ρ-zCDP release; all of them fold to Σ ρ;
+- `Unbounded`: no protection.
+
+Another room adds its event with ``@rule.register`` and returns one of these; `from_profile` makes a rule of nothing but a
+bound on δ(ε).
+
+Example:
+    >>> from discreet.events import Gaussian
+    >>> from discreet.units import Unit
+    >>> rule(Gaussian(4.0), Unit("replace-one"))
+    Mu(mu=0.5)
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accounting.fold import worlds
+from discreet.accounting.mixture import Mixture
+from discreet.accounting.pairs import Atoms, GaussianPair, LaplacePair, Pair, ProfilePair, symmetric
+from discreet.accounting.sampling import amplified, amplify_profile, grouped
+from discreet.errors import NotCertifiable
+from discreet.events import (
+    ZCDP,
+    ApproxDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    FixedSize,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    Poisson,
+    PureDP,
+    RandomizedResponse,
+    Selection,
+    WithReplacement,
+)
+from discreet.units import Unit
+
+__all__ = ["Mu", "Pairs", "Rho", "Rule", "Unbounded", "from_profile", "profile_of", "rule", "zcdp_pair"]
+
+Array = NDArray[np.float64]
+Side = Pair | ProfilePair
+_MOST_ATOMS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Mu:
+    """A Gaussian pair N(0, 1), N(μ, 1)."""
+
+    mu: float
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """A dominating pair for each direction; the same object twice when they do not differ."""
+
+    remove: Side
+    add: Side
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Rho:
+    """ρ-zCDP."""
+
+    rho: float
+
+
+@dataclass(frozen=True)
+class Unbounded:
+    """ε = ∞."""
+
+
+Rule = Mu | Pairs | Rho | Unbounded
+_NOTHING = Mu(0.0)
+
+
+def _same(pair: Side, times: int = 1) -> Pairs:
+    return Pairs(pair, pair, times)
+
+
+def from_profile(bound: Callable[[Array], Array], top: float, attained: Pair | None = None) -> Pairs:
+    """The rule of an event known by a bound on its privacy profile.
+
+    Args:
+        bound: ε ↦ a bound of δ(ε), for arrays of ε ≥ 0, for both orders of every pair of neighbours.
+        top: beyond this ε the bound is negligible (or 0): what is left of it there counts as failure.
+        attained: a pair that some neighbours reach, for lower bounds.
+    """
+    pure = float(bound(np.array([top]))[0]) == 0.0
+    return _same(ProfilePair(symmetric(bound), -top, top, attained, top if pure else math.inf))
+
+
+@functools.singledispatch
+def rule(event: Event, unit: Unit) -> Rule:
+    """The rule for one leaf under a unit of privacy.
+
+    Raises:
+        NotCertifiable: nothing is known about this event (under this unit).
+    """
+    raise NotCertifiable(f"no accounting rule for {type(event).__name__}; register one with accounting.rules.rule.")
+
+
+@rule.register
+def _(event: NonPrivate, unit: Unit) -> Rule:
+    return Unbounded()
+
+
+@rule.register
+def _(event: Gaussian, unit: Unit) -> Rule:
+    return Mu(unit.sensitivity(1.0) / event.noise_multiplier)
+
+
+@rule.register
+def _(event: Laplace, unit: Unit) -> Rule:
+    return _same(LaplacePair(unit.sensitivity(1.0) / event.noise_multiplier))
+
+
+@rule.register
+def _(event: DiscreteGaussian, unit: Unit) -> Rule:
+    """P(x) ∝ e^{−x²/2σ²} against the same moved by Δ: L(x) = (Δ² − 2xΔ)/2σ². The family is log-concave, so the largest
+    move dominates. Beyond 40σ less than the smallest double is left; that much is charged as failure.
+    """
+    sensitivity, sigma = unit.sensitivity(event.bound), event.noise_multiplier * event.bound
+    if 80 * sigma > _MOST_ATOMS:
+        return Rho(sensitivity**2 / (2 * sigma**2))  # Canonne–Kamath–Steinke 2020, Theorem 4
+    reach = math.ceil(40 * sigma) + 1
+    x = np.arange(-reach, reach + 1, dtype=float)
+    weight = np.exp(-((x / sigma) ** 2) / 2)
+    keep = weight > 0
+    losses = (sensitivity**2 - 2 * x * sensitivity) / (2 * sigma**2)
+    return _same(
+        Atoms(
+            losses[keep][::-1].copy(),
+            (weight / weight.sum())[keep][::-1].copy(),
+            infinite=5e-324,
+            anchor=sensitivity**2 / (2 * sigma**2),
+            lattice=sensitivity / sigma**2,
+            error=1e-15 * (800 + math.log2(2 * reach)),
+        )
+    )
+
+
+@rule.register
+def _(event: DiscreteLaplace, unit: Unit) -> Rule:
+    """P(x) ∝ e^{−|x|/b} against the same moved by Δ: L(x) = (|x − Δ| − |x|)/b, ±Δ/b on the two half-lines."""
+    sensitivity, scale = int(unit.sensitivity(event.bound)), event.noise_multiplier * event.bound
+    if sensitivity > _MOST_ATOMS:
+        return _same(_two_atoms(sensitivity / scale))
+    x = np.arange(1, sensitivity, dtype=float)
+    outer = 1 / (1 + math.exp(-1 / scale))
+    losses = np.concatenate([[-sensitivity / scale], (sensitivity - 2 * x[::-1]) / scale, [sensitivity / scale]])
+    middle = math.tanh(0.5 / scale) * np.exp(-x[::-1] / scale)
+    mass = np.concatenate([[math.exp(-sensitivity / scale) * outer], middle, [outer]])
+    lattice = 2 * sensitivity / scale if sensitivity == 1 else 2 / scale
+    return _same(Atoms(losses, mass, anchor=sensitivity / scale, lattice=lattice))
+
+
+def _two_atoms(epsilon: float, failure: float = 0.0) -> Atoms:
+    """The worst (ε, δ) pair: +∞ with probability δ, else ±ε (Kairouz–Oh–Viswanath 2015)."""
+    yes = (1 - failure) / (1 + math.exp(-epsilon))
+    no = (1 - failure) / (1 + math.exp(epsilon)) if epsilon < 700 else 0.0
+    return Atoms(np.array([-epsilon, epsilon]), np.array([no, yes]), failure, epsilon, 2 * epsilon)
+
+
+@rule.register
+def _(event: PureDP, unit: Unit) -> Rule:
+    return _same(_two_atoms(unit.rows_per_unit * event.epsilon)) if event.epsilon > 0 else _NOTHING
+
+
+@rule.register
+def _(event: ApproxDP, unit: Unit) -> Rule:
+    k, epsilon = unit.rows_per_unit, event.epsilon
+    if event.delta >= 1:
+        return Unbounded()
+    if epsilon == 0 and event.delta == 0:
+        return _NOTHING
+    growth = k if epsilon == 0 else math.expm1(min(k * epsilon, 700.0)) / math.expm1(min(epsilon, 700.0 / k))
+    failure = event.delta * growth * (1 + 1e-14) if k > 1 else event.delta  # group privacy
+    if failure >= 1:
+        return Unbounded()
+    if epsilon == 0:
+        return _same(Atoms(np.array([0.0]), np.array([1 - failure]), failure, 0.0, 1.0))
+    return _same(_two_atoms(k * epsilon, failure))
+
+
+@rule.register
+def _(event: RandomizedResponse, unit: Unit) -> Rule:
+    """Truth has loss ε, a given lie −ε, any other answer 0. A unit of k rows answers k times."""
+    if event.epsilon == 0:
+        return _NOTHING
+    if event.categories == 2:
+        return _same(_two_atoms(event.epsilon), unit.rows_per_unit)
+    others = event.categories - 1
+    lie = 1 / (math.exp(event.epsilon) + others)
+    mass = np.array([lie, (others - 1) * lie, math.exp(event.epsilon) * lie])
+    losses = np.array([-event.epsilon, 0.0, event.epsilon])
+    return _same(Atoms(losses, mass, anchor=event.epsilon, lattice=event.epsilon), unit.rows_per_unit)
+
+
+@rule.register
+def _(event: Selection, unit: Unit) -> Rule:
+    """Exponential: losses in a window of length η, wherever it lies (bounded range, Dong–Durfee–Rogers 2020). The worst pair with
+    losses {t, t − η} at each ε has t = (η + ε)/2, hence δ(ε) ≤ (1 − e^{(ε−η)/2})²/(1 − e^{−η}); t = η/2 is one that occurs.
+    Permute-and-flip: no worse than Laplace noise (McKenna–Sheldon 2020; Ding et al. 2021).
+    """
+    eta = event.epsilon * unit.rows_per_unit
+    if eta == 0:
+        return _NOTHING
+    if event.mechanism == "permute-and-flip":
+        return from_profile(LaplacePair(eta).profile, eta)
+
+    def bound(epsilon: Array) -> Array:
+        return np.expm1((np.minimum(epsilon, eta) - eta) / 2) ** 2 / -math.expm1(-eta)
+
+    return from_profile(bound, eta, attained=_two_atoms(eta / 2))
+
+
+@rule.register
+def _(event: ZCDP, unit: Unit) -> Rule:
+    return Rho(event.rho * unit.rows_per_unit**2)
+
+
+def zcdp_pair(rho: float) -> ProfilePair:
+    """A pair no better than any ρ-zCDP release.
+
+    δ(ε) ≤ min over a > 1 of e^{(a−1)(aρ−ε)}/(a − 1)·(1 − 1/a)^a (Canonne–Kamath–Steinke 2020, Corollary 13); every a is valid, so
+    the least over a few near the best is a bound. A Gaussian with μ²/2 = ρ is one such release.
+    """
+    spread = np.exp(np.linspace(-1.2, 1.2, 41))
+
+    def bound(epsilon: Array) -> Array:
+        e = np.atleast_1d(np.asarray(epsilon, dtype=float))
+        best = np.zeros(len(e))
+        order = np.maximum((e - rho) / (2 * rho), math.sqrt(1 / rho) * 0.05) + math.sqrt(0.5 / rho) * 0.05
+        for factor in spread:
+            b = order * factor
+            a = 1 + b
+            best = np.minimum(best, b * (a * rho - e) - np.log(b) + a * np.log(b / a))
+        return np.exp(np.maximum(best, -746.0))
+
+    top = rho + math.sqrt(4 * rho * 745.0)
+    return ProfilePair(symmetric(bound), -top, top, GaussianPair(math.sqrt(2 * rho)))
+
+
+def profile_of(known: Rule) -> tuple[Callable[[Array], Array], float]:
+    """A bound of δ(ε) for ε ≥ 0 over both directions, and the ε where it ends."""
+    match known:
+        case Mu(mu):
+            pair = GaussianPair(max(mu, 1e-300))
+            return lambda e: pair.profile(e) * (1 + 1e-12), pair.span(-745.0)[1]
+        case Rho(rho):
+            wide = zcdp_pair(max(rho, 1e-300))
+            return wide.profile, wide.high
+        case Pairs(remove, add, 1):
+            if remove is add:
+                return remove.profile, remove.span(-745.0)[1]
+            top = max(remove.span(-745.0)[1], add.span(-745.0)[1])
+            return lambda e: np.maximum(remove.profile(e), add.profile(e)), top
+        case _:
+            raise NotCertifiable("the event inside has no profile of its own to amplify.")
+
+
+def _gaussian_inside(event: Event) -> float | None:
+    """ν with which one row moves ``event``, when all of it is Gaussian."""
+    found = worlds(event)
+    if len(found) != 1 or not all(isinstance(leaf, Gaussian) for leaf in found[0]):
+        return None
+    return math.sqrt(sum(n / leaf.noise_multiplier**2 for leaf, n in found[0].items() if isinstance(leaf, Gaussian)))
+
+
+def _only_leaf(event: Event, outer: str) -> Event:
+    found = worlds(event)
+    if len(found) == 1 and len(found[0]) == 1:
+        (leaf, times), *_ = found[0].items()
+        if times == 1:
+            return leaf
+    raise NotCertifiable(
+        f"{outer} of a composition that is not all Gaussian: sample each part on its own, or state the inside's guarantee "
+        "as ApproxDP or PureDP."
+    )
+
+
+def _binomial(k: int, q: float) -> tuple[float, ...]:
+    from scipy.special import xlog1py, xlogy
+
+    return tuple(
+        math.comb(k, j) * math.exp(float(xlogy(j, q)) + float(xlog1py(k - j, -q))) for j in range(1, k + 1)
+    )
+
+
+@rule.register
+def _(event: Poisson, unit: Unit) -> Rule:
+    q, k = event.rate, unit.rows_per_unit
+    nu = _gaussian_inside(event.event)
+    if q == 0 or nu == 0:
+        return _NOTHING
+    if nu is not None:
+        if q == 1:
+            return Mu(unit.sensitivity(nu))
+        if k > 64:
+            raise NotCertifiable(f"sampled Gaussians are accounted for up to 64 rows a unit, got {k}.")
+        weights = (q,) if k == 1 else _binomial(k, q)
+        if unit.relation == "replace-one":
+            return _same(Mixture(nu, weights, "replace"))
+        return Pairs(Mixture(nu, weights, "remove"), Mixture(nu, weights, "add"))
+    leaf = _only_leaf(event.event, "Poisson sampling")
+    if q == 1:
+        return rule(leaf, unit)
+    known = rule(leaf, Unit(unit.relation))
+    if isinstance(known, Unbounded):
+        return known
+    if k > 1 or isinstance(known, Pairs) and known.times > 1:
+        known = from_profile(*_sampled_profile(leaf, known, unit.relation, q))
+        return known if k == 1 else _group(known, k)
+    if unit.relation == "replace-one":
+        return from_profile(*_sampled_profile(leaf, known, unit.relation, q))
+    if isinstance(known, Pairs):
+        return Pairs(amplified(known.remove, q, "remove"), amplified(known.add, q, "add"))
+    inner = zcdp_pair(known.rho) if isinstance(known, Rho) else GaussianPair(known.mu)
+    return Pairs(amplified(inner, q, "remove"), amplified(inner, q, "add"))
+
+
+def _sampled_profile(
+    leaf: Event, known: Rule, relation: str, rate: float
+) -> tuple[Callable[[Array], Array], float]:
+    """A bound on the profile of Poisson sampling. Noise added to a sum protects a missing row too, so it is amplified; a
+    guarantee that was only stated for exchanged rows is not known to: then joint convexity alone gives δ' = qδ.
+    """
+    profile, top = profile_of(known)
+    if relation == "add-remove" or isinstance(leaf, Laplace | DiscreteGaussian | DiscreteLaplace):
+        return amplify_profile(profile, rate), math.log1p(rate * math.expm1(min(top, 600.0))) if top < 600 else top
+    return lambda e: rate * profile(e), top
+
+
+def _group(known: Pairs, k: int) -> Pairs:
+    profile, top = profile_of(known)
+    return from_profile(grouped(profile, k), k * top)
+
+
+@rule.register
+def _(event: FixedSize, unit: Unit) -> Rule:
+    """Replace-one: whether or not the changed row is drawn, batches of equal size differ in one exchanged row, so all three
+    outputs are neighbours. Add-remove (n the larger size): the smaller dataset's batch is the larger one's given that the
+    row was not drawn, and given that it was, it stands in another row's place: μ₁ and μ₀ differ by an exchange.
+    """
+    rate, k = event.batch / event.n, unit.rows_per_unit
+    nu = _gaussian_inside(event.event)
+    if rate == 1 and unit.relation == "replace-one":
+        return Mu(unit.sensitivity(nu)) if nu is not None else rule(_only_leaf(event.event, "FixedSize"), unit)
+    if nu is not None:
+        once: Rule = Mu(2 * nu)
+        attained: Pair | None = Mixture(2 * nu, (rate,), "remove") if rate < 1 else GaussianPair(2 * nu)
+        if unit.relation == "add-remove" and rate < 1:
+            pair = Pairs(Mixture(2 * nu, (rate,), "remove"), Mixture(2 * nu, (rate,), "add"))
+            return pair if k == 1 else _group(pair, k)
+    else:
+        leaf = _only_leaf(event.event, "FixedSize")
+        once, attained = rule(leaf, Unit("add-remove", 2) if unit.relation == "add-remove" else unit_of_one(unit)), None
+    if isinstance(once, Unbounded):
+        return once
+    profile, top = profile_of(once)
+    reach = math.log1p(rate * math.expm1(top)) if top < 600 else top + math.log(rate)
+    single = from_profile(amplify_profile(profile, rate), max(reach, 1e-300), attained)
+    return single if k == 1 else _group(single, k)
+
+
+def unit_of_one(unit: Unit) -> Unit:
+    """The same relation for a single row."""
+    return Unit(unit.relation)
+
+
+@rule.register
+def _(event: WithReplacement, unit: Unit) -> Rule:
+    """The row is drawn J ~ Binomial(batch, 1/n) times, moving the sum by at most 2J·C from any of the others' batches:
+    δ(α) ≤ Σ_{j≥1} P(J = j)·δ_{2jν}(1 + (α − 1)/η), η = P(J ≥ 1) (Balle–Barthe–Gaboardi 2018, Theorem 10).
+    """
+    nu = _gaussian_inside(event.event)
+    if nu is None:
+        raise NotCertifiable("sampling with replacement is accounted for Gaussian noise only.")
+    from scipy.special import gammaln
+
+    m, q = event.batch, 1 / event.n
+    most = min(m, 64)
+    j = np.arange(1, most + 1)
+    log_p = gammaln(m + 1) - gammaln(j + 1) - gammaln(m - j + 1) + j * math.log(q)
+    log_p += (m - j) * math.log1p(-q) if event.n > 1 else np.where(j == m, 0.0, -np.inf)
+    p = np.exp(log_p)
+    drawn = -math.expm1(m * math.log1p(-q)) if event.n > 1 else 1.0
+    # P(J > 64) ≤ P(J = 64)·r/(1 − r) with r the ratio of neighbouring terms, which only falls; it counts as failure.
+    ratio = (m - most) / (most + 1) * q / max(1 - q, 1e-300)
+    rest = 0.0 if most == m else float(p[-1]) * ratio / (1 - ratio) if ratio < 0.5 else 1.0
+    pairs = [(float(weight), GaussianPair(2 * i * nu)) for i, weight in zip(j, p, strict=True) if weight > 0]
+
+    def conditional(epsilon: Array) -> Array:
+        return sum((w * pair.profile(epsilon) for w, pair in pairs), np.zeros_like(epsilon)) / drawn * (1 + 1e-11) + rest
+
+    top = pairs[-1][1].span(-745.0)[1]
+    reach = math.log1p(drawn * math.expm1(top)) if top < 600 else top + math.log(drawn)
+    attained = Mixture(2 * nu, tuple(w for w, _ in pairs), "remove") if 1 <= len(pairs) <= 64 and rest < 1e-15 else None
+    single = from_profile(amplify_profile(conditional, drawn), reach, attained if event.n > 1 else None)
+    return single if unit.rows_per_unit == 1 else _group(single, unit.rows_per_unit)

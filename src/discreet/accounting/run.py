@@ -1,0 +1,220 @@
+"""One history of one unit's rows, in one direction: which accountant answers, and how far it can be trusted.
+
+Gaussians alone have closed forms; so has any single release; everything smooth goes along the contour; the rest, and what the
+contour cannot certify tightly, through the Fourier accountant. Certified intervals may be intersected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+
+from discreet.accounting import gaussian
+from discreet.accounting.bounds import Bounds
+from discreet.accounting.contour import Contour, log_kappa
+from discreet.accounting.fold import World
+from discreet.accounting.fourier import Fourier
+from discreet.accounting.pairs import Atoms, GaussianPair, Pair, ProfilePair
+from discreet.accounting.rules import Mu, Pairs, Rho, Rule, Unbounded, zcdp_pair
+from discreet.errors import NotCertifiable
+
+__all__ = ["Run", "runs"]
+
+Engine = Literal["auto", "contour", "fourier"]
+_TIGHT = 1e-6
+_EVALUATION = 1e-12  # relative error granted to a closed-form profile, of P(L > ε)
+
+
+def runs(world: World, known: Callable[..., Rule]) -> tuple[Run, ...]:
+    """The run of a history in each direction; one when they do not differ.
+
+    Args:
+        world: leaves and their counts.
+        known: leaf ↦ its rule.
+    """
+    mu_squared = rho = 0.0
+    sides: list[tuple[Pairs, int]] = []
+    for leaf, count in world.items():
+        match known(leaf):
+            case Unbounded():
+                return (Run([], unbounded=True),)
+            case Mu(mu):
+                mu_squared += count * mu * mu
+            case Rho(value):
+                rho += count * value
+            case Pairs() as pairs:
+                sides.append((pairs, count * pairs.times))
+    common: list[tuple[Pair | ProfilePair, int]] = []
+    if mu_squared > 0:
+        common.append((GaussianPair(math.sqrt(mu_squared)), 1))
+    if rho > 0:
+        common.append((zcdp_pair(rho), 1))
+    remove = Run(common + [(pairs.remove, n) for pairs, n in sides])
+    if all(pairs.remove is pairs.add for pairs, _ in sides):
+        return (remove,)
+    return remove, Run(common + [(pairs.add, n) for pairs, n in sides])
+
+
+class Run:
+    """Independent privacy losses that add up."""
+
+    def __init__(self, parts: list[tuple[Pair | ProfilePair, int]], *, unbounded: bool = False) -> None:
+        self.parts = parts
+        self.unbounded = unbounded
+        self._contour: Contour | None = None
+
+    @property
+    def mu(self) -> float | None:
+        """μ when the run is exactly Gaussian."""
+        if not self.parts:
+            return math.inf if self.unbounded else 0.0
+        if len(self.parts) == 1 and isinstance(self.parts[0][0], GaussianPair):
+            return self.parts[0][0].mu
+        return None
+
+    @property
+    def top(self) -> float:
+        """The greatest privacy loss possible."""
+        return math.inf if self.unbounded else sum(n * pair.top for pair, n in self.parts)
+
+    def contour(self) -> Contour:
+        """The contour accountant of this run."""
+        if self._contour is None:
+            rough = [type(pair).__name__ for pair, _ in self.parts if not hasattr(pair, "on_contour")]
+            if rough:
+                raise NotCertifiable(f"the contour accountant needs moment generating functions; {rough[0]} has none.")
+            if any(pair.infinite > 0 for pair, _ in self.parts):
+                raise NotCertifiable("the contour accountant takes no probability of failure.")
+            if all(isinstance(pair, Atoms) for pair, _ in self.parts):
+                raise NotCertifiable("atoms do not decay along the contour.")
+            self._contour = Contour(self.parts)  # type: ignore[arg-type]
+        return self._contour
+
+    def _single(self) -> Pair | ProfilePair | None:
+        return self.parts[0][0] if len(self.parts) == 1 and self.parts[0][1] == 1 else None
+
+    def delta(self, epsilon: float, engine: Engine = "auto") -> Bounds:
+        """Certified bounds of δ(ε), ε ≥ 0."""
+        if self.unbounded:
+            return Bounds(1.0, 1.0)
+        if (mu := self.mu) is not None and engine == "auto":
+            return gaussian.delta_bounds(epsilon, mu)
+        if epsilon >= self.top:
+            return Bounds(0.0, 0.0)
+        if engine == "auto" and (pair := self._single()) is not None:
+            return _evaluate(pair, epsilon)
+        best = Bounds(0.0, 1.0)
+        for answer in self._engines(engine):
+            try:
+                found = answer().delta(epsilon)
+            except (NotCertifiable, MemoryError):
+                if engine != "auto":
+                    raise
+                continue
+            best = Bounds(max(best.lower, found.lower), min(best.upper, found.upper))
+            if best.upper - best.lower <= _TIGHT * best.upper:
+                break
+        return best
+
+    def epsilon(self, delta: float, engine: Engine = "auto") -> Bounds:
+        """Certified bounds of the least ε ≥ 0 with δ(ε) ≤ δ."""
+        if self.unbounded:
+            return Bounds(math.inf, math.inf) if delta < 1 else Bounds(0.0, 0.0)
+        if delta >= 1 or not self.parts:
+            return Bounds(0.0, 0.0)
+        if delta == 0:
+            top = self.top
+            reached = not any(isinstance(pair, ProfilePair) for pair, _ in self.parts)
+            return Bounds(top * (1 - 1e-14) if reached and math.isfinite(top) else top if reached else 0.0, top * (1 + 1e-14))
+        if (mu := self.mu) is not None and engine == "auto":
+            return gaussian.epsilon_bounds(delta, mu)
+        if engine == "auto" and (pair := self._single()) is not None:
+            return _solve(pair, delta)
+        best = Bounds(0.0, self.top * (1 + 1e-14))
+        problem: Exception | None = None
+        for answer in self._engines(engine):
+            try:
+                found = answer().epsilon(delta)
+            except (NotCertifiable, MemoryError) as refusal:
+                if engine != "auto":
+                    raise
+                problem = refusal
+                continue
+            best = Bounds(max(best.lower, found.lower), min(best.upper, found.upper))
+            if best.upper - best.lower <= _TIGHT * best.upper:
+                return best
+        if math.isinf(best.upper) and problem is not None:
+            best = Bounds(best.lower, self._chernoff(delta))
+        return best
+
+    def _engines(self, engine: Engine) -> list[Callable[[], Contour | Fourier]]:
+        both: dict[str, Callable[[], Contour | Fourier]] = {
+            "contour": self.contour,
+            "fourier": lambda: Fourier(self.parts),
+        }
+        return list(both.values()) if engine == "auto" else [both[engine]]
+
+    def _chernoff(self, delta: float) -> float:
+        """ε ≤ (K(c) − log δ + log κ(c))/c at the best c for which K(c) can be proved."""
+        try:
+            cs, moments = self.contour()._cumulants()
+            c = float(cs[int(np.argmin((moments - math.log(delta) + log_kappa(cs)) / cs))])
+            moment = sum(n * pair.log_moment_upper(c) for pair, n in self.contour().parts)
+            return max(0.0, (moment - math.log(delta) + float(log_kappa(c))) / c * (1 + 1e-14))
+        except (NotCertifiable, MemoryError):
+            return math.inf
+
+    def within(self, epsilon: float, delta: float) -> bool:
+        """Whether δ(ε) ≤ δ can be proved quickly: by a moment bound, else by one contour sum."""
+        if self.unbounded or delta <= 0 or math.isinf(epsilon):
+            return False
+        if epsilon >= self.top:
+            return True
+        target = math.log(delta)
+        try:
+            contour = self.contour()
+            cs, moments = contour._cumulants()
+            height = moments - cs * epsilon + log_kappa(cs)
+            j = int(np.argmin(height))
+            if height[j] < target - 1e-3:
+                c = float(cs[j])
+                proved = sum(n * pair.log_moment_upper(c) for pair, n in contour.parts)
+                if proved - c * epsilon + float(log_kappa(c)) < target - 1e-9:
+                    return True
+            return contour.log_delta(epsilon)[1] <= target
+        except (NotCertifiable, MemoryError):
+            return False
+
+
+def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
+    """One release's profile, with the error of its evaluation."""
+    at = np.array([epsilon])
+    value = float(pair.profile(at)[0])
+    if isinstance(pair, ProfilePair):
+        low = _evaluate(pair.attained, epsilon).lower if pair.attained is not None else 0.0
+        return Bounds(low, min(1.0, value * (1 + _EVALUATION) + 5e-324))
+    slack = _EVALUATION * (float(pair.masses(at)[0][1]) + pair.infinite)
+    return Bounds(max(0.0, value - slack), min(1.0, value + slack + 5e-324))
+
+
+def _solve(pair: Pair | ProfilePair, delta: float) -> Bounds:
+    """ε(δ) of one release by bisection on its profile."""
+
+    def where(bound: Callable[[float], float]) -> tuple[float, float]:
+        if bound(0.0) <= delta:
+            return 0.0, 0.0
+        low, high = 0.0, pair.span(-746.0)[1]
+        if bound(high) > delta:
+            return high, math.inf
+        for _ in range(200):
+            middle = (low + high) / 2
+            if not low < middle < high or high - low <= 1e-15 * high:
+                break
+            low, high = (low, middle) if bound(middle) <= delta else (middle, high)
+        return low, high
+
+    upper = where(lambda e: _evaluate(pair, e).upper)[1]
+    return Bounds(where(lambda e: _evaluate(pair, e).lower)[0], upper)
