@@ -29,9 +29,9 @@ __all__ = ["objective_profile"]
 Array = NDArray[np.float64]
 Bound = Callable[[Array], Array]
 
-_TANGENTS = (0.0, 0.3, 0.6, 1.0)
+_TANGENTS = (0.0, 0.5, 1.0)
 _ROUNDING = 1e-12  # relative, of each term of a difference; the functions used are good to a few ulp
-_DRIFT = np.concatenate([np.arange(-4.0, 9.0, 0.25), [40.0]])
+_DRIFT = np.concatenate([np.arange(-2.0, 8.5, 0.5), [40.0]])
 
 
 def objective_profile(event: ObjectivePerturbation, adjacency: Adjacency) -> Bound:

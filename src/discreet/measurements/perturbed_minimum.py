@@ -74,7 +74,9 @@ class PerturbedMinimum:
             raise InvalidInput(f"deviation must be positive and finite, got {self.deviation!r}.")
         least = self.query.least_tolerance(self._scale * tilt_reach(math.prod(self.query.rows.shape)))
         if not least <= self.tolerance < math.inf:
-            raise InvalidInput(f"tolerance must be at least {least:.3g} for float64 to hold it, got {self.tolerance!r}.")
+            raise InvalidInput(
+                f"tolerance must be at least {least:.3g} for float64 to hold it, got {self.tolerance!r}."
+            )
 
     @property
     def _scale(self) -> float:

@@ -45,7 +45,10 @@ def minimise_long(query: RidgeMinimiser, data: Dataset, tilt: Array, start: Arra
         while True:
             gradient = [ridge * t + v for t, v in zip(theta, b, strict=True)]
             for columns, steps, y, cap in rows:
-                z = [unit * sum(x * theta[k * d + j] for j, x in zip(columns, steps, strict=True)) for k in range(outputs)]
+                z = [
+                    unit * sum(x * theta[k * d + j] for j, x in zip(columns, steps, strict=True))
+                    for k in range(outputs)
+                ]
                 for k, a in enumerate(_slopes(query.loss, z, y, cap)):
                     for j, x in zip(columns, steps, strict=True):
                         gradient[k * d + j] += a * unit * x

@@ -256,4 +256,3 @@ class _Objective:
             inner, last = float(np.vdot(residual, z)), inner
             direction = z + (inner / last) * direction
         return x
-

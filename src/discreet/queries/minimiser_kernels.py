@@ -77,8 +77,10 @@ def _dot(row, theta):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, fastmath=REASSOCIATED)
 def _add4(total, rows, a0, a1, a2, a3):  # type: ignore[no-untyped-def]
     for j in range(total.shape[0]):
-        total[j] += a0 * np.float64(rows[0, j]) + a1 * np.float64(rows[1, j]) + (
-            a2 * np.float64(rows[2, j]) + a3 * np.float64(rows[3, j])
+        total[j] += (
+            a0 * np.float64(rows[0, j])
+            + a1 * np.float64(rows[1, j])
+            + (a2 * np.float64(rows[2, j]) + a3 * np.float64(rows[3, j]))
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -55,7 +56,9 @@ class ObjectivePerturbation:
     def steps(self, problem: Problem) -> Steps:
         """One release; the projection is post-processing."""
         if not isinstance(problem.domain, Projectable):
-            raise InvalidInput(f"{type(problem.domain).__name__} has no projection, which the released minimiser needs.")
+            raise InvalidInput(
+                f"{type(problem.domain).__name__} has no projection, which the released minimiser needs."
+            )
         theta = yield self.measurement(problem)
         return np.asarray(problem.domain.project(theta.ravel())).reshape(problem.rows.shape)
 
@@ -107,60 +110,70 @@ def default(
     def solver(multiplier: float, strength: float) -> ObjectivePerturbation:
         return ObjectivePerturbation(multiplier, strength, slope_bound, deviation, noise)
 
-    def least(strength: float, start: float = 0.0) -> float:
-        return least_multiplier(lambda nu: solver(nu, strength).measurement(problem), guarantee, start)
+    def least(strength: float, guess: float, precision: float) -> float:
+        return least_multiplier(lambda nu: solver(nu, strength).measurement(problem), guarantee, guess, precision)
 
+    # the noise of a Gaussian (Laplace) release, near enough to start from
+    tail = math.sqrt(-2 * math.log(guarantee.delta)) if guarantee.delta else 0.0
+    guess = (tail + math.sqrt(tail * tail + 2 * guarantee.epsilon)) / (2 * guarantee.epsilon)
+    guess = guarantee.unit.sensitivity(guess if guarantee.delta else 1 / guarantee.epsilon)
     if regularisation is None:
-        scale = _SHRINK * problem.rows.radius**2
-        free = least(2.0**40 * problem.rows.radius**2)
-        ridge = problem.ridge * problem.n
+        free = least(2.0**40 * problem.rows.radius**2, guess, 0.01)
+        scale, ridge = _SHRINK * free * problem.rows.radius**2, problem.ridge * problem.n
+        linked = noise == "gaussian" and solver(free, scale).measurement(problem).query.link > 0
         best = math.inf
-        for a in 2.0 ** np.arange(0.0, 5.0, 0.5):
-            strength = max(a * scale * free - ridge, 0.0)
-            multiplier = least(strength, free)
-            error = ((multiplier / free) ** 2 + a * a) / (1 + a) ** 2
+        for a in [1.0] if linked else 2.0 ** np.arange(0.0, 8.0, 0.5):
+            strength = max(a * scale - ridge, 0.0)
+            try:
+                ratio = least(strength, free, 0.01) / free if not linked else 1.0
+            except HypothesisViolated:  # log det exceeds ε
+                continue
+            error = (ratio**2 + a * a) / (1 + a) ** 2
             if error >= best:
                 break
-            best, regularisation, chosen = error, strength, multiplier
-        assert regularisation is not None
-        return solver(chosen, regularisation)
-    return solver(least(regularisation), regularisation)
+            best, regularisation, guess = error, strength, ratio * free
+        assert regularisation is not None  # log det falls below any ε as λ grows
+    return solver(least(regularisation, guess, 1e-6), regularisation)
 
 
-def least_multiplier(make: Callable[[float], PerturbedMinimum], guarantee: Guarantee, start: float = 0.0) -> float:
-    """The least noise multiplier whose single release keeps the guarantee, to a relative 1e-6 from above.
+def least_multiplier(
+    make: Callable[[float], PerturbedMinimum], guarantee: Guarantee, guess: float, precision: float = 1e-6
+) -> float:
+    """The least noise multiplier whose single release keeps the guarantee, to a relative ``precision`` from above.
 
     Raises:
         HypothesisViolated: log det alone exceeds ε, so that no noise is enough.
     """
+    from scipy.optimize import brentq
+
     from discreet.accounting.perturbation import objective_profile
     from discreet.events import ObjectivePerturbation as Perturbed
     from discreet.events import PureDP
 
-    target = np.array([guarantee.epsilon])
+    target, unit = np.array([guarantee.epsilon]), guarantee.unit
 
+    @cache
     def excess(log_multiplier: float) -> float:
-        event = make(math.exp(log_multiplier)).event(guarantee.unit)
+        """Positive where the noise is too little; near enough to linear for a secant to find its zero fast."""
+        event = make(math.exp(log_multiplier)).event(unit)
         if isinstance(event, PureDP):
-            return event.epsilon * guarantee.unit.rows_per_unit - guarantee.epsilon
+            return event.epsilon * unit.rows_per_unit / guarantee.epsilon - 1
         assert isinstance(event, Perturbed)
-        value = float(objective_profile(event, guarantee.unit)(target)[0])
-        return math.log(max(value, 1e-320) / guarantee.delta)
+        delta = float(objective_profile(event, unit)(target)[0])
+        return math.sqrt(-math.log(guarantee.delta)) - math.sqrt(-math.log(max(delta, 1e-320)))
 
-    low = math.log(start or 1e-3)
-    high = low + 0.1
+    low = high = math.log(guess)
+    step = 0.02
+    while excess(low) <= 0:
+        high, low, step = low, low - step, 4 * step
     while excess(high) > 0:
-        low, high = high, high + 2 * (high - low)
+        low, high, step = high, high + step, 4 * step
         if high > 80:
             raise HypothesisViolated(
                 f"no noise reaches ε={guarantee.epsilon:g} with this regularisation: its log det is too large. "
                 "Raise regularisation, or leave it out."
             )
-    if excess(low) <= 0:
-        return math.exp(low)
-    from scipy.optimize import brentq
-
-    root = float(brentq(excess, low, high, xtol=1e-7))
+    root = float(brentq(excess, low, high, xtol=precision / 4, rtol=1e-15)) if low < high else high
     while excess(root) > 0:
-        root += 1e-7
+        root += precision / 4
     return math.exp(root)
