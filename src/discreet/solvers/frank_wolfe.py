@@ -26,6 +26,9 @@ from discreet.units import Unit
 __all__ = ["FrankWolfe", "default"]
 
 _STEPS_WITHOUT_PRIVACY = 1000
+_TYPICAL_CURVATURE = 1 / 16
+"""Γ is a worst case over rows and directions. On public data (a9a, n = 32 561) the best T at ε = 0.1, 1 and 8 was near
+that of Γ/16, about a sixth of the worst case's; more steps only add noise."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,8 @@ def default(
 
     The clip is the largest |slope|·‖x‖∞ over the set, so that nothing is ever clipped. The number of steps T balances
     the two parts of the excess risk, 2Γ/(T + 2) of the walk and b·ln m of the choice among m vertices, with
-    Γ = β(‖x‖∞·diam₁)² and b the scale of the selection on the mean gradient (Talwar–Thakurta–Zhang 2015, Theorem 5.5).
+    Γ = β(‖x‖∞·diam₁)²/16, a typical share of the worst case, and b the scale of the selection on the mean gradient
+    (Talwar–Thakurta–Zhang 2015, Theorem 5.5).
 
     Args:
         problem: the problem.
@@ -111,7 +115,7 @@ def default(
         return solver
     if iterations is None:
         curvature = _finite("curvature", problem.loss.smoothness(reach))
-        curvature *= (feature_bound * domain.diameter(d, order=1)) ** 2
+        curvature *= _TYPICAL_CURVATURE * (feature_bound * domain.diameter(d, order=1)) ** 2
         score_bound = domain.max_abs_inner(clip) if isinstance(domain, Atomic) else math.nan
         solver = replace(
             solver,
