@@ -30,6 +30,7 @@ from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.queries.moments import SecondMoment
 from discreet.solvers.base import Problem, Steps
+from discreet.solvers.hard_threshold import slope_at_zero
 from discreet.solvers.planning import Guarantee, calibrated
 
 __all__ = ["Preconditioned", "default"]
@@ -114,7 +115,7 @@ def default(
     problem: Problem,
     guarantee: Guarantee,
     *,
-    target_bound: float | None = None,
+    target_bound: float = 1.0,
     clip: float | None = None,
     iterations: int | None = None,
     share: float | None = None,
@@ -125,7 +126,7 @@ def default(
     Args:
         problem: a smooth loss with one output, no constraint.
         guarantee: what must be kept.
-        target_bound: public bound on |y|, from which squared loss gets its clip.
+        target_bound: public bound on |y|, from which the clip comes; targets beyond it are allowed.
         clip: ℓ2 bound on a row's gradient; None takes between r·L/4 and r·L, L the largest |slope| at
             θ = 0, the less the more noise.
         iterations: None takes 64, without privacy 1000.
@@ -133,13 +134,13 @@ def default(
         damping: see `Preconditioned`; None takes 1.
 
     Raises:
-        InvalidInput: the loss needs a target_bound or a clip, a share outside (0, 1).
+        InvalidInput: a share outside (0, 1), a loss without smoothness, a constraint.
     """
     part = _SHARE if share is None else share
     if not 0 < part < 1:
         raise InvalidInput(f"share must be in (0, 1), got {share!r}.")
     steps = iterations if iterations is not None else _ITERATIONS if guarantee.private else _EXACT_ITERATIONS
-    largest = _slope_at_zero(problem, target_bound) * problem.rows.radius if clip is None and guarantee.private else 0.0
+    largest = problem.rows.radius * slope_at_zero(problem, target_bound)
 
     def make(noise: float) -> Preconditioned:
         return Preconditioned(
@@ -150,9 +151,7 @@ def default(
             damping=1.0 if damping is None else damping,
         )
 
-    solver = calibrated(make, problem, guarantee)
-    assert isinstance(solver, Preconditioned)
-    return solver
+    return calibrated(make, problem, guarantee)
 
 
 def _clip_share(problem: Problem, noise: float) -> float:
@@ -163,14 +162,3 @@ def _clip_share(problem: Problem, noise: float) -> float:
     grows like ν^−½ (the constant is from simulations).
     """
     return min(1.0, max(_LEAST_CLIP, _CLIP_AT_NOISE / math.sqrt(math.sqrt(problem.rows.dimension) * noise / problem.n)))
-
-
-def _slope_at_zero(problem: Problem, target_bound: float | None) -> float:
-    """The largest |slope| at θ = 0: all a public bound on the targets says about residuals."""
-    largest = 1.0 if target_bound is None else target_bound
-    slope = problem.loss.lipschitz(Domain(0.0, -largest, largest))
-    if target_bound is None and problem.loss.lipschitz(Domain()) == math.inf:
-        raise InvalidInput(
-            f"{type(problem.loss).__name__} loss has unbounded slopes: give target_bound, a bound on |y|, or clip."
-        )
-    return slope
