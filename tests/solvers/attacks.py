@@ -33,3 +33,25 @@ def _one_sided(hits, misses, delta):
     low = beta.ppf(level, k, n - k + 1) if k else 0.0
     high = beta.ppf(1 - level, m + 1, n - m) if m < n else 1.0
     return math.log((low - delta) / high) if low > delta else 0.0
+
+
+def gaussian_transcript_ratio(solver, problem, rows_in, rows_out, present, unit, bits):
+    """log p(transcript | rows_in)/p(transcript | rows_out) of one run on rows_in (``present``) or rows_out.
+
+    Every release must be Gaussian. This is the best statistic there is, against the whole run and not its result alone.
+    """
+    from discreet.solvers.rehearsal import drive
+
+    ratio = 0.0
+
+    def answer(measurement):
+        nonlocal ratio
+        value = measurement.sample(rows_in if present else rows_out, unit, bits)
+        query = measurement.query
+        sigma = measurement.mechanism.noise_multiplier * query.bound * query.grid
+        one, zero = (query.grid * query.integers(rows).astype(float) for rows in (rows_in, rows_out))
+        ratio += float(((value - zero) ** 2 - (value - one) ** 2).sum()) / (2 * sigma**2)
+        return value
+
+    drive(solver.steps(problem), answer)
+    return ratio

@@ -35,7 +35,7 @@ from discreet.solvers.planning import Guarantee, calibrated
 
 __all__ = ["Preconditioned", "default"]
 
-_ITERATIONS = 64
+_STEPS_PER_ROOT_DIMENSION, _MOST_ITERATIONS = 18, 256
 _SHARE = 0.1
 _LEAST_CLIP, _CLIP_AT_NOISE = 0.25, 0.03
 _EXACT_ITERATIONS = 1000  # without noise steps are free; losses other than the squared one converge linearly
@@ -129,7 +129,7 @@ def default(
         target_bound: public bound on |y|, from which the clip comes; targets beyond it are allowed.
         clip: ℓ2 bound on a row's gradient; None takes between r·L/4 and r·L, L the largest |slope| at
             θ = 0, the less the more noise.
-        iterations: None takes 64, without privacy 1000.
+        iterations: None takes 18√d, at most 256, and 1000 without privacy.
         share: of the budget (in 1/σ²) for XᵀX; None takes 0.1.
         damping: see `Preconditioned`; None takes 1.
 
@@ -139,7 +139,7 @@ def default(
     part = _SHARE if share is None else share
     if not 0 < part < 1:
         raise InvalidInput(f"share must be in (0, 1), got {share!r}.")
-    steps = iterations if iterations is not None else _ITERATIONS if guarantee.private else _EXACT_ITERATIONS
+    steps = _steps(problem, guarantee) if iterations is None else iterations
     largest = problem.rows.radius * slope_at_zero(problem, target_bound)
 
     def make(noise: float) -> Preconditioned:
@@ -152,6 +152,18 @@ def default(
         )
 
     return calibrated(make, problem, guarantee)
+
+
+def _steps(problem: Problem, guarantee: Guarantee) -> int:
+    """T = 18√d, so that the ridge λ/T meets the noise of the gradients whatever the budget.
+
+    Directions of curvature below τ/|θ_j| drown in the gradients' noise τ = C/μ. λ = √(2d)·r²/(μ√share) is in proportion
+    to τ, and |θ_j| ≈ ‖θ‖/√d, so λ/T = τ/|θ_j| asks for T ∝ r‖θ‖; scores of the size of the targets from rows whose
+    variance is spread over d directions have r‖θ‖ ∝ √d. The constant is from simulations.
+    """
+    if not guarantee.private:
+        return _EXACT_ITERATIONS
+    return min(_MOST_ITERATIONS, math.ceil(_STEPS_PER_ROOT_DIMENSION * math.sqrt(problem.rows.dimension)))
 
 
 def _clip_share(problem: Problem, noise: float) -> float:
