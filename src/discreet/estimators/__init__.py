@@ -2,6 +2,7 @@
 
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
 from discreet.estimators.persistence import load
+from discreet.estimators.quantile import quantile
 from discreet.estimators.regressors import HuberRegression, LinearRegression, PoissonRegression, QuantileRegression
 from discreet.estimators.targets import PrivacyWarning
 
@@ -14,4 +15,5 @@ __all__ = [
     "PrivacyWarning",
     "QuantileRegression",
     "load",
+    "quantile",
 ]

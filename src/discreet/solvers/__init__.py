@@ -12,7 +12,7 @@ from discreet.solvers.planning import Guarantee
 
 __all__ = ["RECIPES", "Guarantee", "Problem", "Solver", "Steps", "recipe"]
 
-RECIPES = ("descent",)
+RECIPES = ("descent", "exponential_mechanism")
 """Names of solvers: each is a module of this room whose ``default`` sets the solver up."""
 
 
