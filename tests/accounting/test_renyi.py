@@ -227,6 +227,33 @@ def test_fixed_size_beats_the_published_expansion():
         assert sharp < divergence(FixedSize(10, 1000, stated), order, "replace-one")
 
 
+def test_fixed_size_discrete_gaussian_matches_the_continuous_one_on_a_fine_grid():
+    for order in (1.4, 3.0, 12.5):
+        fine = divergence(FixedSize(10, 100, DiscreteGaussian(4.0, 200)), order, "replace-one")
+        smooth = divergence(FixedSize(10, 100, Gaussian(4.0)), order, "replace-one")
+        assert fine == pytest.approx(smooth, rel=3e-3)  # cells round the continuous one up
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 6.0])
+def test_fixed_size_discrete_gaussian_bounds_every_exchange_of_rows(order):
+    sigma, rate = 1.2, 0.3
+    k = np.arange(-60, 61)
+
+    def batch(x):
+        at = [np.exp(-((k - mean) ** 2) / (2 * sigma**2)) for mean in (0, x)]
+        return ((1 - rate) * at[0] + rate * at[1]) / at[0].sum()
+
+    bound = divergence(FixedSize(3, 10, DiscreteGaussian(sigma)), order, "replace-one")
+    worst = 0.0
+    for x in (-2, -1, 0, 1, 2):
+        for other in (-2, -1, 0, 1, 2):
+            if abs(x - other) <= 2:
+                p, q = batch(x), batch(other)
+                keep = (p > 0) & (q > 0)
+                worst = max(worst, math.log(np.sum(q[keep] * (p[keep] / q[keep]) ** order)) / (order - 1))
+    assert 0.5 * bound < worst <= bound * (1 + 1e-9)
+
+
 def test_expansion_of_a_stated_curve_bounds_the_gaussian_it_could_be():
     sigma = 2.0
     for order in (1.3, 2.0, 6.5, 20.0):

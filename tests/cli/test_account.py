@@ -31,7 +31,7 @@ MNIST = ("--noise-multiplier", "1.1", "--rate", "0.004266666666666667", "--steps
 
 @pytest.mark.parametrize(("adjacency", "epsilon"), [("add-remove", 2.3815969), ("replace-one", 4.221297)])
 def test_account_of_sampled_steps(adjacency, epsilon):
-    answer = run_json("account", *MNIST, "--adjacency", adjacency)
+    answer = run_json("account", *MNIST, "--adjacency", adjacency, "--attack")
     assert answer["epsilon"]["lower"] <= epsilon + 1e-6
     assert answer["epsilon"]["upper"] == pytest.approx(epsilon, rel=1e-6)
     assert answer["adjacency"] == adjacency
@@ -40,7 +40,7 @@ def test_account_of_sampled_steps(adjacency, epsilon):
 
 
 def test_account_prints_the_relation():
-    result = run("account", *MNIST, "--adjacency", "add-remove", "--rows-per-unit", "2")
+    result = run("account", *MNIST, "--adjacency", "add-remove", "--rows-per-unit", "2", "--attack")
     assert result.exit_code == 0
     assert "add-remove, 2 rows a unit" in result.stdout
     assert "true positives" in result.stdout

@@ -66,7 +66,7 @@ def points(scale: float = 10.0):
     return arrays(np.float64, D, elements=number)
 
 
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 def members(domain: Geometry, count: int = 40) -> np.ndarray:
@@ -104,6 +104,12 @@ def extreme_points(domain: Geometry) -> np.ndarray:
     return (domain.radius or 1.0) * kept / np.linalg.norm(kept, axis=1, keepdims=True)
 
 
+def test_no_set_is_left_out() -> None:
+    concrete = [s for s in Geometry.__subclasses__() if not s.__name__.startswith("_")]
+    grouped = [s for base in Geometry.__subclasses__() for s in base.__subclasses__()]
+    assert {*concrete, *grouped} == {type(s) for s in SETS}
+
+
 @every(Projectable)
 @given(theta=points())
 @FEW
@@ -136,6 +142,18 @@ def test_projection_satisfies_the_variational_inequality(domain: Geometry, theta
 def test_projection_does_not_expand(domain: Geometry, theta: np.ndarray, other: np.ndarray) -> None:
     distance = np.linalg.norm(domain.project(theta) - domain.project(other))
     assert distance <= np.linalg.norm(theta - other) + 1e-8
+
+
+@given(gradient=points())
+@FEW
+def test_group_selection_reaches_the_linear_minimiser(gradient: np.ndarray) -> None:
+    ball = GroupL1Ball(GROUPS, radius=1.2)
+    scores = ball.group_scores(gradient)
+    for group in (0, 1):
+        atom = ball.group_atom(group, -gradient)
+        assert atom @ gradient == pytest.approx(scores[group], abs=1e-9)
+        assert not atom[np.asarray(GROUPS) != group].any()
+    assert scores.min() == pytest.approx(ball.linear_minimiser(gradient) @ gradient, abs=1e-9)
 
 
 @pytest.mark.parametrize("domain", [SparseSet(2, radius=1.5), SparseSet(2)], ids=repr)

@@ -37,6 +37,10 @@ CASES = pytest.mark.parametrize(
 SCORES = np.sin(np.arange(1, 400)) * 4.0
 
 
+def test_no_loss_is_left_out() -> None:
+    assert set(Loss.__subclasses__()) == {type(loss) for loss, _ in SCALAR} | {Softmax}
+
+
 def kinks(loss: Loss, y: float) -> list[float]:
     """The scores at which the slope or the curvature jumps."""
     if isinstance(loss, Huber):
@@ -276,6 +280,7 @@ def test_compiled_softmax_agrees_and_may_write_in_place() -> None:
         lambda: Domain(target_high=math.inf),
         lambda: Logistic().lipschitz(Domain(target_high=2.0)),
         lambda: SmoothedHinge().smoothness(Domain(target_low=-3.0)),
+        lambda: Logistic().smoothness(Domain(target_low=0.0)),
     ],
 )
 def test_bad_parameters_are_refused(make) -> None:

@@ -17,16 +17,23 @@ ERROR_PROBABILITY = 1e-6
 
 @pytest.fixture
 def surprise() -> Callable[[NDArray[np.int64], NDArray[np.float64]], float]:
-    """p-value of counts against cell probabilities; cells expecting fewer than 10 are merged into one."""
+    """p-value of counts against cell probabilities.
+
+    χ² on the cells that expect at least 10; those that expect fewer are merged into one, or, if all of them together
+    expect fewer than 10, tested by themselves for holding too many.
+    """
 
     def p_value(counts: NDArray[np.int64], probabilities: NDArray[np.float64]) -> float:
         expected = probabilities / probabilities.sum() * counts.sum()
         rare = expected < 10
-        if rare.any():
-            counts = np.append(counts[~rare], counts[rare].sum())
-            expected = np.append(expected[~rare], expected[rare].sum())
+        rare_count, rare_expected = int(counts[rare].sum()), float(expected[rare].sum())
+        counts, expected, excess = counts[~rare], expected[~rare], 1.0
+        if rare_expected >= 10:
+            counts, expected = np.append(counts, rare_count), np.append(expected, rare_expected)
+        elif rare_count:
+            excess = float(stats.poisson.sf(rare_count - 1, rare_expected))
         statistic = float(((counts - expected) ** 2 / expected).sum())
-        return float(stats.chi2.sf(statistic, counts.size - 1))
+        return 2 * min(float(stats.chi2.sf(statistic, max(1, counts.size - 1))), excess)
 
     return p_value
 

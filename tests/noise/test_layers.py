@@ -7,6 +7,7 @@ undecided.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
@@ -15,11 +16,13 @@ import pytest
 
 from discreet.noise import Bits, discrete_gaussian, discrete_laplace, rounded_gaussian, rounded_laplace
 from discreet.noise import additive as additive_module
+from discreet.noise.additive import draw_rounded
 from discreet.noise.layers import Layers, layers_for, try_exactly
 
 Script = Callable[[Sequence[int], int], Bits]
 DIGITS = 120
-THIRD = 0x5555555555555555
+#: Repeated for ever it is a real with a denominator near 2^64, hence never exactly on a boundary, as 1/3 can be.
+ENDLESS = 0x3C6EF3721E94F82B
 
 
 def _mp(x: Fraction) -> mpmath.mpf:
@@ -56,7 +59,7 @@ class Definition:
         v = (Fraction(first & (2**31 - 1)) + rest) / 2**31
         x = (Fraction(second) + rest) / 2**64
         with mpmath.workdps(DIGITS):
-            j = next(j for j, c in enumerate(self.distribution) if _mp(u) < c)
+            j = bisect_right(self.distribution, _mp(u))
             t = x if self.places is None else Fraction(x * self.places // 1, self.places)
             if _mp(v) >= mpmath.exp(-_mp(self.c * ((j + t) ** self.power - j**self.power))):
                 return None
@@ -97,8 +100,8 @@ def test_ordinary_trials_follow_the_definition(
     sampler: Callable, definition: Definition, scale: float, scripted: Script
 ) -> None:
     words = [int(w) for w in Bits.seeded(11).words(60)]
-    got = [int(sampler(scale, bits=scripted(words[i : i + 2], THIRD))) for i in range(0, 60, 2)]
-    assert got == [definition.sample([(words[i], words[i + 1])], THIRD) for i in range(0, 60, 2)]
+    got = [int(sampler(scale, bits=scripted(words[i : i + 2], ENDLESS))) for i in range(0, 60, 2)]
+    assert got == [definition.sample([(words[i], words[i + 1])], ENDLESS) for i in range(0, 60, 2)]
 
 
 def _hard_trials(definition: Definition, seed: int) -> list[tuple[int, int]]:
@@ -114,7 +117,7 @@ def _hard_trials(definition: Definition, seed: int) -> list[tuple[int, int]]:
     for k in range(12):  # V beside the exact probability of being kept
         first, second = filler[200 + k], filler[250 + k]
         with mpmath.workdps(DIGITS):
-            j = next(j for j, c in enumerate(definition.distribution) if mpmath.mpf(first >> 32) / 2**32 < c)
+            j = bisect_right(definition.distribution, mpmath.mpf(first >> 32) / 2**32)
             t = Fraction(second, 2**64)
             t = t if definition.places is None else Fraction(t * definition.places // 1, definition.places)
             kept = mpmath.exp(-_mp(definition.c * ((j + t) ** definition.power - j**definition.power)))
@@ -133,7 +136,7 @@ def _hard_trials(definition: Definition, seed: int) -> list[tuple[int, int]]:
     return trials
 
 
-@pytest.mark.parametrize("then", [0, THIRD, 2**63 + 12345], ids=["zeros", "thirds", "other"])
+@pytest.mark.parametrize("then", [0, ENDLESS, 0x9E3779B91F4A7C15], ids=["zeros", "endless", "other"])
 @pytest.mark.parametrize(("sampler", "definition", "scale"), CASES)
 def test_hard_trials_follow_the_definition(
     sampler: Callable,
@@ -197,14 +200,14 @@ def test_the_distribution_function_is_enclosed(power: int, c: Fraction, bits: in
 def test_layers_too_steep_for_the_kernels_are_refused() -> None:
     with pytest.raises(AssertionError, match="too wide"):
         Layers(2, Fraction(1, 20))
+    with pytest.raises(AssertionError, match="too many"):
+        Layers(1, Fraction(1, 100))
 
 
 def test_a_sample_beyond_its_reach_is_refused_rather_than_wrapped(scripted: Script) -> None:
-    # |Z| > 64 needs a U that begins with thousands of ones, which only a stream written by hand has.
+    # 32 leading ones of U give |Z| = 6.4; the same check stands at 64, where thousands are needed.
+    layers = layers_for(2, Fraction(1, 8192))
+    tail = [0xFFFFFFFF00000000, 0]
+    assert int(draw_rounded(layers, Fraction(2**20, 64), 7 * 2**20, None, scripted(tail, 0))) > 6 * 2**20
     with pytest.raises(OverflowError, match="reach"):
-        rounded_gaussian(2.0**56, bits=_ones(scripted))
-
-
-def _ones(scripted: Script) -> Bits:
-    # 70 words of ones, then zeros: U within 2^−4400 of 1, beyond exp(−64²/2) = 2^−2955. V and X are zero.
-    return scripted([0xFFFFFFFF00000000, 0, *([2**64 - 1] * 70)], 0)
+        draw_rounded(layers, Fraction(2**20, 64), 6 * 2**20, None, scripted(tail, 0))

@@ -24,6 +24,7 @@ from discreet.theory import (
     sampled_gradient_bound,
     smooth_average_iterate,
     strongly_convex_last_iterate,
+    suffix_average,
     zcdp_budget,
 )
 
@@ -112,6 +113,23 @@ def test_last_iterate_constant_step(noise_std: float) -> None:
     assert_holds(value(path[-1]), bound.value, within=20)
     average = average_iterate(distance=0.9, lipschitz=1.0, d=d, noise_std=noise_std, iterations=T, step=step)
     assert bound.parts["privacy"] / average.parts["privacy"] == pytest.approx(1 + math.log(T) + 0.5772, rel=1e-3)
+
+
+@pytest.mark.parametrize("suffix", [1, 20, 101, 201])
+def test_suffix_average(suffix: int) -> None:
+    d, T, step, noise_std = 10, 200, 0.02, 0.5
+    target = np.zeros(d)
+    target[0] = 0.9
+    value, gradient = cone(target)
+    path = descend(gradient, np.zeros(d), [step] * T, noise_std, 12)
+    problem = {"distance": 0.9, "lipschitz": 1.0, "d": d, "noise_std": noise_std, "step": step}
+    bound = suffix_average(**problem, iterations=T, suffix=suffix)
+    assert_holds(value(path[-suffix:].mean(axis=0)), bound.value, within=40)
+    if suffix == 201:  # every point: the average iterate of one more step
+        assert bound.value == pytest.approx(average_iterate(**problem, iterations=T + 1).value)
+    if suffix == 101:
+        average = average_iterate(**problem, iterations=T).parts["privacy"]
+        assert bound.parts["privacy"] / average == pytest.approx(1 + math.log(2), rel=0.01)
 
 
 def test_last_iterate_decaying_step() -> None:
@@ -233,6 +251,8 @@ def test_rate_has_the_textbook_shape() -> None:
         lambda: average_iterate(**COMMON | {"iterations": 2.5}, step=0.1),
         lambda: average_iterate(**COMMON | {"distance": math.inf}, step=0.1),
         lambda: last_iterate(**COMMON, step=0.1, convex=False),
+        lambda: suffix_average(**COMMON, step=0.1, suffix=52),
+        lambda: suffix_average(**COMMON, step=0.1, suffix=0),
         lambda: last_iterate_decaying(diameter=1, lipschitz=1, d=2, noise_std=0, steps=[]),
         lambda: last_iterate_decaying(diameter=1, lipschitz=1, d=2, noise_std=0, steps=[1.0, 2.0]),
         lambda: last_iterate_decaying(diameter=1, lipschitz=1, d=2, noise_std=0, steps=[1.0, 0.0]),

@@ -22,6 +22,10 @@ def _upper(event: Event, delta: float, adjacency: Adjacency) -> float:
     return curve(event, adjacency).epsilon(delta).upper
 
 
+def _estimate(event: Event, delta: float, adjacency: Adjacency) -> float:
+    return curve(event, adjacency).estimate(delta)
+
+
 def calibrate(
     make_event: Callable[[float], Event],
     epsilon: float,
@@ -52,10 +56,12 @@ def calibrate(
     epsilon = _target(epsilon)
     delta = _real("delta", delta, 0.0, 1.0)
 
-    def excess(log_noise: float) -> float:
-        return _log_ratio(_upper(make_event(math.exp(log_noise)), delta, adjacency), epsilon)
+    def excess(of: Callable[[Event, float, Adjacency], float], log_noise: float) -> float:
+        return _log_ratio(of(make_event(math.exp(log_noise)), delta, adjacency), epsilon)
 
-    return math.exp(_search(excess, 0.0, math.log(_LEAST), math.log(_MOST), tolerance, "noise multiplier"))
+    ends = math.log(_LEAST), math.log(_MOST)
+    start, slope = _approach(lambda x: excess(_estimate, x), 0.0, *ends)
+    return math.exp(_search(lambda x: excess(_upper, x), start, slope, *ends, tolerance, "noise multiplier"))
 
 
 def _target(epsilon: float) -> float:
@@ -72,27 +78,45 @@ def _log_ratio(found: float, wanted: float) -> float:
     return min(50.0, math.log(found / wanted)) if math.isfinite(found) else 50.0
 
 
+def _approach(excess: Callable[[float], float], x: float, least: float, most: float) -> tuple[float, float]:
+    """A first guess of where a decreasing excess crosses 0, and its slope there: a few secant steps, proving nothing."""
+    slope, value = -1.0, excess(x)
+    for _ in range(12):
+        step = min(max(-value / slope, -3.0), 3.0)
+        nxt = min(max(x + step, least), most)
+        if abs(nxt - x) < 1e-5:
+            break
+        new = excess(nxt)
+        if abs(value) < 49 and abs(new) < 49 and (new - value) / (nxt - x) < -0.05:
+            slope = (new - value) / (nxt - x)
+        x, value = nxt, new
+        if abs(value) < 2e-3:
+            break
+    return min(max(x - value / slope, least), most), slope
+
+
 def _search(
-    excess: Callable[[float], float], start: float, least: float, most: float, tolerance: float, what: str
+    excess: Callable[[float], float],
+    x: float,
+    slope: float,
+    least: float,
+    most: float,
+    tolerance: float,
+    what: str,
 ) -> float:
-    """The least x, up to ``tolerance``, with excess(x) ≤ 0, for a decreasing excess."""
-    x, step = start, 1.0
-    value = excess(x)
-    good, bad = (x, math.nan) if value <= 0 else (math.nan, x)
-    seen = [(x, value)]
-    while math.isnan(good) or math.isnan(bad):
-        x = min(most, x + step) if math.isnan(good) else max(least, x - step)
-        # log ε falls about linearly in log noise: let the secant lead, within bounds
-        if len(seen) > 1 and seen[-1][1] != seen[-2][1]:
-            (x0, v0), (x1, v1) = seen[-2:]
-            lead = x1 - v1 * (x1 - x0) / (v1 - v0)
-            side = 1.0 if math.isnan(good) else -1.0
-            if abs(v1) < 49 and side * (lead - x1) > 0:
-                lead += side * max(0.02 * abs(lead - x1), 2 * tolerance)
-                x = min(max(lead, x1 - 4), x1 + 4, most) if side > 0 else max(min(lead, x1 + 4), x1 - 4, least)
+    """The least x, up to ``tolerance``, with excess(x) ≤ 0, for a decreasing excess of log ε.
+
+    Ends at an x that was found within the target, and either misses it by a relative ``tolerance`` or lies that close to an
+    x that was found beyond it.
+    """
+    good, bad = math.nan, math.nan
+    last: tuple[float, float] | None = None
+    step = 1e-6
+    for _ in range(300):
         value = excess(x)
-        seen.append((x, value))
         if value <= 0:
+            if value > -tolerance:
+                return x
             good = x
             if x <= least:
                 return x
@@ -100,39 +124,22 @@ def _search(
             bad = x
             if x >= most:
                 raise NotCertifiable(f"no {what} up to {math.exp(most):g} was proved to meet the target.")
-        step *= 2
-    points = {at: v for at, v in seen}
-    for round_ in range(200):
         if good - bad <= tolerance:
-            break
-        vg, vb = points[good], points[bad]
-        middle = (good + bad) / 2
-        if vg > -49 and vb < 49 and vg != vb and round_ % 4 != 3:
-            lead = _inverse_quadratic(points, good, bad)
-            # aim just past the crossing, so that the next point closes the bracket from the other side
-            margin = min(0.45 * tolerance, 0.1 * (good - bad))
-            middle = lead + margin if good - lead > lead - bad else lead - margin
-            middle = min(max(middle, bad + 0.01 * (good - bad)), good - 0.01 * (good - bad))
-        value = excess(middle)
-        points[middle] = value
-        if value <= 0:
-            good = middle
-        else:
-            bad = middle
+            return good
+        if last is not None and abs(value) < 49 and abs(last[1]) < 49 and x != last[0]:
+            found = (value - last[1]) / (x - last[0])
+            slope = found if found < -1e-3 else slope
+        last = x, value
+        nxt = x - (value + 0.4 * tolerance) / slope  # aim inside the band of answers
+        if math.isnan(good) or math.isnan(bad):
+            step *= 4
+            ahead = x + step if math.isnan(good) else x - step
+            inward = nxt > x if math.isnan(good) else nxt < x
+            nxt = nxt if inward and abs(nxt - x) < max(10 * step, 0.5) and abs(value) < 49 else ahead
+        elif not bad < nxt < good or abs(value) >= 49:
+            nxt = (good + bad) / 2
+        x = min(max(nxt, least), most)
     return good
-
-
-def _inverse_quadratic(points: dict[float, float], good: float, bad: float) -> float:
-    """Where excess is 0: through the three points nearest to it, or the two that bracket it."""
-    near = sorted(points.items(), key=lambda item: abs(item[1]))[:3]
-    if len({v for _, v in near}) == 3 and good in dict(near) and bad in dict(near):
-        (x0, f0), (x1, f1), (x2, f2) = near
-        lead = x0 * f1 * f2 / ((f0 - f1) * (f0 - f2))
-        lead += x1 * f0 * f2 / ((f1 - f0) * (f1 - f2)) + x2 * f0 * f1 / ((f2 - f0) * (f2 - f1))
-        if bad < lead < good:
-            return lead
-    vg, vb = points[good], points[bad]
-    return bad + (good - bad) * vb / (vb - vg)
 
 
 def calibrate_steps(
@@ -201,7 +208,11 @@ def calibrate_rate(
     epsilon = _target(epsilon)
     delta = _real("delta", delta, 0.0, 1.0)
 
-    def excess(minus_log_rate: float) -> float:
-        return _log_ratio(_upper(make_event(min(1.0, math.exp(-minus_log_rate))), delta, adjacency), epsilon)
+    def excess(of: Callable[[Event, float, Adjacency], float], minus_log_rate: float) -> float:
+        return _log_ratio(of(make_event(min(1.0, math.exp(-minus_log_rate))), delta, adjacency), epsilon)
 
-    return min(1.0, math.exp(-_search(excess, 0.0, 0.0, -math.log(1e-12), tolerance, "inverse rate")))
+    if excess(_upper, 0.0) <= 0:
+        return 1.0
+    most = -math.log(1e-12)
+    start, slope = _approach(lambda x: excess(_estimate, x), 3.0, 0.0, most)
+    return math.exp(-_search(lambda x: excess(_upper, x), start, slope, 0.0, most, tolerance, "inverse rate"))

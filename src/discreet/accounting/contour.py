@@ -33,6 +33,7 @@ __all__ = ["Contour", "Transform"]
 Array = NDArray[np.float64]
 _UNIT = 2.0**-53
 _MOST_NODES = 65536
+_ORDERS = np.exp(np.arange(-16.0, 30.0, 0.7))
 
 
 class Transform(Protocol):
@@ -109,7 +110,7 @@ class Contour:
     def _cumulants(self) -> tuple[Array, Array]:
         """The c and K(c) seen so far: first on a grid wide enough for every ε and δ, then finer where asked."""
         if self._map is None:
-            cs = np.exp(np.arange(-16.0, 30.0, 0.6))
+            cs = _ORDERS
             moments = self._log_moments(cs)
             usable = np.isfinite(moments) & (moments < 1e8)
             if not usable.any():
@@ -187,28 +188,24 @@ class Contour:
         bearable = math.log(self.tolerance / (3e-14 * steps))
         least = float(height.min()) - log_delta
         bearable = max(min(bearable, 9.2), least + 0.7)
-        best: tuple[float, float, float, float] | None = None
-        chernoff = moments - cs * epsilon + log_kappa(cs) - log_delta
-        for j in np.flatnonzero((cs <= saddle * 1.0001) & (height - log_delta < bearable)):
-            c = float(cs[j])
-            below = (need - log_delta) / c
-            further = np.flatnonzero(cs > c * 1.02)
-            if len(further) == 0:
-                continue
-            periods = (chernoff[further] + need) / (cs[further] - c)
-            i = int(np.argmin(periods))
-            period = max(below, float(periods[i]))
-            if best is None or period < best[0]:
-                best = period, c, float(cs[further[i]]), float(height[j])
-        if best is None:
+        chernoff = moments - cs * epsilon + log_kappa(cs) - log_delta + need
+        places = ((cs <= saddle * 1.0001) & (height - log_delta < bearable) & (cs * 1.02 < cs[-1])).nonzero()[0]
+        if len(places) == 0:
             raise NotCertifiable("the saddle point lies outside the moments that exist")
-        period, c, beyond, level = best
+        ahead = cs - cs[places, None]
+        ahead[ahead <= 0.02 * cs[places, None]] = np.nan
+        aliases = np.where(ahead > 0, chernoff / ahead, np.inf)
+        further = aliases.argmin(axis=1)
+        periods = np.maximum((need - log_delta) / cs[places], aliases[np.arange(len(places)), further])
+        best = int(periods.argmin())
+        period, c = float(periods[best]), float(cs[places[best]])
+        beyond, level = float(cs[further[best]]), float(height[places[best]])
         spacing = 2 * math.pi / period
         # The tail after Ω is at most (1/π)(1/Ω + spacing/Ω²)·exp(log tail), against c(c + 1)-scaled terms.
         allowed = math.log(self.tolerance) + log_delta - level - math.log(c) - math.log1p(c)
         natural = max(spacing, math.sqrt(max(1.0, -2 * allowed) / curvature))
-        for start in (-3.0, 16.0, 35.0):
-            omegas = natural * 1.25 ** np.arange(start, start + 19)
+        for start in (-2.0, 8.0, 18.0, 28.0, 38.0, 48.0):
+            omegas = natural * 1.25 ** np.arange(start, start + 10)
             log_tails = self._log_tails(c, omegas)
             needed = log_tails + np.log((1 / omegas + spacing / omegas**2) / math.pi)
             enough = np.flatnonzero(needed < allowed)
@@ -273,14 +270,25 @@ class Contour:
         """Certified bounds of ε(δ), the least ε ≥ 0 with δ(ε) ≤ δ."""
         target = math.log(delta)
         guess = self._guess(delta)
-        nodes = self._nodes(guess)
+        best = Bounds(0.0, math.inf)
+        for _ in range(3):  # the nodes are made for a guess; a poor one is replaced by what they found
+            guess, found = self._close(self._nodes(guess), guess, target)
+            best = Bounds(max(best.lower, found.lower), min(best.upper, found.upper))
+            if best.upper - best.lower <= 3 * self.tolerance * best.upper:
+                break
+        if math.isinf(best.upper):
+            raise NotCertifiable("the contour's upper bound did not close")
+        return best
+
+    def _close(self, nodes: _Nodes, guess: float, target: float) -> tuple[float, Bounds]:
+        """Solve log δ(ε) = target on these nodes, then step outwards until both sides are proved."""
+        slope = -1.0
         for _ in range(40):
             value, slope = nodes.log_slope(guess)
             step = (target - value) / slope
-            guess = max(0.0, guess + step)
-            if abs(step) <= 1e-13 * guess or guess == 0:
+            guess = max(0.0, guess + min(max(step, -0.5 * guess), 4 * guess + 1 / nodes.c))
+            if abs(step) <= 1e-12 * guess or guess == 0:
                 break
-        _, slope = nodes.log_slope(guess)
 
         def log_bounds(at: float) -> tuple[float, float]:
             lead, lower, _, upper = nodes.delta(at)
@@ -288,13 +296,13 @@ class Contour:
 
         low, high = log_bounds(guess)
         upper, lower = guess, guess
-        for _ in range(60):
+        for _ in range(40):
             if high <= target:
                 break
             upper += 1.1 * (high - target) / -slope + 4 * _UNIT * upper
             high = log_bounds(upper)[1]
         else:
-            raise NotCertifiable("the contour's upper bound did not close")
+            upper = math.inf
         for _ in range(8):
             if low >= target or lower == 0:
                 break
@@ -302,4 +310,4 @@ class Contour:
             low = log_bounds(lower)[0] if lower > 0 else math.inf
         else:
             lower = 0.0
-        return Bounds(lower, upper)
+        return guess, Bounds(lower, upper)

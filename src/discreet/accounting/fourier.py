@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.contour import Contour, log_kappa
 from discreet.accounting.lattice import Law, lower_law, upper_law
-from discreet.accounting.pairs import Atoms, Pair, ProfilePair
+from discreet.accounting.pairs import Atoms, Pair, ProfilePair, attained
 from discreet.errors import NotCertifiable
 
 __all__ = ["Fourier"]
@@ -211,10 +211,10 @@ class Fourier:
         upper = self._compose([upper_law(p, spacing, log_tail) for p, _ in self.parts], c, bottom, top, size)
         below: list[Law] = []
         for pair, _ in self.parts:
-            attained = pair.attained if isinstance(pair, ProfilePair) else pair
-            if attained is None:
+            reached = attained(pair)
+            if reached is None:
                 return upper, None
-            below.append(lower_law(attained, spacing, log_tail))
+            below.append(lower_law(reached, spacing, log_tail))
         try:
             return upper, self._compose(below, c, bottom, top, size)
         except NotCertifiable:

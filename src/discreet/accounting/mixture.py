@@ -38,6 +38,8 @@ _UNIT = 2.0**-53
 _NEGLIGIBLE = 44.0  # e^−44 ≈ 8e-20: parts of an integrand this far below its peak are bounded, not summed
 _QUADRATURE = 40.0  # the inner trapezoid errs by less than e^−40 of M(c)
 _CELL = 0.25
+_ROOT_2PI = math.sqrt(2 * math.pi)
+_FAR_LEFT = float(log_ndtr(-9.5))
 _MOST_WORK = 12_000_000
 
 
@@ -213,7 +215,12 @@ class Mixture:
 
     def log_moments(self, cs: Array) -> Array:
         """log M(c) for many real c at once, in plain floating point: a map to find the way, not a proof."""
-        usable = cs[(cs + 1) * (2 if self.kind == "replace" else 1) * self._many * self.shift <= 190]
+        slope = (2 if self.kind == "replace" else 1) * self._many * self.shift
+        usable = cs[(cs + 1) * slope <= 190]
+        if self.kind != "add":  # beyond log M(c) = 3000 for one step nothing is ever asked
+            usable = usable[
+                (usable + 1) * (usable * (self._many * self.shift) ** 2 / 2 + math.log(self.weights[-1])) < 3000
+            ]
         out = np.full(len(cs), np.inf)
         if len(usable) == 0:
             return out
@@ -223,7 +230,7 @@ class Mixture:
         if count * len(usable) > _MOST_WORK // 4:
             return out
         t = -9.5 + step * np.arange(count)
-        weight = -t * t / 2 + math.log(step / math.sqrt(2 * math.pi)) + self.start(t)
+        weight = -t * t / 2 + math.log(step / _ROOT_2PI) + self.start(t)
         terms = np.multiply.outer(usable, self.loss(t))
         terms += weight
         peak = terms.max(axis=1)
@@ -232,12 +239,15 @@ class Mixture:
         out[: len(usable)] = peak + np.log(terms.sum(axis=1))
         return out
 
-    def _grid(self, c: float, omega: float) -> tuple[Array, float, float]:
-        """Quadrature nodes for M(c + iω), ω ≤ ``omega``, their step, and log of a bound on what lies outside.
+    def _range(self, c: float) -> tuple[float, float, float]:
+        """Where the integrand of M(c) matters, and log of a bound on its trapezoid sum outside.
 
-        Outside the nodes the integrand is bounded on cells of width 1/4: φ at the end nearer to 0, the increasing
-        exponent at the right end; a cell of width 1/4 holds so few nodes that its sum is below 3 times that. Left of −9.5 it is at most φ·e^{exponent(−9.5)}, right of `reach` it falls as e^{−9t}.
+        Outside, the integrand is bounded on cells of width 1/4: φ at the end nearer to 0, the increasing exponent at the
+        right end; a cell holds so few nodes that its sum is below 3 times that. Left of −9.5 it is at most
+        φ·e^{exponent(−9.5)}, right of `reach` it falls as e^{−9t}.
         """
+        if (known := self._cache.get(c)) is not None:
+            return known
         end = self.reach(c)
         if end > 400:
             raise NotCertifiable(f"the contour's abscissa {c:g} is too far out for shift {self.shift:g}")
@@ -245,50 +255,72 @@ class Mixture:
         rise = self.exponent(edges, c)
         height = rise - edges * edges / 2
         peak = float(height.max())
-        inside = np.flatnonzero(height > peak - _NEGLIGIBLE)
+        inside = (height > peak - _NEGLIGIBLE).nonzero()[0]
         first, last = max(int(inside[0]) - 1, 0), min(int(inside[-1]) + 1, len(edges) - 1)
-        nearest = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])) - 1e-9
-        nearest[(edges[:-1] <= 0) & (edges[1:] >= 0)] = 0.0
-        cells = rise[1:] - nearest * nearest / 2 + math.log(_CELL)
-        cells[first + 1 : last - 1] = -np.inf  # one cell of margin covers sums that overhang by a step
-        outside = float(np.exp(cells - peak).sum() + math.exp(height[-1] - peak))
-        outside += math.exp(min(0.0, float(log_ndtr(-9.5)) + 1 + float(rise[0]) - peak))
+        nearest = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])) - 1e-9  # −9.5 + 38·¼ = 0: no cell straddles it
+        cells = np.exp(rise[1:] - nearest * nearest / 2 - peak)
+        cells[first + 1 : last - 1] = 0.0  # one cell of margin covers sums that overhang by a step
+        outside = _CELL * float(cells.sum()) + math.exp(height[-1] - peak)
+        outside += math.exp(min(0.0, _FAR_LEFT + 1 + float(rise[0]) - peak))
+        self._cache.clear()
+        self._cache[c] = found = float(edges[first]), float(edges[last]), math.log(3 * outside) + peak
+        return found
+
+    def _grid(self, c: float, omega: float) -> tuple[Array, float, float]:
+        """Quadrature nodes for M(c + iω), ω ≤ ``omega``, their step, and log of a bound on what lies outside."""
+        low, high, outside = self._range(c)
         step = min(self._step(c, omega), _CELL * 2)
-        low, high = float(edges[first]), float(edges[last])
         count = int((high - low) / step) + 2
         if count > _MOST_WORK // 16:
             raise NotCertifiable(f"{count} quadrature nodes for shift {self.shift:g} and frequency {omega:g}")
-        return low + step * np.arange(count), step, math.log(3 * outside) + peak
+        return low + step * np.arange(count), step, outside
 
-    def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
-        """M(c + iω) at ω = 0, spacing, …, with error bounds.
+    def _moment(self, c: float, omega: float) -> tuple[Array, Array, Array, float, float, float]:
+        """Nodes, normalised terms of M(c), the size of their arguments; log M(c), its error from rounding and from quadrature.
 
-        What is summed is M(c) − 1 and M(c + iω)/M(c) − 1, so that tiny losses (a small rate, many steps) do not drown in
-        the rounding of 1. Each summand f·(e^{iωL} − 1) is off by a relative 8u(2 + |log f|), and a dot product of n terms
-        by (n + 2)u of the sum of their magnitudes.
+        What is summed is M(c) − 1 where possible, so that tiny losses (a small rate, many steps) do not drown in the rounding of 1.
+        Each summand is off by a relative 8u(2 + |log|), and a sum of n terms by (n + 2)u of the sum of their magnitudes.
         """
-        t, step, outside = self._grid(c, spacing * count)
-        if count * len(t) > _MOST_WORK:
-            raise NotCertifiable(f"{count} × {len(t)} terms on the contour")
-        n = len(t)
+        t, step, outside = self._grid(c, omega)
+        n, half = len(t), t * t / 2
         exponent = self.exponent(t, c)
-        log_terms = exponent - t * t / 2
+        log_terms = exponent - half
         peak = float(log_terms.max())
         terms = np.exp(log_terms - peak)
         total = float(terms.sum())
         terms /= total
-        log_moment = peak + math.log(total * step / math.sqrt(2 * math.pi))
-        argument = 2 + np.abs(exponent) + t * t / 2
+        log_moment = peak + math.log(total * step / _ROOT_2PI)
+        argument = np.abs(exponent)
+        argument += half
+        argument += 2
         rounding = _UNIT * (n + 16 + 8 * float(terms @ argument))
         if t[0] <= -9 and t[-1] >= 9 and exponent[-1] < 600:  # ∫φ = 1 is known: 2Φ(−9) < 3e-19 is left out of it
-            growth = np.expm1(exponent) * np.exp(-t * t / 2) * (step / math.sqrt(2 * math.pi))
+            growth = np.expm1(exponent) * np.exp(-half)
+            growth *= step / _ROOT_2PI
             excess = float(growth.sum())
             finer = _UNIT * float(np.abs(growth) @ (n + 16 + 8 * argument)) / (1 + excess) + 3e-19
             if finer < rounding:
                 log_moment, rounding = math.log1p(excess), finer
         quadrature = math.exp(min(0.0, outside - log_moment)) + math.exp(-_QUADRATURE)
+        return t, terms, argument, log_moment, rounding, quadrature
 
-        loss = self.loss(t)
+    def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
+        """M(c + iω) at ω = 0, spacing, …, with error bounds.
+
+        Summed as Σ f·(e^{iωL} − 1), each term rounded like those of `_moment`; at high frequencies on a line above the axis,
+        where the integrand no longer swings (`_lifted`).
+        """
+        lift, wide = self._lift(c)
+        real = self._step(c, spacing * count)
+        if wide > 1.5 * real:
+            _, _, _, log_moment, rounding, quadrature = self._moment(c, 0.0)
+            loss, terms, weight, missing = self._lifted(c, lift, wide)
+            quadrature += missing
+        else:
+            t, terms, argument, log_moment, rounding, quadrature = self._moment(c, spacing * count)
+            loss, weight = self.loss(t), terms * (len(t) + 32 + 8 * argument)
+        if count * len(loss) > 4 * _MOST_WORK:
+            raise NotCertifiable(f"{count} × {len(loss)} terms on the contour")
         columns = max(1, int(math.sqrt(count)))
         rows = -(-count // columns)
         fine = _turn(spacing * np.arange(columns), loss)
@@ -296,15 +328,45 @@ class Mixture:
         sums = coarse @ fine.T  # Σ f(X − 1)(Y − 1); then XY − 1 = (X − 1)(Y − 1) + (X − 1) + (Y − 1)
         sums += coarse.sum(axis=1)[:, None]
         sums += fine @ terms
-        weight = terms * (n + 32 + 8 * argument)
+        weight = weight + np.abs(terms) * float(weight.sum())  # the terms' own error, and that of the sum they are divided by
         size = np.minimum(2 * float(weight.sum()), spacing * np.arange(1, count + 1) * float(weight @ np.abs(loss)))
-        errors = 2 * quadrature + 4 * _UNIT * size
+        errors = 2 * quadrature + 2 * _UNIT * size
         return OnContour(log_moment, quadrature + rounding, sums.ravel()[:count], errors)
+
+    def _lift(self, c: float) -> tuple[float, float]:
+        """The height y of a line Im t = y, and the step of a trapezoid on it that errs by e^−40·M(c) at every ω ≥ 0.
+
+        Between Im t = 0 and Im t = 2y, with 2y·kν < π, the argument of each mixture has one sign, so |e^{iωL}| ≤ 1: the integrand
+        is below that of M(c) on the lower edge and below e^{2y²}·cos(kνy)^{−c} times it on the upper.
+        """
+        angle = self._many * self.shift
+        negative = 0.0 if self.kind == "remove" else c
+        y = min(3.0, 1.4 / angle, 1.5 / (angle * math.sqrt(negative + 1e-9)))
+        cost = _QUADRATURE + math.log(4) + 2 * y * y - negative * math.log(math.cos(angle * y))
+        return y, 2 * math.pi * y / cost
+
+    def _lifted(self, c: float, y: float, step: float) -> tuple[NDArray[np.complex128], NDArray[np.complex128], Array, float]:
+        """L and the normalised terms on the line Im t = y, the weight of each term's rounding, and what lies outside."""
+        low, high, outside = self._range(c)
+        t = low + step * np.arange(int((high - low) / step) + 2)
+        loss, start = self._complex(t, np.array([[y]]))
+        log_terms = (start + c * loss)[0] + (y * y - t * t) / 2 - 1j * y * t
+        peak = float(log_terms.real.max())
+        terms = np.exp(log_terms - peak)
+        total = float(terms.real.sum())
+        if total <= 0:
+            raise NotCertifiable("the integral on the lifted line lost its sign")
+        terms /= total
+        size = np.abs(terms) * (len(t) + 48 + 16 * np.abs(log_terms))
+        spread = y * y / 2 - (0.0 if self.kind == "remove" else c) * math.log(math.cos(self._many * self.shift * y / 2))
+        log_total = peak + math.log(total * step / _ROOT_2PI)
+        missing = 2 * math.exp(min(0.0, outside + spread - log_total)) + math.exp(-_QUADRATURE)
+        return loss[0], terms, size, missing
 
     def log_moment_upper(self, c: float) -> float:
         """A proved upper bound on log M(c)."""
-        there = self.on_contour(c, 0.0, 1)
-        return there.log_moment + 2 * there.error
+        *_, log_moment, rounding, quadrature = self._moment(c, 0.0)
+        return log_moment + 2 * (rounding + quadrature)
 
     def log_tails(self, c: float, omegas: Array) -> Array:
         """Bounds, for each Ω, on log sup {|M(c + iω)| : ω ≥ Ω} − log M(c).
@@ -319,67 +381,90 @@ class Mixture:
         negative = 0.0 if self.kind == "remove" else c
         log_terms = self.exponent(t, c) - t * t / 2
         peak = float(log_terms.max())
-        log_moment = peak + math.log(float(np.exp(log_terms - peak).sum()) * step / math.sqrt(2 * math.pi))
-        best = np.zeros(len(omegas))
+        terms = np.exp(log_terms - peak)
+        total = float(terms.sum())
+        log_moment = peak + math.log(total * step / _ROOT_2PI)
         # The best shift is y = ω·E L' for small phases and about θ = π/2 for large ones.
-        pull = float(np.exp(log_terms - peak) @ np.gradient(self.loss(t), step)) / float(np.exp(log_terms - peak).sum())
-        shifts = np.minimum(omegas[::3] * pull, 1.57 / angle)
-        for y in sorted({*shifts.tolist(), *(theta / angle for theta in (0.3, 0.8, 1.57))}):
-            if not 0 < y <= 12:
-                continue
-            width = min(12.0, 2.9 / angle - y)
-            allowed = max(
-                2 * math.pi * a / (_QUADRATURE + a * a / 2 - negative * math.log(math.cos(angle * (y + a) / 2)))
-                for a in (width * share for share in (0.2, 0.5, 1.0))
-            )
-            nodes, gap = (t, step) if allowed >= step else _resample(t, allowed)
-            if len(nodes) > 20000:
-                continue
-            modulus, phase = self._shifted(nodes, c, y)
-            weight = modulus + (y * y - nodes * nodes) / 2 + math.log(gap / math.sqrt(2 * math.pi)) - log_moment
-            sums = np.exp(np.minimum(weight - np.multiply.outer(omegas, phase), 700.0)).sum(axis=1)
-            extra = math.exp(min(0.0, outside - log_moment)) + math.exp(-_QUADRATURE)
-            spread = math.exp(y * y / 2 - negative * math.log(math.cos(angle * y / 2)))
-            rounding = _UNIT * (len(nodes) + 64 + 32 * float(np.abs(weight).max()))
-            best = np.minimum(best, np.log(sums * (1 + rounding) + extra * spread))
-        return best
+        loss = self.loss(t)
+        pull = float(terms[1:] @ (loss[1:] - loss[:-1])) / (step * total)
+        wanted = np.minimum(omegas[:: max(1, len(omegas) // 4)] * pull, 1.57 / angle)
+        y = np.unique(np.concatenate([wanted, [0.5 / angle, 1.57 / angle]]))
+        y = y[(y > 0) & (y <= 12)]
+        if len(y) == 0:
+            return np.zeros(len(omegas))
+        far = float(y[-1])
+        width = min(12.0, 2.9 / angle - far)
+        allowed = max(
+            2 * math.pi * a / (_QUADRATURE + a * a / 2 - negative * math.log(math.cos(angle * (far + a) / 2)))
+            for a in (width * share for share in (0.2, 0.5, 1.0))
+        )
+        nodes, gap = (t, step) if allowed >= step else _resample(t, allowed)
+        if len(nodes) > 20000:
+            return np.zeros(len(omegas))
+        modulus, phase = self._shifted(nodes, c, y[:, None])
+        weight = modulus + (y[:, None] ** 2 - nodes * nodes) / 2
+        weight += math.log(gap / _ROOT_2PI) - log_moment
+        sums = np.exp(np.minimum(weight[:, None, :] - omegas[:, None] * phase[:, None, :], 700.0)).sum(axis=2)
+        extra = math.exp(min(0.0, outside - log_moment)) + math.exp(-_QUADRATURE)
+        spread = np.exp(np.minimum(y * y / 2 - negative * np.log(np.cos(angle * y / 2)), 700.0))
+        rounding = _UNIT * (len(nodes) + 64 + 32 * float(np.abs(weight).max()))
+        bounds = np.log(sums * (1 + rounding) + extra * spread[:, None]).min(axis=0)
+        return np.minimum(bounds, 0.0)
 
-    def _shifted(self, t: Array, c: float, y: float) -> tuple[Array, Array]:
-        """log-modulus of exp(w₀ + cL) at t + iy, and Im L there: both to a few ulp."""
+    def _shifted(self, t: Array, c: float, y: Array) -> tuple[Array, Array]:
+        """log-modulus of exp(w₀ + cL) at t + iy, and Im L there. One row for each y."""
+        loss, start = self._complex(t, y)
+        return start.real + c * loss.real, loss.imag
 
-        def polar(t: Array, y: float) -> tuple[Array, Array]:
-            nu, real, imag = self.shift, np.zeros_like(t), np.zeros_like(t)
-            lift = np.maximum(np.max([j * nu * t - (j * nu) ** 2 / 2 for j in range(1, self._many + 1)], axis=0), 0.0)
-            far = lift > 30
-            for j, b in enumerate(self.weights, start=1):
-                e = j * nu * t - (j * nu) ** 2 / 2
-                grow = np.expm1(np.where(far, 0.0, e))
-                cosine, sine = math.cos(j * nu * y), math.sin(j * nu * y)
-                turn = -2 * math.sin(j * nu * y / 2) ** 2
-                real += np.where(far, b * np.exp(e - lift) * cosine, b * (grow * cosine + turn))
-                imag += np.where(far, b * np.exp(e - lift) * sine, b * (grow + 1) * sine)
+    def _complex(self, t: Array, y: Array) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """L and w₀ at t + iy, to a few ulp of modulus and argument."""
+        if self.kind == "add":
+            loss = -self._complex_ratio(-t, -y)
+            return loss, np.zeros_like(loss)
+        ratio = self._complex_ratio(t, y)
+        return (ratio if self.kind == "remove" else ratio - self._complex_ratio(-t, -y)), ratio
+
+    def _complex_ratio(self, t: Array, y: Array) -> NDArray[np.complex128]:
+        """w(t + iy)."""
+        nu = self.shift
+        real, imag = np.zeros((len(y), len(t))), np.zeros((len(y), len(t)))
+        exponents = [j * nu * t - (j * nu) ** 2 / 2 for j in range(1, self._many + 1)]
+        top = np.max(exponents, axis=0) if self._many > 1 else exponents[0]
+        far = top > 30
+        steep = bool(far.any())
+        lift = np.maximum(top, 0.0)
+        for j, (b, e) in enumerate(zip(self.weights, exponents, strict=True), start=1):
+            grow = b * np.expm1(np.minimum(e, 31.0))
+            cosine, sine = np.cos(j * nu * y), np.sin(j * nu * y)
+            turn = -2 * b * np.sin(j * nu * y / 2) ** 2
+            if steep:
+                scaled = b * np.exp(e - lift)
+                real += np.where(far, scaled * cosine, grow * cosine + turn)
+                imag += np.where(far, scaled, grow + b) * sine
+            else:
+                real += grow * cosine + turn
+                imag += (grow + b) * sine
+        if steep:
             rest = max(0.0, 1 - math.fsum(self.weights))
             real = np.where(far, real + rest * np.exp(-lift) - 1, real)
-            modulus = np.where(far, lift, 0.0) + 0.5 * np.log1p(real * (2 + real) + imag * imag)
-            return modulus, np.arctan2(imag, 1 + real)
-
-        if self.kind == "add":  # L = −w(−t): w at −t − iy
-            modulus, phase = polar(-t, -y)
-            return -c * modulus, -phase
-        modulus, phase = polar(t, y)
-        if self.kind == "remove":
-            return (c + 1) * modulus, phase
-        mirrored, back = polar(-t, -y)
-        return (c + 1) * modulus - c * mirrored, phase - back
+        out = np.empty(real.shape, dtype=np.complex128)
+        out.real = 0.5 * np.log1p(real * (2 + real) + imag * imag)
+        out.imag = np.arctan2(imag, 1 + real)
+        if steep:
+            out.real += np.where(far, lift, 0.0)
+        return out
 
 
-def _turn(omegas: Array, loss: Array) -> NDArray[np.complex128]:
-    """e^{iωL} − 1, without cancellation."""
-    angle = np.multiply.outer(omegas, loss)
+def _turn(omegas: Array, loss: NDArray[Any]) -> NDArray[np.complex128]:
+    """e^{iωL} − 1, without cancellation; Im L ≥ 0."""
+    angle = np.multiply.outer(omegas, loss.real)
     half = np.sin(angle / 2)
     out = np.empty(angle.shape, dtype=np.complex128)
     out.real = -2 * half * half
     out.imag = np.sin(angle)
+    if np.iscomplexobj(loss):
+        decay = np.expm1(np.multiply.outer(-omegas, loss.imag))
+        out += decay * (1 + out)
     return out
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "gaussian_half_excess",
     "gaussian_norm_excess",
     "laplace_atoms",
+    "lattice_half_excess",
     "log_excess",
     "mixture_excess",
 ]
@@ -158,6 +159,27 @@ def gaussian_half_excess(order: float, mu: float, rate: float) -> float:
     tail = order * (order - 1) * mu * mu / 2 + float(log_ndtr(-14.0))
     linear = math.log(order) + float(log_ndtr(-(14 + (order - 1) * mu)))
     return float(np.logaddexp(_log_sum(cells), np.logaddexp(tail, linear))) + _ROUNDING
+
+
+def lattice_half_excess(order: float, sigma: float, rate: float, grid: float) -> float | None:
+    """`gaussian_half_excess` of the discrete Gaussian on multiples of ``grid``, moved by 1: a sum over its support.
+
+    Terms beyond the last fall at least geometrically, and are added; None where there are too many before it.
+    """
+    reach = math.sqrt(2 * _DECAY)
+    last = math.ceil((order + reach * sigma) / grid)
+    if last > _MOST_NODES:
+        return None
+    z = grid * np.arange(-math.ceil(reach * sigma / grid), last + 1, dtype=np.float64)
+    log_phi = -(z**2) / (2 * sigma**2)
+    log_phi -= _log_sum(log_phi)
+    up = 2 * z >= 1
+    losses = (2 * z[up] - 1) / (2 * sigma**2)
+    log_ratio, w = _mixed(losses, rate)
+    both = np.logaddexp(log_excess(order, log_ratio, w), log_excess(1 - order, log_ratio, w))
+    end = float(log_phi[-1]) + float(np.logaddexp(order * losses[-1], math.log(order) + losses[-1]))
+    tail = end - math.log(-math.expm1(-reach * grid / sigma))
+    return float(np.logaddexp(_log_sum(both + log_phi[up]), tail)) + _ROUNDING
 
 
 def gaussian_norm_excess(order: float, mu: float, rate: float) -> float:

@@ -19,7 +19,7 @@ from scipy.special import erfcx, ndtr
 from discreet.accounting.mixture import OnContour
 from discreet.accounting.normal import normal_bins
 
-__all__ = ["Atoms", "GaussianPair", "LaplacePair", "Pair", "ProfilePair", "symmetric"]
+__all__ = ["Atoms", "GaussianPair", "LaplacePair", "Pair", "ProfilePair", "attained", "symmetric"]
 
 Array = NDArray[np.float64]
 _UNIT = 2.0**-53
@@ -275,6 +275,11 @@ class ProfilePair:
     def profile(self, epsilon: Array) -> Array:
         """The bound itself, never above 1."""
         return np.minimum(self.bound(epsilon), 1.0)
+
+
+def attained(pair: Pair | ProfilePair) -> Pair | None:
+    """A pair that some neighbours do reach: the pair itself, unless it says otherwise."""
+    return getattr(pair, "attained", pair)  # type: ignore[return-value]
 
 
 def symmetric(bound: Callable[[Array], Array]) -> Callable[[Array], Array]:

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 Delta = Callable[[float], float]
 
 
-def sampled_curve(event: Event, adjacency: Adjacency, points: int = 60) -> tuple[Array, Array]:
+def sampled_curve(event: Event, adjacency: Adjacency, points: int = 48) -> tuple[Array, Array]:
     """Points (ε, upper δ(ε)) from ε = 0 to where δ is 1e-10, or as far as the release's own bound goes.
 
     Example:
@@ -41,11 +41,12 @@ def sampled_curve(event: Event, adjacency: Adjacency, points: int = 60) -> tuple
 
     if points < 2:
         raise InvalidInput(f"a curve needs at least 2 points, got {points}.")
-    farthest = accounting.epsilon(event, 1e-10, adjacency).upper
+    privacy = accounting.curve(event, adjacency)
+    farthest = privacy.epsilon(1e-10).upper
     if math.isinf(farthest):
         farthest = 20.0
-    epsilons = np.linspace(0.0, max(farthest, 1e-6), points)
-    return epsilons, np.array([accounting.delta(event, float(e), adjacency).upper for e in epsilons])
+    epsilons = max(farthest, 1e-6) * np.linspace(0.0, 1.0, points) ** 1.5  # closer together where δ is large
+    return epsilons, np.array([privacy.delta(float(e)).upper for e in epsilons])
 
 
 def max_true_positive_rates(
@@ -70,7 +71,7 @@ def max_true_positive_rates(
     return rates
 
 
-def plot(event: Event, adjacency: Adjacency, path: str | PathLike[str], *, points: int = 120) -> None:
+def plot(event: Event, adjacency: Adjacency, path: str | PathLike[str], *, points: int = 48) -> tuple[Array, Array]:
     """Draw the privacy curve and the attacker's trade-off curve side by side into a file.
 
     Args:
@@ -78,6 +79,9 @@ def plot(event: Event, adjacency: Adjacency, path: str | PathLike[str], *, point
         adjacency: the relation, or a `Unit`; it is written on the picture.
         path: where to; the ending picks the format (png, svg, pdf).
         points: how finely the curve is sampled.
+
+    Returns:
+        The points (ε, upper δ(ε)) that were drawn.
 
     Raises:
         InvalidInput: matplotlib is not installed.
@@ -108,3 +112,4 @@ def plot(event: Event, adjacency: Adjacency, path: str | PathLike[str], *, point
     right.grid(alpha=0.3)
     figure.suptitle(f"relation: {Unit.of(adjacency)}")
     figure.savefig(path, dpi=150)
+    return epsilons, deltas

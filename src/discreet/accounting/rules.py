@@ -22,7 +22,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from discreet.accounting.fold import worlds
 from discreet.accounting.mixture import Mixture
 from discreet.accounting.pairs import Atoms, GaussianPair, LaplacePair, Pair, ProfilePair, symmetric
-from discreet.accounting.sampling import amplified, amplify_profile, grouped
+from discreet.accounting.sampling import Revealed, Spliced, UpperOnly, amplified, grouped
 from discreet.errors import NotCertifiable
 from discreet.events import (
     ZCDP,
@@ -222,7 +222,7 @@ def _(event: Selection, unit: Unit) -> Rule:
     if eta == 0:
         return _NOTHING
     if event.mechanism == "permute-and-flip":
-        return from_profile(LaplacePair(eta).profile, eta)
+        return _same(UpperOnly(LaplacePair(eta)))
 
     def bound(epsilon: Array) -> Array:
         return np.expm1((np.minimum(epsilon, eta) - eta) / 2) ** 2 / -math.expm1(-eta)
@@ -298,9 +298,7 @@ def _only_leaf(event: Event, outer: str) -> Event:
 def _binomial(k: int, q: float) -> tuple[float, ...]:
     from scipy.special import xlog1py, xlogy
 
-    return tuple(
-        math.comb(k, j) * math.exp(float(xlogy(j, q)) + float(xlog1py(k - j, -q))) for j in range(1, k + 1)
-    )
+    return tuple(math.comb(k, j) * math.exp(float(xlogy(j, q)) + float(xlog1py(k - j, -q))) for j in range(1, k + 1))
 
 
 @rule.register
@@ -324,27 +322,36 @@ def _(event: Poisson, unit: Unit) -> Rule:
     known = rule(leaf, Unit(unit.relation))
     if isinstance(known, Unbounded):
         return known
-    if k > 1 or isinstance(known, Pairs) and known.times > 1:
-        known = from_profile(*_sampled_profile(leaf, known, unit.relation, q))
-        return known if k == 1 else _group(known, k)
-    if unit.relation == "replace-one":
-        return from_profile(*_sampled_profile(leaf, known, unit.relation, q))
-    if isinstance(known, Pairs):
-        return Pairs(amplified(known.remove, q, "remove"), amplified(known.add, q, "add"))
-    inner = zcdp_pair(known.rho) if isinstance(known, Rho) else GaussianPair(known.mu)
-    return Pairs(amplified(inner, q, "remove"), amplified(inner, q, "add"))
+    if unit.relation == "add-remove":
+        once = Pairs(amplified(_side(known, "remove"), q, "remove"), amplified(_side(known, "add"), q, "add"))
+    elif isinstance(leaf, Laplace | DiscreteGaussian | DiscreteLaplace):  # noise protects a missing row too
+        once = _same(_spliced(known, q))
+    else:
+        # The guarantee was stated for exchanged rows only, and says nothing of a batch without the row: joint convexity
+        # alone gives δ'(ε) = qδ(ε).
+        profile, top = profile_of(known)
+        once = from_profile(lambda e: q * profile(e), top)
+    return once if k == 1 else _group(once, k)
 
 
-def _sampled_profile(
-    leaf: Event, known: Rule, relation: str, rate: float
-) -> tuple[Callable[[Array], Array], float]:
-    """A bound on the profile of Poisson sampling. Noise added to a sum protects a missing row too, so it is amplified; a
-    guarantee that was only stated for exchanged rows is not known to: then joint convexity alone gives δ' = qδ.
-    """
-    profile, top = profile_of(known)
-    if relation == "add-remove" or isinstance(leaf, Laplace | DiscreteGaussian | DiscreteLaplace):
-        return amplify_profile(profile, rate), math.log1p(rate * math.expm1(min(top, 600.0))) if top < 600 else top
-    return lambda e: rate * profile(e), top
+def _side(known: Rule, kind: str) -> Side:
+    """The pair of a rule in one direction."""
+    match known:
+        case Pairs(remove, add, 1):
+            return remove if kind == "remove" else add
+        case Mu(mu):
+            return GaussianPair(max(mu, 1e-300))
+        case Rho(rho):
+            return zcdp_pair(max(rho, 1e-300))
+        case _:
+            raise NotCertifiable("the event inside has no single pair to sample.")
+
+
+def _spliced(known: Rule, rate: float, reached: Pair | None = None) -> Spliced:
+    remove, add = amplified(_side(known, "remove"), rate, "remove"), amplified(_side(known, "add"), rate, "add")
+    if isinstance(remove, ProfilePair) or isinstance(add, ProfilePair):
+        raise TypeError("bounds are spliced as profiles")
+    return Spliced(remove, add, reached)
 
 
 def _group(known: Pairs, k: int) -> Pairs:
@@ -363,25 +370,32 @@ def _(event: FixedSize, unit: Unit) -> Rule:
     if rate == 1 and unit.relation == "replace-one":
         return Mu(unit.sensitivity(nu)) if nu is not None else rule(_only_leaf(event.event, "FixedSize"), unit)
     if nu is not None:
-        once: Rule = Mu(2 * nu)
-        attained: Pair | None = Mixture(2 * nu, (rate,), "remove") if rate < 1 else GaussianPair(2 * nu)
-        if unit.relation == "add-remove" and rate < 1:
-            pair = Pairs(Mixture(2 * nu, (rate,), "remove"), Mixture(2 * nu, (rate,), "add"))
-            return pair if k == 1 else _group(pair, k)
+        if rate == 1:
+            return Mu(2 * nu) if k == 1 else _group(_same(GaussianPair(2 * nu)), k)
+        remove, add = Mixture(2 * nu, (rate,), "remove"), Mixture(2 * nu, (rate,), "add")
+        # If all others sit at −C and the row moves from C to −C, each mixture is reached, but not both at once.
+        once = Pairs(remove, add) if unit.relation == "add-remove" else _same(Spliced(remove, add, remove))
+        return once if k == 1 else _group(once, k)
+    leaf = _only_leaf(event.event, "FixedSize")
+    known = rule(leaf, Unit("add-remove", 2) if unit.relation == "add-remove" else Unit("replace-one"))
+    if isinstance(known, Unbounded) or rate == 1:
+        return known
+    remove_side, add_side = (
+        amplified(_side(known, "remove"), rate, "remove"),
+        amplified(_side(known, "add"), rate, "add"),
+    )
+    if unit.relation == "add-remove":
+        once = Pairs(_upper(remove_side), _upper(add_side))
+    elif isinstance(remove_side, ProfilePair):
+        once = from_profile(remove_side.profile, remove_side.high)
     else:
-        leaf = _only_leaf(event.event, "FixedSize")
-        once, attained = rule(leaf, Unit("add-remove", 2) if unit.relation == "add-remove" else unit_of_one(unit)), None
-    if isinstance(once, Unbounded):
-        return once
-    profile, top = profile_of(once)
-    reach = math.log1p(rate * math.expm1(top)) if top < 600 else top + math.log(rate)
-    single = from_profile(amplify_profile(profile, rate), max(reach, 1e-300), attained)
-    return single if k == 1 else _group(single, k)
+        once = _same(_spliced(known, rate))
+    return once if k == 1 else _group(once, k)
 
 
-def unit_of_one(unit: Unit) -> Unit:
-    """The same relation for a single row."""
-    return Unit(unit.relation)
+def _upper(side: Side) -> Side:
+    """The side as an upper bound only."""
+    return replace(side, attained=None) if isinstance(side, ProfilePair) else UpperOnly(side)
 
 
 @rule.register
@@ -395,22 +409,30 @@ def _(event: WithReplacement, unit: Unit) -> Rule:
     from scipy.special import gammaln
 
     m, q = event.batch, 1 / event.n
-    most = min(m, 64)
-    j = np.arange(1, most + 1)
-    log_p = gammaln(m + 1) - gammaln(j + 1) - gammaln(m - j + 1) + j * math.log(q)
-    log_p += (m - j) * math.log1p(-q) if event.n > 1 else np.where(j == m, 0.0, -np.inf)
-    p = np.exp(log_p)
-    drawn = -math.expm1(m * math.log1p(-q)) if event.n > 1 else 1.0
-    # P(J > 64) ≤ P(J = 64)·r/(1 − r) with r the ratio of neighbouring terms, which only falls; it counts as failure.
-    ratio = (m - most) / (most + 1) * q / max(1 - q, 1e-300)
-    rest = 0.0 if most == m else float(p[-1]) * ratio / (1 - ratio) if ratio < 0.5 else 1.0
-    pairs = [(float(weight), GaussianPair(2 * i * nu)) for i, weight in zip(j, p, strict=True) if weight > 0]
-
-    def conditional(epsilon: Array) -> Array:
-        return sum((w * pair.profile(epsilon) for w, pair in pairs), np.zeros_like(epsilon)) / drawn * (1 + 1e-11) + rest
-
-    top = pairs[-1][1].span(-745.0)[1]
-    reach = math.log1p(drawn * math.expm1(top)) if top < 600 else top + math.log(drawn)
-    attained = Mixture(2 * nu, tuple(w for w, _ in pairs), "remove") if 1 <= len(pairs) <= 64 and rest < 1e-15 else None
-    single = from_profile(amplify_profile(conditional, drawn), reach, attained if event.n > 1 else None)
-    return single if unit.rows_per_unit == 1 else _group(single, unit.rows_per_unit)
+    if event.n == 1:
+        return Mu(unit.sensitivity(m * nu))
+    j = np.arange(1, min(m, 400) + 1)
+    log_p = gammaln(m + 1) - gammaln(j + 1) - gammaln(m - j + 1) + j * math.log(q) + (m - j) * math.log1p(-q)
+    mean = m * q
+    most = int(np.flatnonzero((log_p > -740) | (j <= mean))[-1]) + 1
+    # P(J > most) ≤ P(J = most)·r/(1 − r), r the ratio of neighbouring terms, which only falls; it counts as failure.
+    ratio = (m - most) / (most + 1) * q / (1 - q)
+    rest = 0.0 if most == m else math.exp(log_p[most - 1]) * ratio / (1 - ratio) if ratio < 0.9 else 1.0
+    if rest > 1e-3:
+        raise NotCertifiable(f"a row is drawn too often ({mean:g} times on average) to account with replacement.")
+    p = np.exp(log_p[:most])
+    drawn = -math.expm1(m * math.log1p(-q))
+    lottery = Revealed(
+        tuple((p / drawn * (1 + 1e-13)).tolist()),
+        tuple(GaussianPair(2 * int(i) * nu) for i in j[:most]),
+        min(1.0, rest / drawn),
+    )
+    remove, add = amplified(lottery, drawn, "remove"), amplified(lottery, drawn, "add")
+    once = (
+        Pairs(_upper(remove), _upper(add))
+        if unit.relation == "add-remove"
+        else _same(
+            Spliced(remove, add, Mixture(2 * nu, tuple(p.tolist()), "remove") if most <= 32 and rest < 1e-300 else None)  # type: ignore[arg-type]
+        )
+    )
+    return once if unit.rows_per_unit == 1 else _group(once, unit.rows_per_unit)

@@ -17,7 +17,7 @@ from discreet.accounting.bounds import Bounds
 from discreet.accounting.contour import Contour, log_kappa
 from discreet.accounting.fold import World
 from discreet.accounting.fourier import Fourier
-from discreet.accounting.pairs import Atoms, GaussianPair, Pair, ProfilePair
+from discreet.accounting.pairs import Atoms, GaussianPair, Pair, ProfilePair, attained
 from discreet.accounting.rules import Mu, Pairs, Rho, Rule, Unbounded, zcdp_pair
 from discreet.errors import NotCertifiable
 
@@ -127,8 +127,10 @@ class Run:
             return Bounds(0.0, 0.0)
         if delta == 0:
             top = self.top
-            reached = not any(isinstance(pair, ProfilePair) for pair, _ in self.parts)
-            return Bounds(top * (1 - 1e-14) if reached and math.isfinite(top) else top if reached else 0.0, top * (1 + 1e-14))
+            reached = all(attained(pair) is pair for pair, _ in self.parts)
+            return Bounds(
+                top * (1 - 1e-14) if reached and math.isfinite(top) else top if reached else 0.0, top * (1 + 1e-14)
+            )
         if (mu := self.mu) is not None and engine == "auto":
             return gaussian.epsilon_bounds(delta, mu)
         if engine == "auto" and (pair := self._single()) is not None:
@@ -149,6 +151,15 @@ class Run:
         if math.isinf(best.upper) and problem is not None:
             best = Bounds(best.lower, self._chernoff(delta))
         return best
+
+    def estimate(self, delta: float) -> float:
+        """ε(δ) to a per cent or so, by the saddle point alone where there is one."""
+        if self.unbounded or self.mu is not None or delta <= 0 or delta >= 1 or self._single() is not None:
+            return self.epsilon(delta).upper
+        try:
+            return min(self.contour()._guess(delta), self.top)
+        except (NotCertifiable, MemoryError):
+            return self.epsilon(delta).upper
 
     def _engines(self, engine: Engine) -> list[Callable[[], Contour | Fourier]]:
         both: dict[str, Callable[[], Contour | Fourier]] = {
@@ -193,11 +204,12 @@ def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
     """One release's profile, with the error of its evaluation."""
     at = np.array([epsilon])
     value = float(pair.profile(at)[0])
-    if isinstance(pair, ProfilePair):
-        low = _evaluate(pair.attained, epsilon).lower if pair.attained is not None else 0.0
-        return Bounds(low, min(1.0, value * (1 + _EVALUATION) + 5e-324))
-    slack = _EVALUATION * (float(pair.masses(at)[0][1]) + pair.infinite)
-    return Bounds(max(0.0, value - slack), min(1.0, value + slack + 5e-324))
+    slack = _EVALUATION * (value if isinstance(pair, ProfilePair) else float(pair.masses(at)[0][1]) + pair.infinite)
+    reached = attained(pair)
+    if reached is pair:
+        return Bounds(max(0.0, value - slack), min(1.0, value + slack + 5e-324))
+    low = 0.0 if reached is None else _evaluate(reached, epsilon).lower
+    return Bounds(low, min(1.0, value + slack + 5e-324))
 
 
 def _solve(pair: Pair | ProfilePair, delta: float) -> Bounds:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from discreet.accounting.pairs import Atoms, Pair, ProfilePair, symmetric
 
-__all__ = ["Amplified", "amplified", "amplify_profile", "grouped"]
+__all__ = ["Amplified", "Revealed", "Spliced", "UpperOnly", "amplified", "amplify_profile", "grouped"]
 
 Array = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Amplified:
     @property
     def top(self) -> float:
         """The greatest loss."""
-        top = float(getattr(self.inner, "top", math.inf))
+        top = self.inner.top
         if self.kind == "add":
             return -math.log1p(-self.rate) if math.isinf(top) else float(self._forward(np.array([top]))[0])
         return top if math.isinf(top) else float(self._forward(np.array([top]))[0])
@@ -81,7 +81,7 @@ class Amplified:
     def profile(self, epsilon: Array) -> Array:
         """qδ(1 + (α − 1)/q), or (1 − α(1 − q))·δ(αq/(1 − α(1 − q)))."""
         inner = self._inverse(np.asarray(epsilon, dtype=float))
-        profile: Callable[[Array], Array] = getattr(self.inner, "profile")  # noqa: B009
+        profile = self.inner.profile
         if self.kind == "remove":
             inside = self.rate * profile(np.maximum(inner, -700.0))
             return np.where(inner == -np.inf, -np.expm1(np.minimum(epsilon, 0.0)), inside)
@@ -96,6 +96,8 @@ def amplified(inner: Pair | ProfilePair, rate: float, kind: Literal["remove", "a
         low, high = carrier.span(-745.0)
         attained = amplified(inner.attained, rate, kind) if inner.attained is not None else None
         return ProfilePair(carrier.profile, low, high, attained=attained, top=carrier.top)  # type: ignore[arg-type]
+    if isinstance(inner, UpperOnly):
+        return UpperOnly(Amplified(inner, rate, kind))
     if not isinstance(inner, Atoms):
         return Amplified(inner, rate, kind)
     losses = Amplified(inner, rate, kind)._forward(inner.losses)
@@ -108,6 +110,130 @@ def amplified(inner: Pair | ProfilePair, rate: float, kind: Literal["remove", "a
         return Atoms(losses, mass, inner.infinite * rate, float(losses[:-1].max()), error=1e-14)
     losses = np.append(losses, -math.log1p(-rate))
     return Atoms(losses, np.append(p, inner.infinite), 0.0, float(losses.max()), error=1e-14)
+
+
+@dataclass(frozen=True, eq=False)
+class Spliced:
+    """The worse of two directions at each ε: losses above 0 as in ``remove``, below 0 as in ``add``, an atom at 0 for the rest.
+
+    Its profile is δ_remove(ε) for ε ≥ 0 and δ_add(ε) for ε < 0. They agree at 0, where both are the total variation distance of
+    the same two mixtures; the slope of the convex curve jumps there by the atom.
+    """
+
+    remove: Pair
+    add: Pair
+    attained: Pair | None = None
+    lattice: float | None = None
+    anchor: float = 0.0
+
+    @property
+    def infinite(self) -> float:
+        """As of the direction that can be certain."""
+        return self.remove.infinite
+
+    @property
+    def top(self) -> float:
+        """The greater of both."""
+        return self.remove.top
+
+    def span(self, log_tail: float) -> tuple[float, float]:
+        """Below 0 from one, above 0 from the other."""
+        return min(self.add.span(log_tail)[0], 0.0), max(self.remove.span(log_tail)[1], 0.0)
+
+    def masses(self, edges: Array) -> tuple[Array, Array]:
+        """Bins above 0, bins below 0, and the atom in the bin that holds 0."""
+        cut = int(np.searchsorted(edges, 0.0, side="left"))
+        whole = np.insert(edges, cut, 0.0)
+        over, under = self.remove.masses(whole), self.add.masses(whole)
+        both = []
+        atom = 1 - self.infinite - float(over[0][cut + 1 :].sum()) - float(under[0][: cut + 1].sum())
+        for above, below in zip(over, under, strict=True):
+            joined = np.concatenate([below[: cut + 1], above[cut + 1 :]])
+            joined[cut] += max(atom, 0.0) + 1e-15  # P and Q agree on an atom of loss 0
+            joined[cut] += joined[cut + 1]  # undo the inserted edge: the bin (…, 0] and (0, …] belong together
+            both.append(np.delete(joined, cut + 1))
+        return both[0], both[1]
+
+    def profile(self, epsilon: Array) -> Array:
+        """One direction on each side."""
+        return np.where(epsilon >= 0, self.remove.profile(epsilon), self.add.profile(epsilon))
+
+
+@dataclass(frozen=True, eq=False)
+class Revealed:
+    """A pair drawn by a public lottery: losses are those of pair i with probability ``weights[i]``, else given away."""
+
+    weights: tuple[float, ...]
+    pairs: tuple[Pair, ...]
+    infinite: float = 0.0
+    top: float = math.inf
+    lattice: float | None = None
+    anchor: float = 0.0
+
+    def span(self, log_tail: float) -> tuple[float, float]:
+        """The widest, where a ticket's own rarity already pays for part of the tail."""
+        spans = [
+            pair.span(min(log_tail - math.log(weight), -1.0))
+            for weight, pair in zip(self.weights, self.pairs, strict=True)
+            if math.log(weight) > log_tail
+        ]
+        return min(low for low, _ in spans), max(high for _, high in spans)
+
+    def masses(self, edges: Array) -> tuple[Array, Array]:
+        """Weighted sums."""
+        p, q = np.zeros(len(edges) + 1), np.zeros(len(edges) + 1)
+        for weight, pair in zip(self.weights, self.pairs, strict=True):
+            a, b = pair.masses(edges)
+            p += weight * a
+            q += weight * b
+        return p, q
+
+    def profile(self, epsilon: Array) -> Array:
+        """Weighted sum."""
+        total = np.full(np.shape(epsilon), self.infinite)
+        for weight, pair in zip(self.weights, self.pairs, strict=True):
+            total = total + weight * pair.profile(epsilon)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class UpperOnly:
+    """A pair that dominates but need not be reached: good for upper bounds, silent about lower ones."""
+
+    pair: Pair
+    attained: Pair | None = None
+
+    @property
+    def infinite(self) -> float:
+        """Of the pair."""
+        return self.pair.infinite
+
+    @property
+    def top(self) -> float:
+        """Of the pair."""
+        return self.pair.top
+
+    @property
+    def anchor(self) -> float:
+        """Of the pair."""
+        return self.pair.anchor
+
+    @property
+    def lattice(self) -> float | None:
+        """Of the pair."""
+        return self.pair.lattice
+
+    def span(self, log_tail: float) -> tuple[float, float]:
+        """Of the pair."""
+        return self.pair.span(log_tail)
+
+    def masses(self, edges: Array) -> tuple[Array, Array]:
+        """Of the pair."""
+        return self.pair.masses(edges)
+
+    def profile(self, epsilon: Array) -> Array:
+        """Of the pair."""
+        return self.pair.profile(epsilon)
 
 
 def amplify_profile(profile: Callable[[Array], Array], rate: float) -> Callable[[Array], Array]:

@@ -79,8 +79,8 @@ class Textbook:
 
     @property
     def holds(self) -> bool:
-        """Whether the claim is true."""
-        return self.truth.upper <= self.claimed_epsilon
+        """Whether the claim is true, to nine digits."""
+        return self.truth.upper <= self.claimed_epsilon * (1 + 1e-9)
 
 
 def _check(epsilon: float, delta: float, steps: int = 1) -> None:

@@ -43,6 +43,7 @@ def account(
     rows_per_unit: Rows = 1,
     method: Annotated[str, typer.Option(help="auto, contour, fourier, renyi, zcdp, gdp, advanced or basic.")] = "auto",
     plot: Annotated[Path | None, typer.Option(help="Draw δ(ε) and the attacker's curve into this file.")] = None,
+    attack: Annotated[bool, typer.Option(help="The most true positives that an attacker can have.")] = False,
     textbook: Annotated[bool, typer.Option(help="Compare printed formulas at this ε, δ and number of steps.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -50,12 +51,11 @@ def account(
     try:
         unit = _unit(adjacency, rows_per_unit)
         released = _event(event, noise_multiplier, rate, steps)
-        answer = _account(released, delta, unit, method, textbook, steps)
-        if plot is not None:
-            from discreet.accounting import plots
-
-            plots.plot(released, unit, plot)
-            answer["plot"] = str(plot)
+        answer = _account(released, delta, unit, method)
+        if attack or plot is not None:
+            answer |= _attack(released, unit, plot)
+        if textbook:
+            answer["textbook"] = _textbook(answer["epsilon"]["upper"], delta, steps)
     except (DiscreetError, OSError) as problem:
         _fail(problem)
     if as_json:
@@ -108,34 +108,35 @@ def calibrate(
     _console().print(facts)
 
 
-def _account(released: Event, delta: float, unit: Unit, method: str, textbook: bool, steps: int) -> dict[str, Any]:
+def _account(released: Event, delta: float, unit: Unit, method: str) -> dict[str, Any]:
     from discreet import accounting
-    from discreet.accounting import plots
 
     found = accounting.epsilon(released, delta, unit, method=method)  # type: ignore[arg-type, unused-ignore]
-    rates = plots.max_true_positive_rates(*plots.sampled_curve(released, unit))
-    answer: dict[str, Any] = {
+    return {
         "epsilon": _interval(found),
         "delta": delta,
         "adjacency": unit.relation,
         "rows_per_unit": unit.rows_per_unit,
         "method": method,
-        "attack": [
-            {"false_positive_rate": alpha, "most_true_positives": most}
-            for alpha, most in zip(plots.FALSE_POSITIVE_RATES, rates, strict=True)
-        ],
         "event": released.to_dict(),
     }
-    if textbook:
-        answer["textbook"] = _textbook(found.upper, delta, steps)
-    return answer
 
 
-def _textbook(epsilon: float, delta: float, steps: int) -> list[dict[str, Any]]:
+def _attack(released: Event, unit: Unit, path: Path | None) -> dict[str, Any]:
+    """The attack table, and the picture if a path is given."""
+    from discreet.accounting import plots
+
+    points = plots.sampled_curve(released, unit) if path is None else plots.plot(released, unit, path)
+    rates = zip(plots.FALSE_POSITIVE_RATES, plots.max_true_positive_rates(*points), strict=True)
+    rows = [{"false_positive_rate": alpha, "most_true_positives": most} for alpha, most in rates]
+    return {"attack": rows} | ({} if path is None else {"plot": str(path)})
+
+
+def _textbook(epsilon: float | str, delta: float, steps: int) -> list[dict[str, Any]]:
     """All printed formulas for the (ε, δ) that the run has."""
     from discreet.accounting.textbook import table
 
-    if not 0 < epsilon < math.inf:
+    if isinstance(epsilon, str) or epsilon == 0:
         raise InvalidInput(f"--textbook needs a run with a finite, positive ε, this one has {epsilon}.")
     return [
         {
@@ -163,10 +164,11 @@ def _show_account(answer: dict[str, Any]) -> None:
     facts.add_row("relation", str(Unit(answer["adjacency"], answer["rows_per_unit"])))
     facts.add_row("method", answer["method"])
     console.print(facts)
-    attack = Table("false positives", "most true positives", title="Best possible attack on one unit")
-    for row in answer["attack"]:
-        attack.add_row(f"{100 * row['false_positive_rate']:g} %", f"{100 * row['most_true_positives']:.3g} %")
-    console.print(attack)
+    if "attack" in answer:
+        attack = Table("false positives", "most true positives", title="Best possible attack on one unit")
+        for row in answer["attack"]:
+            attack.add_row(f"{100 * row['false_positive_rate']:g} %", f"{100 * row['most_true_positives']:.3g} %")
+        console.print(attack)
     if "textbook" in answer:
         book = Table("formula", "relation", "noise", "claims ε", "true ε ≤", "noise/needed", "holds", title="Textbooks")
         for row in answer["textbook"]:

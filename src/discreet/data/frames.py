@@ -73,7 +73,8 @@ class Table(Mapping[str, Cells]):
 
 def has_column_names(data: Any) -> bool:
     """Whether ``data`` is a table of named columns rather than a plain matrix."""
-    return isinstance(data, Mapping) or _is_frame(data)
+    # a scipy dictionary-of-keys matrix is a mapping too, but not of columns
+    return (isinstance(data, Mapping) and not hasattr(data, "tocsr")) or _is_frame(data)
 
 
 def as_table(data: Any, names: Sequence[str] | None = None, *, skip: Collection[str] = ()) -> Table:

@@ -27,13 +27,14 @@ def chunks(block: Block, *, rounded: bool = True) -> Iterator[tuple[slice, Any]]
     for low in range(0, len(block.y), size):
         part = slice(low, min(low + size, len(block.y)))
         scale = block.scale[part]
-        with np.errstate(over="ignore", invalid="ignore"):  # inf · 0: such entries become 0 below, without a word
-            if isinstance(block, DenseBlock):
-                steps = (block.X[part] * scale[:, None]).astype(np.float64)
-            else:
-                edges = block.indptr[part.start : part.stop + 1]
-                within = slice(edges[0], edges[-1])
-                steps = (block.values[within] * np.repeat(scale, np.diff(edges))).astype(np.float64)
+        if isinstance(block, DenseBlock):
+            values, factors = block.X[part], scale[:, None]
+        else:
+            edges = block.indptr[part.start : part.stop + 1]
+            within = slice(edges[0], edges[-1])
+            values, factors = block.values[within], np.repeat(scale, np.diff(edges))
+        with np.errstate(invalid="ignore", over="ignore"):  # a warning must not depend on a row
+            steps = (values * factors).astype(np.float64)
         if rounded:
             np.rint(steps, out=steps)
         steps[~(np.abs(steps) <= largest) | np.isinf(steps)] = 0.0

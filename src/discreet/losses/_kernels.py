@@ -41,32 +41,32 @@ QUANTILE = Quantile.kind
 SOFTMAX = Softmax.kind
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, inline="always", error_model="numpy")
 def _squared_slope(z: float, y: float) -> float:
     return z - y
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, inline="always", error_model="numpy")
 def _logistic_slope(z: float, y: float) -> float:
     return -y / (1.0 + math.exp(y * z))
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, inline="always", error_model="numpy")
 def _huber_slope(z: float, y: float, width: float) -> float:
     return min(max(z - y, -width), width)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, inline="always", error_model="numpy")
 def _smoothed_hinge_slope(z: float, y: float, width: float) -> float:
     return -y * min(max((1.0 - y * z) / width, 0.0), 1.0)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, inline="always", error_model="numpy")
 def _poisson_slope(z: float, y: float) -> float:
     return math.exp(z) - y
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, inline="always", error_model="numpy")
 def _quantile_slope(z: float, y: float, level: float, width: float) -> float:
     residual = z - y
     if width > 0.0:
@@ -78,7 +78,7 @@ def _quantile_slope(z: float, y: float, level: float, width: float) -> float:
     return 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def slope_of(kind: int, z: float, y: float, parameter: float, smoothing: float) -> float:
     """The slope of a scalar loss: ``slope_of(loss.kind, z, y, loss.parameter, loss.smoothing)``.
 
@@ -99,7 +99,7 @@ def slope_of(kind: int, z: float, y: float, parameter: float, smoothing: float) 
     return np.nan
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def softmax_slopes(z: Array, code: int, slopes: Array) -> None:
     """Write the K softmax slopes p − e_code at the scores ``z`` into ``slopes`` (which may be ``z`` itself)."""
     top = z[0]

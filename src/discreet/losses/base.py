@@ -130,7 +130,7 @@ def check_positive(name: str, value: float) -> None:
 
 def check_label_domain(loss: str, domain: Domain) -> None:
     """Refuse a domain whose targets cannot be the labels −1 and +1."""
-    if domain.largest_target > 1:
+    if not {domain.target_low, domain.target_high} <= {-1.0, 1.0}:
         raise InvalidInput(
             f"{loss} takes labels −1 and +1, but the domain allows targets in "
             f"[{domain.target_low}, {domain.target_high}]: code the labels as ±1."

@@ -33,6 +33,7 @@ __all__ = ["GUIDE_BITS", "U_BITS", "V_BITS", "Layers", "try_exactly"]
 U_BITS = 32
 V_BITS = 31
 GUIDE_BITS = 12
+LAYER_BITS = 10  # kernels multiply a layer's number by 53 bits, and must stay within 63
 _STEEPEST = Fraction(1, 2)  # kernels evaluate exp(−y) for y ≤ 1/2 only
 
 
@@ -54,6 +55,8 @@ class Layers:
         self.c = c
         self._tables: dict[int, list[tuple[int, int]]] = {}
         cells = self._cells()
+        if len(cells) >= 1 << LAYER_BITS:
+            raise AssertionError(f"exp(−{c}·u^{power}) has too many layers for the kernels")
         self.cells: NDArray[np.uint64] = np.array(cells, dtype=np.uint64)
         starts = np.arange(1 << GUIDE_BITS, dtype=np.uint64) << np.uint64(U_BITS - GUIDE_BITS)
         self.guide: NDArray[np.int32] = np.searchsorted(self.cells, starts).astype(np.int32)

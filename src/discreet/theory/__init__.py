@@ -16,6 +16,7 @@ from discreet.theory.descent import (
     sampled_gradient_bound,
     smooth_average_iterate,
     strongly_convex_last_iterate,
+    suffix_average,
 )
 from discreet.theory.frank_wolfe import (
     best_frank_wolfe_iterations,
@@ -85,6 +86,7 @@ __all__ = [
     "sparse_mean_lower_bound",
     "sparse_stationarity",
     "strongly_convex_last_iterate",
+    "suffix_average",
     "thresholding_expansion",
     "top_exponential",
     "top_gaussian",

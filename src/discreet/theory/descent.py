@@ -34,6 +34,7 @@ __all__ = [
     "sampled_gradient_bound",
     "smooth_average_iterate",
     "strongly_convex_last_iterate",
+    "suffix_average",
 ]
 
 
@@ -140,6 +141,38 @@ def rank_bound(
     return Bound(bound.value, bound.parts, "noisy gradient descent on a generalised linear model, rank bound")
 
 
+def suffix_average(
+    *,
+    distance: float,
+    lipschitz: float,
+    d: int,
+    noise_std: float,
+    iterations: int,
+    step: float,
+    suffix: int,
+    convex: bool = True,
+) -> Bound:
+    """The mean of the last m of θ_0, …, θ_T, constant step: R²/(2η(T + 1)) + η(G² + dσ²)(1 + H_T − H_{m−1})/2.
+
+    H are harmonic numbers, so half the points cost a factor 1 + ln 2 over the average, whatever T.
+
+    Raises:
+        HypothesisViolated: not convex, a constant that is not positive, or a suffix longer than the T + 1 points.
+    """
+    require(convex, "a convex loss and a convex constraint set")
+    require_positive(distance=distance, lipschitz=lipschitz, step=step)
+    require_non_negative(noise_std=noise_std)
+    require_count(d=d, iterations=iterations, suffix=suffix)
+    require(suffix <= iterations + 1, f"a suffix of at most the {iterations + 1} points visited, got {suffix}")
+    factor = 1 + math.fsum(1 / k for k in range(suffix, iterations + 1))
+    return Bound.of(
+        "noisy projected subgradient descent, suffix average, constant step",
+        start=distance**2 / (2 * step * (iterations + 1)),
+        slope=step * lipschitz**2 * factor / 2,
+        privacy=step * d * noise_std**2 * factor / 2,
+    )
+
+
 def last_iterate(
     *, distance: float, lipschitz: float, d: int, noise_std: float, iterations: int, step: float, convex: bool = True
 ) -> Bound:
@@ -150,17 +183,17 @@ def last_iterate(
     Raises:
         HypothesisViolated: not convex, or a constant that is not positive.
     """
-    require(convex, "a convex loss and a convex constraint set")
-    require_positive(distance=distance, lipschitz=lipschitz, step=step)
-    require_non_negative(noise_std=noise_std)
-    require_count(d=d, iterations=iterations)
-    logarithm = 1 + _harmonic(iterations)
-    return Bound.of(
-        "noisy projected subgradient descent, last iterate, constant step",
-        start=distance**2 / (2 * step * (iterations + 1)),
-        slope=step * lipschitz**2 * logarithm / 2,
-        privacy=step * d * noise_std**2 * logarithm / 2,
+    bound = suffix_average(
+        distance=distance,
+        lipschitz=lipschitz,
+        d=d,
+        noise_std=noise_std,
+        iterations=iterations,
+        step=step,
+        suffix=1,
+        convex=convex,
     )
+    return Bound(bound.value, bound.parts, "noisy projected subgradient descent, last iterate, constant step")
 
 
 def last_iterate_decaying(
@@ -262,7 +295,3 @@ def gradient_descent_rate(
     return average_iterate(
         distance=distance, lipschitz=lipschitz, d=d, noise_std=noise_std, iterations=iterations, step=step
     )
-
-
-def _harmonic(count: int) -> float:
-    return math.fsum(1 / k for k in range(1, count + 1))
