@@ -1,6 +1,7 @@
 """scikit-learn estimators: thin shells around vault and solvers."""
 
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
+from discreet.estimators.mean import MeanEstimator
 from discreet.estimators.persistence import load
 from discreet.estimators.quantile import quantile
 from discreet.estimators.regressors import HuberRegression, LinearRegression, PoissonRegression, QuantileRegression
@@ -11,6 +12,7 @@ __all__ = [
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "MeanEstimator",
     "PoissonRegression",
     "PrivacyWarning",
     "QuantileRegression",
