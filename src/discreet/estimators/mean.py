@@ -23,7 +23,7 @@ from discreet.vault import Vault
 
 __all__ = ["MeanEstimator", "predicted_errors"]
 
-_METHODS = ("auto", "gaussian", "laplace", "projection", "l1-recovery")
+_METHODS = ("auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery")
 
 
 @dataclass(eq=False, repr=False)
@@ -36,9 +36,12 @@ class MeanEstimator(PrivateEstimator):
     ``"gaussian"``            sum + Gaussian noise σ                           σ√d
     ``"laplace"``             sum + Laplace noise b ∝ √s, pure ε-DP            b√(2d)
     ``"projection"``          the better of both, then projection on           ≤ √(L√s·σ·√(2 ln 2d)), and never more
-                              ‖·‖₁ ≤ L√s and ‖·‖₂ ≤ L                          than the line above
+                              ‖·‖₁ ≤ L√s and ‖·‖₂ ≤ L                          than the lines above
+    ``"threshold"``           the same noise, soft thresholding at the level   adapts to the mean's own sparsity
+                              that the noisy mean shows best, projection
     ``"l1-recovery"``         a sketch's sum + Gaussian noise, ℓ1 recovery     of the same order, from few numbers
-    ``"auto"``                the least predicted error                        from n, d, s, ε, δ alone
+    ``"auto"``                ``"threshold"``, its noise chosen from           the least of the above
+                              n, d, s, ε, δ alone
     ========================  ===============================================  ==================================
 
     Args:
@@ -127,20 +130,21 @@ class MeanEstimator(PrivateEstimator):
     def _plan(self, rows: RowSpec, sparsity: int, n: float, guarantee: Guarantee) -> NoisyMean | RecoveredMean:
         method = self.method
         if method == "gaussian":
-            return NoisyMean(gaussian_noise(guarantee), sparsity, "gaussian", project=False)
+            return NoisyMean(gaussian_noise(guarantee), sparsity, "gaussian", "nothing")
         if method == "laplace":
-            return NoisyMean(laplace_noise(guarantee), sparsity, "laplace", project=False)
+            return NoisyMean(laplace_noise(guarantee), sparsity, "laplace", "nothing")
         if method == "l1-recovery":
             noise = gaussian_noise(guarantee)
             return RecoveredMean(noise, sparsity, sketch_rows(rows, sparsity, n, noise), seed=int(self.sketch_seed))
-        # "auto" is the projection too: it is never further from the mean than the noise it starts from, and the proved
-        # error of a recovery is twice the projection's (docs/maths/sparse_means.md)
+        # every mean lies in the balls, so projecting is never worse than not; thresholding adapts to means that are
+        # sparser than s says; and the proved error of a recovery is twice the projection's
+        finish: Any = "projection" if method == "projection" else "threshold"
         if not guarantee.private:
-            return NoisyMean(0.0, sparsity, "gaussian", project=method == "projection")
+            return NoisyMean(0.0, sparsity, "gaussian", finish)
         errors = predicted_errors(rows, sparsity, n, guarantee)
         if errors["laplace"] < errors.get("gaussian", math.inf):
-            return NoisyMean(laplace_noise(guarantee), sparsity, "laplace")
-        return NoisyMean(gaussian_noise(guarantee), sparsity, "gaussian")
+            return NoisyMean(laplace_noise(guarantee), sparsity, "laplace", finish)
+        return NoisyMean(gaussian_noise(guarantee), sparsity, "gaussian", finish)
 
 
 def predicted_errors(rows: RowSpec, sparsity: int, n: float, guarantee: Guarantee) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """A public random sketch of sparse rows, and their sum under it.
 
-The sketch A has ``blocks`` blocks of ``width`` rows; in each block every column holds one ±1, at a place and with a sign
-that are hashed from a public seed whenever they are needed, so A is never stored. In expectation ‖Ax‖² = blocks·‖x‖².
+The sketch A has ``blocks`` blocks of ``width`` rows; in each block every column holds one ±1, at a place and with a
+sign that are hashed from a public seed whenever they are needed, so A is never stored. In expectation
+‖Ax‖² = blocks·‖x‖².
 
 Claim: each row's sketch is cut to ℓ2 length ≤ `SketchedSum.bound` in whole steps, checked in whole numbers. The bound
 therefore holds for every row and every seed: privacy never depends on the sketch being lucky.

@@ -37,9 +37,9 @@ def kept_entries(block: Block, sparsity: int, *, rounded: bool) -> tuple[NDArray
     if isinstance(block, DenseBlock):
         width = block.X.shape[1]
         values, edges = block.X.reshape(-1), np.arange(0, block.X.size + 1, width)
-        indices = np.tile(np.arange(width), len(block.X))
+        indices: NDArray[Any] = np.tile(np.arange(width), len(block.X))
     else:
-        values, indices, edges = block.values, block.indices, block.indptr
+        values, indices, edges = block.values, np.asarray(block.indices), block.indptr
     steps = np.empty(values.size)
     trimmed_sparse(values, edges, block.scale, sparsity, rounded, steps)
     return indices, steps, edges

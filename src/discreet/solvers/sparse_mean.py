@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import events
+from discreet.data.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball, L2Ball
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian, Laplace
 from discreet.queries.sketch import Sketch, SketchedSum
 from discreet.queries.sparse_sum import SparseSum
-from discreet.solvers.base import RowSpec
 from discreet.solvers.l1_recovery import recover
 from discreet.solvers.planning import Guarantee
+from discreet.solvers.shrinkage import best_threshold, soft
 
 __all__ = ["NoisyMean", "RecoveredMean", "gaussian_noise", "laplace_noise", "sketch_rows"]
 
@@ -50,12 +51,20 @@ def laplace_noise(guarantee: Guarantee) -> float:
 
 @dataclass(frozen=True)
 class NoisyMean:
-    """The sum of trimmed rows plus Gaussian (ℓ2) or Laplace (ℓ1) noise, over n; projected if asked."""
+    """The sum of trimmed rows plus Gaussian (ℓ2) or Laplace (ℓ1) noise, over n.
+
+    Args:
+        noise_multiplier: noise scale over the bound on a row.
+        sparsity: entries kept of a row.
+        noise: the kind.
+        finish_by: ``"nothing"``; ``"projection"`` on the balls that hold every mean; or ``"threshold"``: soft
+            thresholding first, at the level that the noisy mean itself shows to be best.
+    """
 
     noise_multiplier: float
     sparsity: int
     noise: Literal["gaussian", "laplace"] = "gaussian"
-    project: bool = True
+    finish_by: Literal["nothing", "projection", "threshold"] = "projection"
 
     def measurement(self, rows: RowSpec) -> Noisy:
         """The one release."""
@@ -66,7 +75,11 @@ class NoisyMean:
     def finish(self, answer: NDArray[np.float64], rows: RowSpec, n: float) -> NDArray[np.float64]:
         """Post-processing."""
         mean = np.asarray(answer, dtype=np.float64) / n
-        return _into_balls(mean, rows, self.sparsity) if self.project else mean
+        if self.finish_by == "threshold" and self.noise_multiplier:
+            query = self.measurement(rows).query
+            scale = self.noise_multiplier * query.bound * query.grid / n
+            mean = soft(mean, best_threshold(mean, scale, self.noise))
+        return mean if self.finish_by == "nothing" else _into_balls(mean, rows, self.sparsity)
 
 
 @dataclass(frozen=True)
