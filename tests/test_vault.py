@@ -21,8 +21,8 @@ from discreet.queries.count import RowCount
 from discreet.queries.gradient import GradientSum
 from discreet.solvers import Problem
 from discreet.solvers.descent import Descent
-from discreet.updates import Sgd
 from discreet.units import Unit
+from discreet.updates import Sgd
 from discreet.vault import Vault
 
 ROWS = RowSpec(2, 1.0)

@@ -22,6 +22,7 @@ _NAMES = {
     "LinearRegression": "discreet.estimators",
     "LinearSVC": "discreet.estimators",
     "LogisticRegression": "discreet.estimators",
+    "MeanEstimator": "discreet.estimators",
     "Numeric": "discreet.data.columns",
     "PoissonRegression": "discreet.estimators",
     "PrivacyWarning": "discreet.estimators",
@@ -29,6 +30,7 @@ _NAMES = {
     "Schema": "discreet.data.schema",
     "Unit": "discreet.units",
     "load": "discreet.estimators",
+    "quantile": "discreet.estimators",
 }
 
 __all__ = ["__version__", *_MODULES, *_NAMES]

@@ -12,7 +12,16 @@ from discreet.losses import Huber, Logistic, Poisson, Quantile, SmoothedHinge, S
 from discreet.queries.count import RowCount
 from discreet.queries.gradient import GradientSum
 
-LOSSES = [Squared(), Logistic(), Huber(0.5), SmoothedHinge(0.5), Poisson(), Quantile(0.3), Quantile(0.5, 0.1), Softmax(3)]
+LOSSES = [
+    Squared(),
+    Logistic(),
+    Huber(0.5),
+    SmoothedHinge(0.5),
+    Poisson(),
+    Quantile(0.3),
+    Quantile(0.5, 0.1),
+    Softmax(3),
+]
 EXTREMES = [0.0, -0.0, 1.0, -1.0, 1e308, -1e308, 5e-324, 1e-310, 1e-8, 1e16, np.nan, np.inf, -np.inf, 0.1, 1 / 3]
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "gaussian_half_excess",
     "gaussian_norm_excess",
     "laplace_atoms",
+    "lattice_half_excess",
     "log_excess",
     "mixture_excess",
 ]
@@ -160,6 +161,27 @@ def gaussian_half_excess(order: float, mu: float, rate: float) -> float:
     return float(np.logaddexp(_log_sum(cells), np.logaddexp(tail, linear))) + _ROUNDING
 
 
+def lattice_half_excess(order: float, sigma: float, rate: float, grid: float) -> float | None:
+    """`gaussian_half_excess` of the discrete Gaussian on multiples of ``grid``, moved by 1: a sum over its support.
+
+    Terms beyond the last fall at least geometrically, and are added; None where there are too many before it.
+    """
+    reach = math.sqrt(2 * _DECAY)
+    last = math.ceil((order + reach * sigma) / grid)
+    if last > _MOST_NODES:
+        return None
+    z = grid * np.arange(-math.ceil(reach * sigma / grid), last + 1, dtype=np.float64)
+    log_phi = -(z**2) / (2 * sigma**2)
+    log_phi -= _log_sum(log_phi)
+    up = 2 * z >= 1
+    losses = (2 * z[up] - 1) / (2 * sigma**2)
+    log_ratio, w = _mixed(losses, rate)
+    both = np.logaddexp(log_excess(order, log_ratio, w), log_excess(1 - order, log_ratio, w))
+    end = float(log_phi[-1]) + float(np.logaddexp(order * losses[-1], math.log(order) + losses[-1]))
+    tail = end - math.log(-math.expm1(-reach * grid / sigma))
+    return float(np.logaddexp(_log_sum(both + log_phi[up]), tail)) + _ROUNDING
+
+
 def gaussian_norm_excess(order: float, mu: float, rate: float) -> float:
     """A closed bound on `gaussian_half_excess`: ‖1 − q + q·r‖_α ≤ 1 − q + q·‖r‖_α (Minkowski), and (α − 1)·q."""
     norm = float(np.logaddexp(_log_rest(rate), math.log(rate) + (order - 1) * mu * mu / 2))
@@ -214,12 +236,16 @@ def mixture_excess(
     log_q = np.zeros_like(z) if direction == "remove" else _log_rows(down)
     log_ratio, w = _ratio(log_p, log_q, z, sigma, weights, direction)
 
-    value = _log_sum(log_excess(order, log_ratio, w) + log_q + log_phi)
+    terms = log_excess(order, log_ratio, w) + log_q + log_phi
+    value = _log_sum(terms)
     ends = [0, -1]
     plain = np.stack([order * log_p + (1 - order) * log_q, math.log(order) + log_p, math.log(order) + log_q])
     tails = _log_sum((plain + log_phi)[:, ends].ravel()) - math.log(-math.expm1(-reach * step / sigma))
     aliasing = -math.inf if exact_grid else math.log(2) + float(np.logaddexp(value, math.log(2 * order))) - _DECAY
-    return float(np.logaddexp(value, np.logaddexp(tails, aliasing))) + _ROUNDING
+    # Terms that matter are differences of exponents this large, each good to a few units in the last place.
+    exponents = (np.abs(log_phi) + order * (np.abs(log_p) + np.abs(log_q)))[terms > value - 40]
+    rounding = _ROUNDING + 1e-15 * float(np.max(exponents, initial=0.0))
+    return float(np.logaddexp(value, np.logaddexp(tails, aliasing))) + rounding
 
 
 def _tilts(z: Array, sigma: float, weights: tuple[float, ...]) -> Array:

@@ -19,7 +19,7 @@ from scipy.special import erfcx, ndtr
 from discreet.accounting.mixture import OnContour
 from discreet.accounting.normal import normal_bins
 
-__all__ = ["attained", "Atoms", "GaussianPair", "LaplacePair", "Pair", "ProfilePair", "symmetric"]
+__all__ = ["Atoms", "GaussianPair", "LaplacePair", "Pair", "ProfilePair", "attained", "symmetric"]
 
 Array = NDArray[np.float64]
 _UNIT = 2.0**-53

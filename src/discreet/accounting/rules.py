@@ -239,19 +239,18 @@ def zcdp_pair(rho: float) -> ProfilePair:
     """A pair no better than any ρ-zCDP release.
 
     δ(ε) ≤ min over a > 1 of e^{(a−1)(aρ−ε)}/(a − 1)·(1 − 1/a)^a (Canonne–Kamath–Steinke 2020, Corollary 13); every a is valid, so
-    the least over a few near the best is a bound. A Gaussian with μ²/2 = ρ is one such release.
+    one near the best gives a bound. A Gaussian with μ²/2 = ρ is one such release.
     """
-    spread = np.exp(np.linspace(-1.2, 1.2, 41))
 
     def bound(epsilon: Array) -> Array:
-        e = np.atleast_1d(np.asarray(epsilon, dtype=float))
-        best = np.zeros(len(e))
-        order = np.maximum((e - rho) / (2 * rho), math.sqrt(1 / rho) * 0.05) + math.sqrt(0.5 / rho) * 0.05
-        for factor in spread:
-            b = order * factor
-            a = 1 + b
-            best = np.minimum(best, b * (a * rho - e) - np.log(b) + a * np.log(b / a))
-        return np.exp(np.maximum(best, -746.0))
+        # With b = a − 1 the best b solves (1 + 2b)ρ + log(b/(1 + b)) = ε, whose left side increases: a few steps of Newton in log b.
+        e = np.asarray(epsilon, dtype=float)
+        b = np.maximum((e - rho) / (2 * rho), 0.0) + 0.3 / math.sqrt(rho)
+        for _ in range(7):
+            slope = 2 * b * rho + 1 / (1 + b)
+            b = b * np.exp(np.clip((e - (1 + 2 * b) * rho - np.log(b / (1 + b))) / slope, -2.0, 2.0))
+        value = b * ((1 + b) * rho - e) - np.log(b) + (1 + b) * np.log(b / (1 + b))
+        return np.exp(np.clip(value, -746.0, 0.0))
 
     top = rho + math.sqrt(4 * rho * 745.0)
     return ProfilePair(symmetric(bound), -top, top, GaussianPair(math.sqrt(2 * rho)))
@@ -298,9 +297,7 @@ def _only_leaf(event: Event, outer: str) -> Event:
 def _binomial(k: int, q: float) -> tuple[float, ...]:
     from scipy.special import xlog1py, xlogy
 
-    return tuple(
-        math.comb(k, j) * math.exp(float(xlogy(j, q)) + float(xlog1py(k - j, -q))) for j in range(1, k + 1)
-    )
+    return tuple(math.comb(k, j) * math.exp(float(xlogy(j, q)) + float(xlog1py(k - j, -q))) for j in range(1, k + 1))
 
 
 @rule.register
@@ -382,7 +379,10 @@ def _(event: FixedSize, unit: Unit) -> Rule:
     known = rule(leaf, Unit("add-remove", 2) if unit.relation == "add-remove" else Unit("replace-one"))
     if isinstance(known, Unbounded) or rate == 1:
         return known
-    remove_side, add_side = amplified(_side(known, "remove"), rate, "remove"), amplified(_side(known, "add"), rate, "add")
+    remove_side, add_side = (
+        amplified(_side(known, "remove"), rate, "remove"),
+        amplified(_side(known, "add"), rate, "add"),
+    )
     if unit.relation == "add-remove":
         once = Pairs(_upper(remove_side), _upper(add_side))
     elif isinstance(remove_side, ProfilePair):
@@ -427,7 +427,11 @@ def _(event: WithReplacement, unit: Unit) -> Rule:
         min(1.0, rest / drawn),
     )
     remove, add = amplified(lottery, drawn, "remove"), amplified(lottery, drawn, "add")
-    once = Pairs(_upper(remove), _upper(add)) if unit.relation == "add-remove" else _same(
-        Spliced(remove, add, Mixture(2 * nu, tuple(p.tolist()), "remove") if most <= 32 and rest < 1e-300 else None)  # type: ignore[arg-type]
+    once = (
+        Pairs(_upper(remove), _upper(add))
+        if unit.relation == "add-remove"
+        else _same(
+            Spliced(remove, add, Mixture(2 * nu, tuple(p.tolist()), "remove") if most <= 32 and rest < 1e-300 else None)  # type: ignore[arg-type]
+        )
     )
     return once if unit.rows_per_unit == 1 else _group(once, unit.rows_per_unit)

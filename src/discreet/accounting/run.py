@@ -128,7 +128,9 @@ class Run:
         if delta == 0:
             top = self.top
             reached = all(attained(pair) is pair for pair, _ in self.parts)
-            return Bounds(top * (1 - 1e-14) if reached and math.isfinite(top) else top if reached else 0.0, top * (1 + 1e-14))
+            return Bounds(
+                top * (1 - 1e-14) if reached and math.isfinite(top) else top if reached else 0.0, top * (1 + 1e-14)
+            )
         if (mu := self.mu) is not None and engine == "auto":
             return gaussian.epsilon_bounds(delta, mu)
         if engine == "auto" and (pair := self._single()) is not None:

@@ -28,6 +28,7 @@ from discreet.accounting.moments import (
     gaussian_half_excess,
     gaussian_norm_excess,
     laplace_atoms,
+    lattice_half_excess,
     mixture_excess,
 )
 from discreet.errors import NotCertifiable
@@ -204,9 +205,12 @@ def _excess(world: World, rate: float, order: float, unit: Unit, replaced: bool,
             return float(np.logaddexp(*up))
         if pair is not None:
             return max(pair.excess(order, rate), pair.excess(1 - order, rate))
-        if isinstance(leaf, DiscreteGaussian) and not replaced:
+        if isinstance(leaf, DiscreteGaussian):
             shift = unit.sensitivity(1.0)
             scale, grid = leaf.noise_multiplier / shift, 1 / (leaf.bound * shift)
+            if replaced:
+                half = lattice_half_excess(order, scale, rate, grid)
+                return _chord(world, rate, order, unit, replaced, inner) if half is None else half
             remove = mixture_excess(order, scale, (1 - rate, rate), "remove", grid)
             add = mixture_excess(order, scale, (1 - rate, rate), "add", grid)
             found.append(None if remove is None or add is None else max(remove, add))

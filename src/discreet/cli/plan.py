@@ -1,2 +1,5 @@
 """``discreet plan``."""
-def register(app): pass
+
+
+def register(app):
+    pass

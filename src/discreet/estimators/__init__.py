@@ -1,7 +1,9 @@
 """scikit-learn estimators: thin shells around vault and solvers."""
 
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
+from discreet.estimators.mean import MeanEstimator
 from discreet.estimators.persistence import load
+from discreet.estimators.quantile import quantile
 from discreet.estimators.regressors import HuberRegression, LinearRegression, PoissonRegression, QuantileRegression
 from discreet.estimators.targets import PrivacyWarning
 
@@ -10,8 +12,10 @@ __all__ = [
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "MeanEstimator",
     "PoissonRegression",
     "PrivacyWarning",
     "QuantileRegression",
     "load",
+    "quantile",
 ]

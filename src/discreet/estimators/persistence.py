@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -58,14 +60,15 @@ def load(path: str | Path) -> Any:
     from discreet import estimators
 
     try:
-        with np.load(Path(path), allow_pickle=False) as arrays:
+        # through memory: numpy leaves a broken file open
+        with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as arrays:
             coef, intercept = arrays["coef"], arrays["intercept"]
             facts = json.loads(arrays["facts"].tobytes().decode())
         kind = getattr(estimators, facts["model"])
         if facts["format"] != _FORMAT:
             raise InvalidInput(f"{path} has format {facts['format']}; this version reads format {_FORMAT}.")
-    except (OSError, ValueError, KeyError, AttributeError, EOFError) as problem:
-        if isinstance(problem, FileNotFoundError | InvalidInput):
+    except (OSError, ValueError, KeyError, AttributeError, EOFError, TypeError, BadZipFile) as problem:
+        if isinstance(problem, OSError | InvalidInput):
             raise
         raise InvalidInput(f"{path} is not a model saved by discreet: {problem}.") from None
     parameters = {name: float(v) if v == "inf" else v for name, v in facts["parameters"].items()}

@@ -3,6 +3,7 @@
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.peeling import LaplacePeeling, Peeling
 from discreet.mechanisms.selection import Choice
 
-__all__ = ["Choice", "Gaussian", "Laplace", "Mechanism"]
+__all__ = ["Choice", "Gaussian", "Laplace", "LaplacePeeling", "Mechanism", "Peeling"]

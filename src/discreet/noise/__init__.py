@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discreet.noise.ball import ball_reach, rounded_gamma_ball
-    from discreet.noise.bits import Bits
+    from discreet.noise.bits import Bits, process_bits
     from discreet.noise.coins import bernoulli, bernoulli_exp, uniform_integers
     from discreet.noise.gaussian import GAUSSIAN_REACH, MAX_SIGMA, discrete_gaussian, rounded_gaussian
     from discreet.noise.laplace import LAPLACE_REACH, MAX_SCALE, discrete_laplace, rounded_laplace
+    from discreet.noise.pieces import MOST_POSITIONS, exponential_position
     from discreet.noise.rows import fixed_size_sample, permutation, poisson_sample, with_replacement_sample
     from discreet.noise.selection import exponential_select, exponential_top, permute_and_flip
 
@@ -22,18 +23,21 @@ __all__ = [
     "LAPLACE_REACH",
     "MAX_SCALE",
     "MAX_SIGMA",
+    "MOST_POSITIONS",
     "Bits",
     "ball_reach",
     "bernoulli",
     "bernoulli_exp",
     "discrete_gaussian",
     "discrete_laplace",
+    "exponential_position",
     "exponential_select",
     "exponential_top",
     "fixed_size_sample",
     "permutation",
     "permute_and_flip",
     "poisson_sample",
+    "process_bits",
     "rounded_gamma_ball",
     "rounded_gaussian",
     "rounded_laplace",
@@ -45,6 +49,7 @@ _HOME = {
     "ball_reach": "ball",
     "rounded_gamma_ball": "ball",
     "Bits": "bits",
+    "process_bits": "bits",
     "GAUSSIAN_REACH": "gaussian",
     "MAX_SIGMA": "gaussian",
     "discrete_gaussian": "gaussian",
@@ -56,6 +61,8 @@ _HOME = {
     "bernoulli": "coins",
     "bernoulli_exp": "coins",
     "uniform_integers": "coins",
+    "MOST_POSITIONS": "pieces",
+    "exponential_position": "pieces",
     "fixed_size_sample": "rows",
     "permutation": "rows",
     "poisson_sample": "rows",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
-from discreet.losses import Domain
+from discreet.losses import Domain, Poisson
 from discreet.measurements import FixedSizeSampling, Noisy, PoissonSampling, Sampling
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
@@ -138,6 +138,9 @@ def default(
     domain = Domain(score_bound=_REACH, target_low=-1.0, target_high=1.0)
     slope = min(problem.loss.lipschitz(domain), 1.0) if rows.outputs == 1 else math.sqrt(2.0)
     clip = radius * slope if clip is None else clip
+    if isinstance(problem.loss, Poisson):
+        # coded counts are at most 1, so beyond e^z = 2 the clipped slope is flat
+        domain = Domain(score_bound=math.log(2.0), target_low=0.0, target_high=1.0)
     smoothness = problem.loss.smoothness(domain)
     if not math.isfinite(smoothness):
         smoothness = slope / 0.1  # a kink behaves like a bend over a tenth of the scores

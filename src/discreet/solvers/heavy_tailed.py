@@ -1,0 +1,128 @@
+"""Sparse regression with heavy tails: shrink, split, peel (Hu–Ni–Xiao–Wang 2022).
+
+Entries are shrunk to |x_ij| ≤ K and targets to |y| ≤ K, so that heavy tails cost a bias of order M/K² (M bounds fourth
+moments) instead of privacy. The rows are split into T disjoint parts of about m = n/T; step t peels
+v = θ − (η/m)·Σ_{part t} gradient, whose neighbours differ in every entry by at most 2(η/m)·K·slope. θ is s-sparse and
+at most C long, hence |⟨x, θ⟩| ≤ K‖θ‖₁ ≤ K√s·C and slope ≤ K(√s·C + 1). Here ‖θ‖₁ of the current, released θ bounds it,
+which is never larger, and the query enforces it in integers. Fresh rows at each step keep θ independent of the rows
+that move it. Parts compose in parallel: T steps cost as much as one.
+
+Each part's size is private under add-remove; sums are divided by the public m.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidInput
+from discreet.losses import Squared
+from discreet.measurements import Noisy
+from discreet.measurements.base import Measurement
+from discreet.measurements.disjoint import Disjoint
+from discreet.mechanisms.peeling import LaplacePeeling, Peeling
+from discreet.queries.entrywise import EntrywiseGradientSum
+from discreet.solvers.base import Problem, Steps
+from discreet.solvers.hard_threshold import sparse_domain
+from discreet.solvers.planning import Guarantee
+from discreet.solvers.zcdp import calibrated_by_zcdp
+
+__all__ = ["HeavyTailed", "default"]
+
+
+@dataclass(frozen=True)
+class HeavyTailed:
+    """θ ← peel_s(θ − (η/m)·gradient of one part of the rows), a part a step.
+
+    Args:
+        peeling: the mechanism of each step; it carries s and the noise.
+        parts: T, the number of steps and of disjoint parts.
+        entry_bound: K, to which entries and targets are shrunk; inf only without noise.
+        step: η.
+        radius: ℓ2 bound C on θ.
+    """
+
+    peeling: Peeling | LaplacePeeling
+    parts: int
+    entry_bound: float
+    step: float
+    radius: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.step < math.inf:
+            raise InvalidInput(f"step must be positive and finite, got {self.step!r}.")
+
+    def steps(self, problem: Problem) -> Steps:
+        """One measurement: the whole run over disjoint parts."""
+        if not isinstance(problem.loss, Squared):
+            raise InvalidInput(f"heavy-tailed regression has squared loss, not {type(problem.loss).__name__}.")
+        theta = yield Disjoint(lambda: self._over_parts(problem), self.parts)
+        return np.asarray(theta, dtype=np.float64)
+
+    def _over_parts(self, problem: Problem) -> Generator[Measurement, Any, NDArray[np.float64]]:
+        domain = sparse_domain(problem, self.peeling.s, self.radius)
+        rate = self.step / (problem.n / self.parts)
+        bound = self.entry_bound
+        theta = problem.start
+        for _ in range(self.parts):
+            slope = bound * (float(np.abs(theta).sum()) + 1)
+            start = -(1 - self.step * problem.ridge) / rate * theta
+            query = EntrywiseGradientSum(problem.rows, problem.loss, theta, bound, slope, bound, start)
+            peeled = yield Noisy(query, self.peeling)
+            theta = domain.project(-rate * peeled)
+        return theta
+
+
+def default(
+    problem: Problem,
+    guarantee: Guarantee,
+    *,
+    sparsity: int,
+    radius: float,
+    moment: float = 1.0,
+    mechanism: str = "gumbel",
+    parts: int | None = None,
+    entry_bound: float | None = None,
+    step: float | None = None,
+) -> HeavyTailed:
+    """Heavy-tailed sparse regression with the least noise that keeps the guarantee.
+
+    Args:
+        problem: squared loss.
+        guarantee: what must be kept.
+        sparsity: s.
+        radius: ℓ2 bound C on θ.
+        moment: public bound on E[x_ij⁴] and E[y⁴].
+        mechanism: ``"gumbel"`` for `Peeling`, ``"laplace"`` for the printed `LaplacePeeling` and its hypotheses.
+        parts: T; None takes ⌈ln n⌉.
+        entry_bound: K; None takes (moment·nε/(s·T·ln d))^¼, at least moment^¼: the bias of shrinkage against noise.
+        step: η; None takes 1/(2·√moment), the inverse of twice a well-conditioned design's largest curvature.
+
+    Raises:
+        HypothesisViolated: Laplace peeling outside ε ≤ 0.5, δ ≤ 0.011, s ≥ 10.
+        InvalidInput: a moment that is not positive, or an unknown mechanism.
+    """
+    if not 0 < moment < math.inf:
+        raise InvalidInput(f"moment must be positive and finite, got {moment!r}.")
+    if mechanism not in ("gumbel", "laplace"):
+        raise InvalidInput(f"mechanism must be 'gumbel' or 'laplace', got {mechanism!r}.")
+    steps = max(1, math.ceil(math.log(max(problem.n, 2)))) if parts is None else parts
+    eta = 1 / (2 * math.sqrt(moment)) if step is None else step
+    if entry_bound is None:
+        share = problem.n * guarantee.epsilon / (sparsity * steps * math.log(max(problem.rows.dimension, 2)))
+        entry_bound = moment**0.25 * max(1.0, share) ** 0.25
+    bound = entry_bound
+
+    def make(peeling: Peeling | LaplacePeeling) -> HeavyTailed:
+        return HeavyTailed(peeling, steps, bound, eta, radius)
+
+    if mechanism == "laplace" and guarantee.private:
+        if guarantee.unit.rows_per_unit != 1:
+            raise InvalidInput("Laplace peeling is proved for one row a unit; use mechanism='gumbel'.")
+        return make(LaplacePeeling(sparsity, guarantee.epsilon, guarantee.delta, guarantee.unit.relation))
+    return calibrated_by_zcdp(lambda noise: make(Peeling.balanced(sparsity, noise)), problem, guarantee)
