@@ -51,8 +51,9 @@ def _squared_slope(z: float, y: float) -> float:
 def _exp(x: float) -> float:
     """e^x to 4e-16 without a call or a branch, so that loops over rows run in vectors.
 
-    x = k·ln 2 + r with |r| ≤ 0.35, and e^r by its Taylor polynomial of degree 13, grouped so that the chain of dependent
-    operations is short. Plain operations in a fixed order: the same bits on every machine. Beyond ±708 it stays put.
+    x = k·ln 2 + r with |r| ≤ 0.35, and e^r by its Taylor polynomial of degree 13, grouped so that the chain of
+    dependent operations is short. Plain operations in a fixed order: the same bits on every machine. Beyond ±708 it
+    stays put.
     """
     x = -708.0 if x < -708.0 else x
     x = 708.0 if x > 708.0 else x
