@@ -122,3 +122,37 @@ def test_the_demonstration_runs_once_and_is_refused_past_its_budget(tmp_path):
     assert second.exit_code == 3
     assert "refused" in second.output
     assert "rm -r" in second.output
+
+
+def plan(*options):
+    return RUN.invoke(app, ["plan", "--n", "30000", "--d", "50", "--epsilon", "1", *options])
+
+
+def test_a_plan_needs_no_data_and_marks_its_choice():
+    result = plan("--json")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.output)
+    (chosen,) = [option for option in facts["options"] if option["chosen"]]
+    assert chosen["solver"] == "objective_perturbation"
+    assert 0 < chosen["predicted_excess_risk"] < 1
+    assert "auto takes objective_perturbation" in plan().output
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--loss", "squared"], "preconditioned"),
+        (["--loss", "squared", "--sparsity", "5"], "hard_threshold"),
+        (["--l1-radius", "5", "--d", "5000"], "frank_wolfe"),
+        (["--classes", "4"], "descent"),
+        (["--delta", "0"], "objective_perturbation"),
+    ],
+)
+def test_the_choice_follows_the_problem(options, expected):
+    facts = json.loads(plan(*options, "--json").output)
+    assert [option["solver"] for option in facts["options"] if option["chosen"]] == [expected]
+
+
+@pytest.mark.parametrize("options", [["--loss", "magic"], ["--n", "0"], ["--l1-radius", "1", "--sparsity", "2"]])
+def test_a_plan_refuses_nonsense(options):
+    assert plan(*options).exception is not None

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, DenseBlock, SparseBlock
-from discreet.data.rows import MOST_ROWS, ROW_BITS, RowSpec
+from discreet.rows import MOST_ROWS, ROW_BITS, RowSpec
 from discreet.data.threads import on_all_cores, split
 from discreet.errors import InvalidInput
 
