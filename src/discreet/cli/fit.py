@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from discreet.cli.common import console, model_for, read_schema, show_certificate
+from discreet.cli.common import MODELS, console, model_for, read_schema, show_certificate
 from discreet.data.frames import Table, read_table
 from discreet.errors import InvalidInput
 
@@ -39,7 +39,7 @@ def fit(
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")] = "replace-one",
     rows_per_unit: Annotated[int, typer.Option(help="The most rows one person has.")] = 1,
     model: Annotated[
-        str, typer.Option(help="auto, logistic, svc, linear, lasso, sparse, huber, poisson, quantile.")
+        str, typer.Option(help="auto, " + ", ".join(MODELS))
     ] = "auto",
     solver: Annotated[str, typer.Option(help="auto, or the name of a solver.")] = "auto",
     n_public: Annotated[int | None, typer.Option(help="Number of rows, if it is public (add-remove).")] = None,

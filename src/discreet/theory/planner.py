@@ -1,8 +1,8 @@
 """Which solver for which problem, from public facts alone. ``solver="auto"`` is this plan.
 
 Every solver that applies is set up for the guarantee; where a theorem bounds its excess risk, the bound is stated for a
-target of norm 5/radius (scores up to ±5). Bounds are worst cases and some solvers have none, so the choice follows rules
-that rest on what each solver spends its budget on; `Option.reason` says which.
+target of norm 5/radius (scores up to ±5). Bounds are worst cases and some solvers have none, so the choice follows
+rules that rest on what each solver spends its budget on; `Option.reason` says which.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     if isinstance(loss, Squared) and guarantee.delta and d <= _LARGEST_MOMENT and isinstance(domain, WholeSpace):
         return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
     if isinstance(loss, Poisson | Quantile):
-        if isinstance(domain, WholeSpace) and guarantee.delta and d <= _LARGEST_MOMENT and loss.smooth:
+        whitened = isinstance(domain, WholeSpace) and guarantee.delta and d <= _LARGEST_MOMENT
+        if whitened and math.isfinite(loss.smoothness(Domain())):
             return "preconditioned", "smooth loss: a noisy second moment whitens the gradients that follow"
         return "descent", "slopes are bounded by clipping alone: noisy gradients"
     if isinstance(loss, Softmax) and guarantee.delta:
