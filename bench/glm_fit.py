@@ -3,14 +3,15 @@
     python bench/glm_fit.py               # prepares .venv-bench-diffprivlib and .venv-bench-opacus on first use
     python bench/glm_fit.py --only ours   # without the peers; writes nothing
 
-All contenders get the same matrix: the table encoded by its public schema, rows of length at most 1, the same δ. ours is
+All contenders get the same matrix: the table encoded by its public schema, rows of length at most 1, the same δ. Ours is
 also measured straight from the table, encoding included. Every fit is timed after one fit that is not (imports,
 compilation), wall clock and CPU, median over the seeds. Accuracy is on people kept apart, mean over the seeds.
 
 Neighbours: Opacus counts a row added or removed, diffprivlib a row replaced (its noise is for twice the gradient), so
 ours is fitted under both and each peer is compared with ours under its own relation. The number of rows is public to
-all. Settings of the peers: their defaults or common practice, and a second set tuned *on the test data*, for free, which
-is more than a user could do: for diffprivlib the regularisation, for Opacus learning rate, batch and epochs.
+all. Settings of the peers: their defaults or common practice, and a second set chosen by a small search *on the test
+data*, for free, which is more than a user could do: for diffprivlib the regularisation, for Opacus the learning rate
+and the batch.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
+
 import peers
 
 DELTA = 1e-6
@@ -224,7 +226,9 @@ def main() -> None:
     for name, by_epsilon in found.items():
         for epsilon, fits in by_epsilon.items():
             wall, cpu, accuracy, error = summary(fits)
-            rows.append([name, epsilon, f"{1e3 * wall:.0f}", f"{1e3 * cpu:.0f}", f"{100 * accuracy:.2f} ± {100 * error:.2f}"])
+            rows.append(
+                [name, epsilon, f"{1e3 * wall:.0f}", f"{1e3 * cpu:.0f}", f"{100 * accuracy:.2f} ± {100 * error:.2f}"]
+            )
     text = f"RAND health insurance, 16 190 rows, target *drugs*, δ = {DELTA:g}, {arguments.seeds} seeds.\n\n"
     text += peers.markdown(["", "ε", "wall ms", "CPU ms", "test accuracy %"], rows)
     if arguments.only:
