@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import Event, compose, from_dict
 from discreet.solvers.base import Problem, Solver
 from discreet.solvers.rehearsal import rehearse
@@ -60,8 +60,13 @@ def calibrated(make: Callable[[float], S], problem: Problem, guarantee: Guarante
     def filled(noise_multiplier: float) -> Event:
         return from_dict(_with_noise(plan, noise_multiplier))
 
-    noise = least_noise(filled)
-    return make(noise if rehearsed(noise) == filled(noise) else least_noise(rehearsed))
+    try:
+        noise = least_noise(filled)
+        if rehearsed(noise) == filled(noise):
+            return make(noise)
+    except NotCertifiable:
+        pass  # the noise stands elsewhere too, in a form that was not recognised
+    return make(least_noise(rehearsed))
 
 
 _MARKER = 1.2345678901234567
