@@ -125,6 +125,13 @@ class Mixture:
                 near = np.abs(y) < 0.1  # there expm1(y)/q keeps the digits of u that matter
                 u = np.where(near & (y > floor), np.log1p(np.maximum(np.expm1(np.minimum(y, 1.0)) / q, -1.0)), u)
             return sign * (u / nu + nu / 2)
+        if self._many == 1 and q < 1:
+            # With z = e^{νt} and a = qe^{−ν²/2}: az² + (1 − q)(1 − e^l)z − ae^l = 0, solved for l ≥ 0 and mirrored.
+            size = np.abs(edges)
+            log_2a = math.log(2 * q) - nu * nu / 2
+            bend = (1 - q) * -np.expm1(-size)
+            root = bend + np.hypot(bend, np.exp(np.maximum(log_2a - size / 2, -740.0)))
+            return np.sign(edges) * np.maximum(size - log_2a + np.log(root), 0.0) / nu
         low = np.full(len(edges), -60.0 - 2 * self._many * nu)
         high = -low
         ends = self.loss(np.array([low[0], high[0]])) if len(edges) else np.zeros(2)

@@ -109,7 +109,8 @@ class Run:
         best = Bounds(0.0, 1.0)
         for answer in self._engines(engine):
             try:
-                found = answer().delta(epsilon)
+                with np.errstate(all="ignore"):  # what overflows or is undefined fails its check and proves nothing
+                    found = answer().delta(epsilon)
             except (NotCertifiable, MemoryError):
                 if engine != "auto":
                     raise
@@ -137,7 +138,8 @@ class Run:
         problem: Exception | None = None
         for answer in self._engines(engine):
             try:
-                found = answer().epsilon(delta)
+                with np.errstate(all="ignore"):
+                    found = answer().epsilon(delta)
             except (NotCertifiable, MemoryError) as refusal:
                 if engine != "auto":
                     raise
@@ -155,7 +157,8 @@ class Run:
         if self.unbounded or self.mu is not None or delta <= 0 or delta >= 1 or self._single() is not None:
             return self.epsilon(delta).upper
         try:
-            return min(self.contour()._guess(delta), self.top)
+            with np.errstate(all="ignore"):
+                return min(self.contour()._guess(delta), self.top)
         except (NotCertifiable, MemoryError):
             return self.epsilon(delta).upper
 
@@ -182,26 +185,32 @@ class Run:
             return False
         if epsilon >= self.top:
             return True
-        target = math.log(delta)
         try:
-            contour = self.contour()
-            cs, moments = contour._cumulants()
-            height = moments - cs * epsilon + log_kappa(cs)
-            j = int(np.argmin(height))
-            if height[j] < target - 1e-3:
-                c = float(cs[j])
-                proved = sum(n * pair.log_moment_upper(c) for pair, n in contour.parts)
-                if proved - c * epsilon + float(log_kappa(c)) < target - 1e-9:
-                    return True
-            return contour.log_delta(epsilon)[1] <= target
+            with np.errstate(all="ignore"):
+                return self._quickly_within(epsilon, math.log(delta))
         except (NotCertifiable, MemoryError):
             return False
+
+    def _quickly_within(self, epsilon: float, target: float) -> bool:
+        contour = self.contour()
+        cs, moments = contour._cumulants()
+        height = moments - cs * epsilon + log_kappa(cs)
+        j = int(np.argmin(height))
+        if height[j] < target - 1e-3:
+            c = float(cs[j])
+            proved = sum(n * pair.log_moment_upper(c) for pair, n in contour.parts)
+            if proved - c * epsilon + float(log_kappa(c)) < target - 1e-9:
+                return True
+        return contour.log_delta(epsilon)[1] <= target
 
 
 def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
     """One release's profile, with the error of its evaluation."""
     at = np.array([epsilon])
-    value = float(pair.profile(at)[0])
+    with np.errstate(all="ignore"):
+        value = float(pair.profile(at)[0])
+    if math.isnan(value):
+        return Bounds(0.0, 1.0)
     slack = _EVALUATION * (value if isinstance(pair, ProfilePair) else float(pair.masses(at)[0][1]) + pair.infinite)
     reached = attained(pair)
     if reached is pair:
