@@ -2,8 +2,9 @@
 
 Usage: python bench/accounting.py [--peers /path/to/python]
 
-CPU time, one thread, best of 5 (fewer when one run is long). The peers' pins conflict with ours, so they run in an interpreter of
-their own that has `dp-accounting prv-accountant opacus autodp` installed. Writes bench/results/accounting.{json,md}.
+CPU time, one thread, best of 5 (fewer when one run is long). The peers' pins conflict with ours, so they run in an
+interpreter of their own that has `dp-accounting prv-accountant opacus autodp` installed. Writes
+bench/results/accounting.{json,md}.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import os
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
+    os.environ.setdefault(variable, "1")  # before numpy is loaded
 
+# ruff: noqa: E402
 import argparse
 import json
 import math
@@ -80,7 +82,11 @@ def main() -> None:
     memory = tracemalloc.get_traced_memory()[1] / 2**20
     tracemalloc.stop()
 
-    say("| row | ours [lower, upper] | relative width | ms | " + " | ".join(f"{name}: ε, s, ratio" for name in PEERS) + " |")
+    say(
+        "| row | ours [lower, upper] | relative width | ms | "
+        + " | ".join(f"{name}: ε, s, ratio" for name in PEERS)
+        + " |"
+    )
     say("|" + "---|" * (4 + len(PEERS)))
     ratios = {}
     for row, (sigma, rate, steps, delta) in ROWS.items():
@@ -102,7 +108,11 @@ def main() -> None:
                 ratios[row] = ratio
             span = f"{high:.6f}" if low == 0 else f"[{low:.4f}, {high:.4f}]"
             cells.append(f"{span}, {other['cpu']:.3g}, {ratio:.0f}×")
-        say(f"| {row} | [{ours.lower:.8f}, {ours.upper:.8f}] | {width:.1e} | {cpu * 1e3:.2f} | " + " | ".join(cells) + " |")
+        say(
+            f"| {row} | [{ours.lower:.8f}, {ours.upper:.8f}] | {width:.1e} | {cpu * 1e3:.2f} | "
+            + " | ".join(cells)
+            + " |"
+        )
     for row, (rate, steps, delta, epsilon) in CALIBRATIONS.items():
         make = lambda s, q=rate, t=steps: Repeat(Poisson(q, Gaussian(s)), t)  # noqa: E731
         noise = accounting.calibrate(make, epsilon, delta, "add-remove")
@@ -116,21 +126,29 @@ def main() -> None:
     timed = [ratios[row] for row in ("C1", "C2", "C3", "C4", "C5", "C7", "C8") if row in ratios]
     mean = math.exp(sum(map(math.log, timed)) / len(timed)) if timed else math.nan
     say("")
-    say(f"Against dp_accounting: geometric mean {mean:.0f}× over C1–C5, C7, C8, least {min(timed, default=math.nan):.0f}×; "
+    say(
+        f"Against dp_accounting: geometric mean {mean:.0f}× over C1–C5, C7, C8, "
+        f"least {min(timed, default=math.nan):.0f}×; "
         f"calibration {', '.join(f'{ratios[row]:.0f}×' for row in CALIBRATIONS if row in ratios)}. "
-        f"Peak memory of ours above import: {memory:.1f} MB.")
+        f"Peak memory of ours above import: {memory:.1f} MB."
+    )
     try:
-        listing = subprocess.run([python, "-m", "pip", "freeze"], capture_output=True, text=True, timeout=60, check=False).stdout
+        listing = subprocess.run(
+            [python, "-m", "pip", "freeze"], capture_output=True, text=True, timeout=60, check=False
+        ).stdout
     except subprocess.TimeoutExpired:
         listing = ""
     wanted = ("dp-accounting", "prv", "opacus", "autodp", "torch")
     versions = [line for line in listing.splitlines() if line.lower().startswith(wanted)]
-    setting = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, numpy {version('numpy')}, scipy {version('scipy')}; peers: {', '.join(versions)}"
+    setting = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, "
+    setting += f"numpy {version('numpy')}, scipy {version('scipy')}; peers: {', '.join(versions)}"
     say("")
     say(setting)
     target = HERE / "results"
     target.mkdir(exist_ok=True)
-    (target / "accounting.json").write_text(json.dumps({"setting": setting, "memory_mb": memory, "rows": results}, indent=1) + "\n")
+    (target / "accounting.json").write_text(
+        json.dumps({"setting": setting, "memory_mb": memory, "rows": results}, indent=1) + "\n"
+    )
     (target / "accounting.md").write_text("\n".join(lines) + "\n")
 
 

@@ -1,4 +1,5 @@
-"""One accountant other than ours on one row, in its own interpreter: prints {"epsilon": [low, high], "cpu": seconds} as JSON.
+"""One accountant other than ours on one row, in its own interpreter: prints {"epsilon": [low, high], "cpu":
+seconds} as JSON.
 
 Usage: python accounting_peer.py PEER KIND SIGMA RATE STEPS DELTA [EPSILON]
 """

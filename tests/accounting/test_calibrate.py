@@ -15,7 +15,9 @@ MAKERS = {
     "gaussian": lambda s: Repeat(Gaussian(s), 1000),
     "sampled": lambda s: Repeat(Poisson(0.02, Gaussian(s)), 300),
     "laplace": lambda s: Laplace(s),
-    "mixed": lambda s: Compose([Repeat(Gaussian(s), 10), Repeat(Laplace(3 * s), 5), Repeat(Poisson(0.1, Gaussian(s)), 50)]),
+    "mixed": lambda s: Compose(
+        [Repeat(Gaussian(s), 10), Repeat(Laplace(3 * s), 5), Repeat(Poisson(0.1, Gaussian(s)), 50)]
+    ),
 }
 
 

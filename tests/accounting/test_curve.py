@@ -135,11 +135,23 @@ def test_a_new_event_can_be_registered() -> None:
         assert found.upper < exact.upper * 1.001
 
 
-@pytest.mark.parametrize("pair", [GaussianPair(1.0), LaplacePair(0.7), Mixture(2.0, (0.02,), "remove"), Mixture(0.7, (0.002,), "remove"),
-                                  Mixture(1.0, (0.1,), "add"), Mixture(1.0, (0.3,), "replace"), Mixture(0.5, (0.2, 0.1), "replace")])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        GaussianPair(1.0),
+        LaplacePair(0.7),
+        Mixture(2.0, (0.02,), "remove"),
+        Mixture(0.7, (0.002,), "remove"),
+        Mixture(1.0, (0.1,), "add"),
+        Mixture(1.0, (0.3,), "replace"),
+        Mixture(0.5, (0.2, 0.1), "replace"),
+    ],
+)
 @pytest.mark.parametrize("spacing", [0.2, 0.01, 0.001])
 def test_lattice_laws_enclose_the_profile(pair, spacing) -> None:
-    """A law above must dominate at every ε, a law below must be dominated: also between lattice points, also on coarse lattices."""
+    """A law above must dominate at every ε, a law below must be dominated: also between lattice points, also on
+    coarse lattices.
+    """
     upper, lower = upper_law(pair, spacing, -60.0), lower_law(pair, spacing, -60.0)
     at = np.linspace(upper.losses[0] - 0.1, upper.losses[-1], 301) + 0.37 * spacing
     truth = pair.profile(at)

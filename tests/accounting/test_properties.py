@@ -63,7 +63,7 @@ def test_monotone(sigma, q, steps, d, relation, factor) -> None:
 def test_delta_inverts_epsilon(sigma, q, steps, e, relation) -> None:
     privacy = curve(Repeat(Poisson(q, Gaussian(sigma)), steps), relation)
     there = privacy.delta(e)
-    if 1e-250 < there.lower and there.upper < 1:
+    if there.lower > 1e-250 and there.upper < 1:
         assert privacy.epsilon(there.upper).lower <= e * (1 + 1e-12)
         assert privacy.epsilon(there.lower).upper >= e * (1 - 1e-12)
 
@@ -132,7 +132,8 @@ def test_units_of_many_rows() -> None:
     sampled = Repeat(Poisson(0.01, Gaussian(4.0)), 1000)
     one, three = epsilon(sampled, 1e-6, "add-remove"), epsilon(sampled, 1e-6, Unit("add-remove", 3))
     assert three.upper - three.lower < 1e-6 * three.upper
-    # No better than three rows that are always drawn together or not at all cost at a third of the rate; no worse than group privacy.
+    # No better than three rows that are always drawn together or not at all cost at a third of the rate; no worse
+    # than group privacy.
     assert one.upper < three.lower
     always = epsilon(Repeat(Poisson(1.0, Gaussian(4.0)), 1000), 1e-6, Unit("add-remove", 3))
     assert three.upper < always.upper
@@ -148,10 +149,20 @@ def test_composition_of_sampled_rows_matches_one_unit_of_many() -> None:
 
 
 def test_sampling_amplifies() -> None:
-    for inner in (Gaussian(1.0), Laplace(1.0), DiscreteLaplace(1.0), DiscreteGaussian(1.0), PureDP(1.0), ApproxDP(1.0, 1e-9), ZCDP(0.1)):
+    for inner in (
+        Gaussian(1.0),
+        Laplace(1.0),
+        DiscreteLaplace(1.0),
+        DiscreteGaussian(1.0),
+        PureDP(1.0),
+        ApproxDP(1.0, 1e-9),
+        ZCDP(0.1),
+    ):
         for sampled in (Poisson(0.1, inner), FixedSize(10, 100, inner)):
             whole = epsilon(Repeat(inner, 5), 1e-5, "add-remove").upper
-            assert epsilon(Repeat(sampled, 5), 1e-5, "add-remove").upper < whole * (1.01 if isinstance(sampled, Poisson) else 2.5)
+            assert epsilon(Repeat(sampled, 5), 1e-5, "add-remove").upper < whole * (
+                1.01 if isinstance(sampled, Poisson) else 2.5
+            )
 
 
 def test_generic_amplification_is_met_exactly() -> None:
@@ -165,7 +176,9 @@ def test_generic_amplification_is_met_exactly() -> None:
 
 
 def test_an_exchanged_row_guarantee_is_not_amplified_by_absence() -> None:
-    """PureDP under replace-one says nothing about a batch without the row, so Poisson sampling must not shrink its ε."""
+    """PureDP under replace-one says nothing about a batch without the row, so Poisson sampling must not shrink its
+    ε.
+    """
     assert epsilon(Poisson(0.1, PureDP(1.0)), 1e-9, "replace-one").upper > 0.99
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Literal, get_args
 
 from discreet.accounting.bounds import Bounds
@@ -77,7 +78,7 @@ class Curve:
         if self.method == "gdp":
             self._all_gaussian()
         if self.method in ("contour", "fourier"):
-            found = [run.epsilon(delta, self.method) for both in self._histories() for run in both]  # type: ignore[arg-type]
+            found = [run.epsilon(delta, self.method) for both in self._histories() for run in both]
             return Bounds(max((b.lower for b in found), default=0.0), max((b.upper for b in found), default=0.0))
         low = high = 0.0
         for both in self._histories():
@@ -97,8 +98,8 @@ class Curve:
     def _all_gaussian(self) -> None:
         if any(run.mu is None for both in self._histories() for run in both):
             raise NotCertifiable(
-                "method 'gdp' is exact for unsampled Gaussian noise only; for sampled noise it would be a limit, not a bound. "
-                "Use 'auto'."
+                "method 'gdp' is exact for unsampled Gaussian noise only; for sampled noise it would be a limit, not a "
+                "bound. Use 'auto'."
             )
 
     def _other_upper(self, delta: float) -> float:
@@ -113,16 +114,12 @@ class Curve:
 
 
 def _upper_only(method: str) -> Callable[[Event, float, Unit], float]:
+    room, name = ("renyi", "epsilon_upper") if method == "renyi" else ("classical", f"{method}_epsilon_upper")
     try:
-        if method == "renyi":
-            from discreet.accounting.renyi import epsilon_upper
-
-            return epsilon_upper
-        from discreet.accounting import classical
-
-        return getattr(classical, f"{method}_epsilon_upper")
+        found: Callable[[Event, float, Unit], float] = getattr(import_module(f"discreet.accounting.{room}"), name)
     except ImportError:
         raise NotCertifiable(f"method {method!r} is not part of this installation.") from None
+    return found
 
 
 def _delta_from_epsilon(epsilon_of: Callable[[float], float], epsilon: float) -> float:
@@ -161,10 +158,9 @@ def epsilon(event: Event, delta: float, adjacency: Adjacency, *, method: Method 
     """The least ε for which ``event`` is (ε, δ)-DP, proved from both sides.
 
     Args:
-        event: what was or will be released.
-        delta: in [0, 1]; with 0 the pure-DP ε, infinite where there is none.
-        adjacency: ``"replace-one"``, ``"add-remove"`` or a `Unit`.
-        method: ``"auto"`` (the tightest that is proved), ``"contour"``, ``"fourier"``, ``"gdp"``, or one of the bounds that hold
+        event: what was or will be released. delta: in [0, 1]; with 0 the pure-DP ε, infinite where there is none.
+        adjacency: ``"replace-one"``, ``"add-remove"`` or a `Unit`. method: ``"auto"`` (the tightest that is proved),
+        ``"contour"``, ``"fourier"``, ``"gdp"``, or one of the bounds that hold
             from above only: ``"renyi"``, ``"zcdp"``, ``"advanced"``, ``"basic"`` (their ``lower`` is 0).
 
     Raises:

@@ -1,8 +1,9 @@
-"""The Fourier accountant: any losses on a lattice, tilted, convolved by FFT, and read off with every error inside the bounds.
+"""The Fourier accountant: any losses on a lattice, tilted, convolved by FFT, and read off with every error inside
+the bounds.
 
-Each loss is moved to a lattice, pessimistically and optimistically (`discreet.accounting.lattice`). Its probabilities are
-tilted, p_l e^{cl}/M(c), with c the saddle point of the question asked, so that the answer sits in the bulk of what the
-transform sees: δ = 1e-300 costs no more digits than δ = 0.1. What wraps around the window is bounded by
+Each loss is moved to a lattice, pessimistically and optimistically (`discreet.accounting.lattice`). Its probabilities
+are tilted, p_l e^{cl}/M(c), with c the saddle point of the question asked, so that the answer sits in the bulk of
+what the transform sees: δ = 1e-300 costs no more digits than δ = 0.1. What wraps around the window is bounded by
 P_c(L > x) ≤ e^{K(c+a) − K(c) − ax}, and the rounding of the transform by its ℓ2 norm.
 """
 
@@ -11,6 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +26,7 @@ from discreet.errors import NotCertifiable
 
 __all__ = ["Fourier"]
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 _UNIT = 2.0**-53
 _SIZES = (1 << 13, 1 << 15, 1 << 17)
 _MARGIN = 32.0  # e^−32 of the tilted mass may fall outside the window
@@ -108,7 +111,7 @@ class Fourier:
     def _spacing(self, width: float, size: int) -> float:
         """A lattice that fits the window, and meets the atoms of a part where there are some."""
         spacing = max(width / (size * 0.9), 1e-290)
-        for pair, times in self.parts:
+        for pair, _ in self.parts:
             low, high = pair.span(-800.0)
             spacing = max(spacing, (high - low) / (1 << 19), 1e-13 * abs(high))
         lattices = [pair.lattice for pair, _ in self.parts if pair.lattice is not None]
@@ -173,7 +176,9 @@ class Fourier:
         floor = sum(t * float(law.losses[0]) for law, (_, t) in zip(laws, self.parts, strict=True))
         scale = max(self._spread(laws, c), 1e-300)
         steps = [8 / scale, 4 / scale, 16 / scale, 2 / scale, c, c / 2, 1 / scale]
-        known = [(np.log(law.probabilities[keep]), law.losses[keep]) for law in laws for keep in [law.probabilities > 0]]
+        known = [
+            (np.log(law.probabilities[keep]), law.losses[keep]) for law in laws for keep in [law.probabilities > 0]
+        ]
 
         def moment(at: float) -> float:
             total = 0.0
@@ -246,15 +251,17 @@ class Fourier:
         """Certified bounds of ε(δ)."""
         log_tail = max(-745.0, math.log(delta) - math.log(self.steps) - 25)
         laws, guide = self._coarse(log_tail)
-        infinite = -math.expm1(sum(t * math.log1p(-min(w.infinite, 0.5)) for w, (_, t) in zip(laws, self.parts, strict=True)))
+        infinite = -math.expm1(
+            sum(t * math.log1p(-min(w.infinite, 0.5)) for w, (_, t) in zip(laws, self.parts, strict=True))
+        )
         guess = guide._guess(max(delta - infinite, delta * 1e-3))
         best, before = Bounds(0.0, math.inf), math.inf
         for size in _SIZES:
             upper, lower = self._both(guess, log_tail, guide, size)
-            high = _invert(lambda e, u=upper: u.delta(e, upper=True), delta, guess, -upper.c, up=True)
+            high = _invert(partial(upper.delta, upper=True), delta, guess, -upper.c, up=True)
             low = 0.0
             if lower is not None:
-                low = _invert(lambda e, w=lower: w.delta(e, upper=False), delta, guess, -lower.c, up=False)
+                low = _invert(partial(lower.delta, upper=False), delta, guess, -lower.c, up=False)
             best = Bounds(max(best.lower, low), min(best.upper, high))
             if best.upper - best.lower <= self.tolerance * best.upper or self._exact():
                 break
@@ -269,8 +276,9 @@ class Fourier:
 def _invert(bound: Callable[[float], float], delta: float, guess: float, slope: float, *, up: bool) -> float:
     """Where a bound of δ(ε) crosses δ near ``guess``: an ε with bound ≤ δ (``up``), or else one with bound ≥ δ.
 
-    A few secant steps in log δ (whose slope starts at −c) find the crossing; from there the search steps outwards until the
-    inequality was itself checked. Far from the guess a tilted sum knows little, and nothing is claimed there.
+    A few secant steps in log δ (whose slope starts at −c) find the crossing; from there the search steps outwards
+    until the inequality was itself checked. Far from the guess a tilted sum knows little, and nothing is claimed
+    there.
     """
     if up and bound(0.0) <= delta:
         return 0.0

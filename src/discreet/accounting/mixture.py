@@ -1,7 +1,7 @@
 """Moment generating functions of sampled Gaussian releases, with every error bounded.
 
-A unit takes part j times with probability b_j, moving the mean by j·ν noise standard deviations (ν = C/σ). With
-w(t) = log Σ_j b_j exp(jνt − j²ν²/2), the density ratio of the mixture Σ b_j N(jν, 1) to N(0, 1) at t, the three pairs are
+A unit takes part j times with probability b_j, moving the mean by j·ν noise standard deviations (ν = C/σ). With w(t)
+= log Σ_j b_j exp(jνt − j²ν²/2), the density ratio of the mixture Σ b_j N(jν, 1) to N(0, 1) at t, the three pairs are
 
     remove    P = Σ b_j N(jν, 1)   Q = N(0, 1)             L(t) = w(t)
     add       P = N(0, 1)          Q = Σ b_j N(jν, 1)      L(t) = −w(−t)          (t reflected)
@@ -31,7 +31,7 @@ from discreet.errors import NotCertifiable
 
 __all__ = ["Mixture", "OnContour"]
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 Kind = Literal["remove", "add", "replace"]
 
 _UNIT = 2.0**-53
@@ -102,9 +102,7 @@ class Mixture:
         rest = max(0.0, 1 - math.fsum(self.weights))
         plain = normal_bins(t)
         if self.kind == "add":
-            mixed = rest * plain + sum(
-                b * normal_bins(t + j * self.shift) for j, b in enumerate(self.weights, start=1)
-            )
+            mixed = rest * plain + sum(b * normal_bins(t + j * self.shift) for j, b in enumerate(self.weights, start=1))
             return plain, mixed
         mixed = rest * plain + sum(b * normal_bins(t - j * self.shift) for j, b in enumerate(self.weights, start=1))
         if self.kind == "remove":
@@ -174,9 +172,7 @@ class Mixture:
         small = sum(b * np.expm1(np.minimum(e, 1.0)) for b, e in zip(self.weights, exponents, strict=True))
         lift = np.maximum(top, 0.0)
         rest = max(0.0, 1 - math.fsum(self.weights))
-        large = rest * np.exp(-lift) + sum(
-            b * np.exp(e - lift) for b, e in zip(self.weights, exponents, strict=True)
-        )
+        large = rest * np.exp(-lift) + sum(b * np.exp(e - lift) for b, e in zip(self.weights, exponents, strict=True))
         return np.where(top < 1, np.log1p(np.maximum(small, -1 + 1e-300)), lift + np.log(np.maximum(large, 1e-300)))
 
     def start(self, t: Array) -> Array:
@@ -229,7 +225,9 @@ class Mixture:
         slope = (2 if self.kind == "replace" else 1) * self._many * self.shift
         usable = cs[(cs + 1) * slope <= 190]
         if self.kind != "add":  # beyond log M(c) = 3000 for one step nothing is ever asked
-            usable = usable[(usable + 1) * (usable * (self._many * self.shift) ** 2 / 2 + math.log(self.weights[-1])) < 3000]
+            usable = usable[
+                (usable + 1) * (usable * (self._many * self.shift) ** 2 / 2 + math.log(self.weights[-1])) < 3000
+            ]
         out = np.full(len(cs), np.inf)
         if len(usable) == 0:
             return out
@@ -251,8 +249,8 @@ class Mixture:
     def _range(self, c: float) -> tuple[float, float, float]:
         """Where the integrand of M(c) matters, and log of a bound on its trapezoid sum outside.
 
-        Outside, the integrand is bounded on cells of width 1/4: φ at the end nearer to 0, the increasing exponent at the
-        right end; a cell holds so few nodes that its sum is below 3 times that. Left of −9.5 it is at most
+        Outside, the integrand is bounded on cells of width 1/4: φ at the end nearer to 0, the increasing exponent at
+        the right end; a cell holds so few nodes that its sum is below 3 times that. Left of −9.5 it is at most
         φ·e^{exponent(−9.5)}, right of `reach` it falls as e^{−9t}.
         """
         if (known := self._cache.get(c)) is not None:
@@ -285,10 +283,12 @@ class Mixture:
         return low + step * np.arange(count), step, outside
 
     def _moment(self, c: float, omega: float) -> tuple[Array, Array, Array, float, float, float]:
-        """Nodes, normalised terms of M(c), the size of their arguments; log M(c), its error from rounding and from quadrature.
+        """Nodes, normalised terms of M(c), the size of their arguments; log M(c), its error from rounding and from
+        quadrature.
 
-        What is summed is M(c) − 1 where possible, so that tiny losses (a small rate, many steps) do not drown in the rounding of 1.
-        Each summand is off by a relative 8u(2 + |log|), and a sum of n terms by (n + 2)u of the sum of their magnitudes.
+        What is summed is M(c) − 1 where possible, so that tiny losses (a small rate, many steps) do not drown in the
+        rounding of 1. Each summand is off by a relative 8u(2 + |log|), and a sum of n terms by (n + 2)u of the sum of
+        their magnitudes.
         """
         t, step, outside = self._grid(c, omega)
         n, half = len(t), t * t / 2
@@ -316,8 +316,8 @@ class Mixture:
     def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
         """M(c + iω) at ω = 0, spacing, …, with error bounds.
 
-        Summed as Σ f·(e^{iωL} − 1), each term rounded like those of `_moment`; at high frequencies on a line above the axis,
-        where the integrand no longer swings (`_lifted`).
+        Summed as Σ f·(e^{iωL} − 1), each term rounded like those of `_moment`; at high frequencies on a line above
+        the axis, where the integrand no longer swings (`_lifted`).
         """
         lift, wide = self._lift(c)
         real = self._step(c, spacing * count)
@@ -337,7 +337,9 @@ class Mixture:
         sums = coarse @ fine.T  # Σ f(X − 1)(Y − 1); then XY − 1 = (X − 1)(Y − 1) + (X − 1) + (Y − 1)
         sums += coarse.sum(axis=1)[:, None]
         sums += fine @ terms
-        weight = weight + np.abs(terms) * float(weight.sum())  # the terms' own error, and that of the sum they are divided by
+        weight = weight + np.abs(terms) * float(
+            weight.sum()
+        )  # the terms' own error, and that of the sum they are divided by
         size = np.minimum(2 * float(weight.sum()), spacing * np.arange(1, count + 1) * float(weight @ np.abs(loss)))
         errors = 2 * quadrature + 2 * _UNIT * size
         return OnContour(log_moment, quadrature + rounding, sums.ravel()[:count], errors)
@@ -345,8 +347,8 @@ class Mixture:
     def _lift(self, c: float) -> tuple[float, float]:
         """The height y of a line Im t = y, and the step of a trapezoid on it that errs by e^−40·M(c) at every ω ≥ 0.
 
-        Between Im t = 0 and Im t = 2y, with 2y·kν < π, the argument of each mixture has one sign, so |e^{iωL}| ≤ 1: the integrand
-        is below that of M(c) on the lower edge and below e^{2y²}·cos(kνy)^{−c} times it on the upper.
+        Between Im t = 0 and Im t = 2y, with 2y·kν < π, the argument of each mixture has one sign, so |e^{iωL}| ≤ 1:
+        the integrand is below that of M(c) on the lower edge and below e^{2y²}·cos(kνy)^{−c} times it on the upper.
         """
         angle = self._many * self.shift
         negative = 0.0 if self.kind == "remove" else c
@@ -354,8 +356,12 @@ class Mixture:
         cost = _QUADRATURE + math.log(4) + 2 * y * y - negative * math.log(math.cos(angle * y))
         return y, 2 * math.pi * y / cost
 
-    def _lifted(self, c: float, y: float, step: float) -> tuple[NDArray[np.complex128], NDArray[np.complex128], Array, float]:
-        """L and the normalised terms on the line Im t = y, the weight of each term's rounding, and what lies outside."""
+    def _lifted(
+        self, c: float, y: float, step: float
+    ) -> tuple[NDArray[np.complex128], NDArray[np.complex128], Array, float]:
+        """L and the normalised terms on the line Im t = y, the weight of each term's rounding, and what lies
+        outside.
+        """
         low, high, outside = self._range(c)
         t = low + step * np.arange(int((high - low) / step) + 2)
         loss, start = self._complex(t, np.array([[y]]))
@@ -380,10 +386,10 @@ class Mixture:
     def log_tails(self, c: float, omegas: Array) -> Array:
         """Bounds, for each Ω, on log sup {|M(c + iω)| : ω ≥ Ω} − log M(c).
 
-        Moving t to t + iθ/(kν) (the integrand is analytic there) turns e^{iωL} into e^{−ω·Im L}, where Im L(t + iy) is a
-        sum of arguments of mixtures, all of one sign: the bound falls as ω grows, so its value at Ω holds beyond Ω.
-        Any 0 < θ < π will do; the least of a few is returned. The integrand's modulus is itself analytic for
-        |Im t|·kν < π − θ with the bounds of `_step`, so the same quadrature serves.
+        Moving t to t + iθ/(kν) (the integrand is analytic there) turns e^{iωL} into e^{−ω·Im L}, where Im L(t + iy)
+        is a sum of arguments of mixtures, all of one sign: the bound falls as ω grows, so its value at Ω holds beyond
+        Ω. Any 0 < θ < π will do; the least of a few is returned. The integrand's modulus is itself analytic for |Im
+        t|·kν < π − θ with the bounds of `_step`, so the same quadrature serves.
         """
         t, step, outside = self._grid(c, 0.0)
         angle = self._many * self.shift

@@ -1,7 +1,7 @@
 """One history of one unit's rows, in one direction: which accountant answers, and how far it can be trusted.
 
-Gaussians alone have closed forms; so has any single release; everything smooth goes along the contour; the rest, and what the
-contour cannot certify tightly, through the Fourier accountant. Certified intervals may be intersected.
+Gaussians alone have closed forms; so has any single release; everything smooth goes along the contour; the rest, and
+what the contour cannot certify tightly, through the Fourier accountant. Certified intervals may be intersected.
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ class Run:
         if delta == 0:
             top = self.top
             reached = all(attained(pair) is pair for pair, _ in self.parts)
-            return Bounds(top * (1 - 1e-14) if reached and math.isfinite(top) else top if reached else 0.0, top * (1 + 1e-14))
+            return Bounds(
+                top * (1 - 1e-14) if reached and math.isfinite(top) else top if reached else 0.0, top * (1 + 1e-14)
+            )
         if (mu := self.mu) is not None and engine == "auto":
             return gaussian.epsilon_bounds(delta, mu)
         if engine == "auto" and (pair := self._single()) is not None:
