@@ -45,7 +45,7 @@ def test_lower_below_upper_and_tight(sigma, q, steps, d, relation) -> None:
         assert bounds.upper - bounds.lower <= 1e-5 * bounds.upper + 1e-12
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(noises, rates, counts, deltas, relations, st.floats(1.01, 3))
 def test_monotone(sigma, q, steps, d, relation, factor) -> None:
     def upper_and_lower(s, r, t, dd):
@@ -83,7 +83,7 @@ leaves = st.sampled_from(
 )
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(leaves, min_size=2, max_size=4))
 def test_composition_is_associative_and_commutative(parts) -> None:
     flat = epsilon(Compose(parts), 1e-6, "add-remove")
@@ -149,20 +149,11 @@ def test_composition_of_sampled_rows_matches_one_unit_of_many() -> None:
 
 
 def test_sampling_amplifies() -> None:
-    for inner in (
-        Gaussian(1.0),
-        Laplace(1.0),
-        DiscreteLaplace(1.0),
-        DiscreteGaussian(1.0),
-        PureDP(1.0),
-        ApproxDP(1.0, 1e-9),
-        ZCDP(0.1),
-    ):
-        for sampled in (Poisson(0.1, inner), FixedSize(10, 100, inner)):
-            whole = epsilon(Repeat(inner, 5), 1e-5, "add-remove").upper
-            assert epsilon(Repeat(sampled, 5), 1e-5, "add-remove").upper < whole * (
-                1.01 if isinstance(sampled, Poisson) else 2.5
-            )
+    for inner in (Gaussian(1.0), Laplace(1.0), PureDP(1.0)):
+        whole = epsilon(Repeat(inner, 5), 1e-5, "add-remove").upper
+        assert epsilon(Repeat(Poisson(0.1, inner), 5), 1e-5, "add-remove").upper < 0.7 * whole
+    exchanged = epsilon(Repeat(Laplace(1.0), 5), 1e-5, "replace-one").upper
+    assert epsilon(Repeat(FixedSize(10, 100, Laplace(1.0)), 5), 1e-5, "replace-one").upper < 0.5 * exchanged
 
 
 def test_generic_amplification_is_met_exactly() -> None:

@@ -27,8 +27,8 @@ class Curve:
     Example:
         >>> from discreet.events import Gaussian, Repeat
         >>> both = curve(Repeat(Gaussian(10.0), 1000), "add-remove")
-        >>> round(both.epsilon(1e-6).upper, 6)
-        19.423657
+        >>> round(both.epsilon(1e-6).upper, 5)
+        19.42366
     """
 
     def __init__(self, event: Event, adjacency: Adjacency, *, method: Method = "auto") -> None:

@@ -86,8 +86,6 @@ class Run:
             rough = [type(pair).__name__ for pair, _ in self.parts if not hasattr(pair, "on_contour")]
             if rough:
                 raise NotCertifiable(f"the contour accountant needs moment generating functions; {rough[0]} has none.")
-            if any(pair.infinite > 0 for pair, _ in self.parts):
-                raise NotCertifiable("the contour accountant takes no probability of failure.")
             if all(isinstance(pair, Atoms) for pair, _ in self.parts):
                 raise NotCertifiable("atoms do not decay along the contour.")
             self._contour = Contour(self.parts)  # type: ignore[arg-type]
@@ -164,15 +162,21 @@ class Run:
         except (NotCertifiable, MemoryError):
             return self.epsilon(delta).upper
 
-    def _engines(self, engine: Engine) -> list[Callable[[], Contour | Fourier]]:
-        both: dict[str, Callable[[], Contour | Fourier]] = {
-            "contour": self.contour,
+    def _engines(self, engine: Engine) -> list[Callable[[], _Failing | Fourier]]:
+        both: dict[str, Callable[[], _Failing | Fourier]] = {
+            "contour": lambda: _Failing(self.contour(), self._failure()),
             "fourier": lambda: Fourier(self.parts),
         }
         return list(both.values()) if engine == "auto" else [both[engine]]
 
+    def _failure(self) -> float:
+        """The probability of an infinite loss anywhere in the run."""
+        return -math.expm1(sum(n * math.log1p(-pair.infinite) for pair, n in self.parts if pair.infinite < 1))
+
     def _chernoff(self, delta: float) -> float:
         """ε ≤ (K(c) − log δ + log κ(c))/c at the best c for which K(c) can be proved."""
+        if self._failure() > 0:
+            return math.inf
         try:
             cs, moments = self.contour()._cumulants()
             c = float(cs[int(np.argmin((moments - math.log(delta) + log_kappa(cs)) / cs))])
@@ -195,6 +199,8 @@ class Run:
 
     def _quickly_within(self, epsilon: float, target: float) -> bool:
         contour = self.contour()
+        if self._failure() > 0:
+            raise NotCertifiable("not quickly")
         cs, moments = contour._cumulants()
         height = moments - cs * epsilon + log_kappa(cs)
         j = int(np.argmin(height))
@@ -204,6 +210,27 @@ class Run:
             if proved - c * epsilon + float(log_kappa(c)) < target - 1e-9:
                 return True
         return contour.log_delta(epsilon)[1] <= target
+
+
+class _Failing:
+    """The contour accountant of finite losses, beside a probability of failure that is added to δ."""
+
+    def __init__(self, contour: Contour, failure: float) -> None:
+        self.contour = contour
+        self.most, self.least = failure * (1 + 1e-13), failure * (1 - 1e-13)
+
+    def delta(self, epsilon: float) -> Bounds:
+        """δ of the finite losses, plus the failure."""
+        finite = self.contour.delta(epsilon)
+        return Bounds(finite.lower + self.least, min(1.0, finite.upper + self.most))
+
+    def epsilon(self, delta: float) -> Bounds:
+        """ε at what failure leaves of δ."""
+        if delta <= self.most:
+            return Bounds(0.0, math.inf)
+        low, high = delta - self.most, delta - self.least
+        bounds = self.contour.epsilon(low)
+        return bounds if low == high else Bounds(self.contour.epsilon(high).lower, bounds.upper)
 
 
 def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
