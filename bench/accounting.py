@@ -55,7 +55,7 @@ def best(task):
     return min(times)
 
 
-def peer(python, name, kind, numbers, timeout=60):
+def peer(python, name, kind, numbers, timeout=240):
     command = [python, str(HERE / "accounting_peer.py"), name, kind, *map(str, numbers)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)

@@ -89,7 +89,7 @@ class Curve:
                 low, high = max(low, found_here.lower), max(high, found_here.upper)
         if high - low > 1e-3 * high and delta > 0:
             high = min(high, self._other_upper(delta))
-        return Bounds(min(low, high), high)
+        return Bounds(min(low, high), max(low, high))  # rounding apart low ≤ high; in doubt the guarantee is the larger
 
     def estimate(self, delta: float) -> float:
         """A quick ε(δ) that proves nothing: where a search may start."""
