@@ -62,7 +62,7 @@ class RidgeMinimiser:
         if not (self.loss.smooth and math.isfinite(self.loss.smoothness(Domain()))):
             raise HypothesisViolated(
                 f"{type(self.loss).__name__} has unbounded curvature, so its perturbed minimiser has no privacy bound: "
-                "use a smoothed loss (Huber, SmoothedHinge, Quantile with smoothing) or a gradient solver."
+                "use a smoothed loss (Huber, SmoothedHinge, Quantile with a width) or a gradient solver."
             )
         if isinstance(self.loss, Softmax) and self.slope_bound < self._natural_bound:
             raise HypothesisViolated(
@@ -191,6 +191,8 @@ class _Objective:
             if self.certified(gradient, theta, tolerance):
                 return theta, True
             size = float(np.linalg.norm(gradient))
+            if size == 0:
+                break
             if solve is None:
                 solve = self._newton()
             step = solve(-gradient)
