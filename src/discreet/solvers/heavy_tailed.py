@@ -124,5 +124,6 @@ def default(
     if mechanism == "laplace" and guarantee.private:
         if guarantee.unit.rows_per_unit != 1:
             raise InvalidInput("Laplace peeling is proved for one row a unit; use mechanism='gumbel'.")
-        return make(LaplacePeeling(sparsity, guarantee.epsilon, guarantee.delta, guarantee.unit.relation))
+        delta = guarantee.delta * (1 - 1e-9)  # leaves the accountant room to round up
+        return make(LaplacePeeling(sparsity, guarantee.epsilon, delta, guarantee.unit.relation))
     return calibrated_by_zcdp(lambda noise: make(Peeling.balanced(sparsity, noise)), problem, guarantee)
