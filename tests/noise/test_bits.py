@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from discreet import noise
 from discreet.errors import InvalidInput
 from discreet.noise import Bits, bernoulli, discrete_gaussian, rounded_gaussian
 from discreet.noise.bits import BLOCK_WORDS
@@ -60,11 +64,14 @@ def test_read_words_are_wiped() -> None:
 def test_a_reader_that_interrupts_another_reads_other_words() -> None:
     # What a signal handler would do that draws noise in the middle of a draw.
     for bits in (Bits.seeded(4), Bits.secure()):
+        first = bits.words(3)  # leaves a block on the shelf
         with bits.reader() as outer:
             before = outer.words(5)
+            with bits.reader() as inner:
+                assert inner.block is not outer.block
             inside = bits.words(20)
             after = outer.words(5)
-        served = np.concatenate([before, inside, after, bits.words(20)])
+        served = np.concatenate([first, before, inside, after, bits.words(20)])
         assert np.unique(served).size == served.size
 
 
@@ -73,6 +80,21 @@ def test_bits_are_balanced() -> None:
     ones = np.unpackbits(Bits.seeded(6).words(1 << 15).view(np.uint8)).reshape(-1, 64).sum(axis=0, dtype=np.int64)
     assert np.abs(ones - (1 << 14)).max() < 5 * 90.6
     assert abs(int(ones.sum()) - (1 << 20)) < 5 * 725
+
+
+def test_bits_and_the_room_itself_load_without_the_compiler() -> None:
+    program = "import sys, discreet; discreet.noise.Bits.secure().words(1); print('numba' in sys.modules)"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
+
+
+def test_every_exported_name_is_there() -> None:
+    assert sorted(noise.__all__) == dir(noise)
+    for name in noise.__all__:
+        assert getattr(noise, name) is not None
+    with pytest.raises(AttributeError, match="no attribute"):
+        noise.normal  # noqa: B018
 
 
 def test_sampling_is_the_same_function_of_a_seed_in_every_split_of_one_block() -> None:

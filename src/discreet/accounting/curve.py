@@ -56,10 +56,14 @@ class Curve:
         epsilon = _real("epsilon", epsilon, 0.0, math.inf)
         if math.isinf(epsilon):
             return Bounds(0.0, 0.0)
+        if self.method == "renyi":
+            return Bounds(0.0, _delta_upper(self.event, epsilon, self.unit))
         if self.method in _UPPER_ONLY:
             return Bounds(0.0, _delta_from_epsilon(lambda d: self.epsilon(d).upper, epsilon))
         if self.method == "gdp":
             self._all_gaussian()
+        if self.method == "auto" and self._without_a_rule() is not None:
+            return Bounds(0.0, _delta_upper(self.event, epsilon, self.unit))
         engine = "auto" if self.method == "gdp" else self.method
         found = [run.delta(epsilon, engine) for both in self._histories() for run in both]  # type: ignore[arg-type]
         return Bounds(max((b.lower for b in found), default=0.0), max((b.upper for b in found), default=0.0))
@@ -79,6 +83,8 @@ class Curve:
         if self.method in ("contour", "fourier"):
             found = [run.epsilon(delta, self.method) for both in self._histories() for run in both]  # type: ignore[arg-type]
             return Bounds(max((b.lower for b in found), default=0.0), max((b.upper for b in found), default=0.0))
+        if (reason := self._without_a_rule()) is not None:
+            return Bounds(0.0, self._other_upper(delta, reason))
         low = high = 0.0
         for both in self._histories():
             for run in both:
@@ -86,12 +92,14 @@ class Curve:
                     continue
                 found_here = run.epsilon(delta)
                 low, high = max(low, found_here.lower), max(high, found_here.upper)
-        if high - low > 1e-3 * high and delta > 0:
+        if (math.isinf(high) or high - low > 1e-3 * high) and delta > 0:
             high = min(high, self._other_upper(delta))
         return Bounds(min(low, high), high)
 
     def estimate(self, delta: float) -> float:
         """A quick ε(δ) that proves nothing: where a search may start."""
+        if (reason := self._without_a_rule()) is not None:
+            return self._other_upper(delta, reason)
         return max((run.estimate(delta) for both in self._histories() for run in both[:1]), default=0.0)
 
     def _all_gaussian(self) -> None:
@@ -101,15 +109,25 @@ class Curve:
                 "Use 'auto'."
             )
 
-    def _other_upper(self, delta: float) -> float:
-        """The least of the classical bounds that speak about this event."""
-        best = math.inf
+    def _without_a_rule(self) -> NotCertifiable | None:
+        """Why the two-sided accountants cannot speak, if so: private selection, say, has only Rényi bounds."""
+        try:
+            self._histories()
+        except NotCertifiable as reason:
+            return reason
+        return None
+
+    def _other_upper(self, delta: float, reason: NotCertifiable | None = None) -> float:
+        """The least of the classical bounds that speak about this event; if none does, ``reason`` is raised."""
+        found: list[float] = []
         for method in ("renyi", "zcdp", "basic"):
             try:
-                best = min(best, _upper_only(method)(self.event, delta, self.unit))
+                found.append(_upper_only(method)(self.event, delta, self.unit))
             except (NotCertifiable, InvalidInput):
                 continue
-        return max(best, 0.0)
+        if not found and reason is not None:
+            raise reason
+        return max(min(found, default=math.inf), 0.0)
 
 
 def _upper_only(method: str) -> Callable[[Event, float, Unit], float]:
@@ -123,6 +141,12 @@ def _upper_only(method: str) -> Callable[[Event, float, Unit], float]:
         return getattr(classical, f"{method}_epsilon_upper")
     except ImportError:
         raise NotCertifiable(f"method {method!r} is not part of this installation.") from None
+
+
+def _delta_upper(event: Event, epsilon: float, unit: Unit) -> float:
+    from discreet.accounting.renyi import delta_upper
+
+    return delta_upper(event, epsilon, unit)
 
 
 def _delta_from_epsilon(epsilon_of: Callable[[float], float], epsilon: float) -> float:

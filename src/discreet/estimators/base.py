@@ -114,7 +114,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         name, solver = self._plan(problem, rest)
         plan = rehearse(solver, problem, unit)
         released.extend(plan)
-        with progress_bar(len(plan), guarantee, shown=bool(self.verbose)) as progress:
+        with progress_bar(len(plan), guarantee, _in_words(name, solver, plan), shown=bool(self.verbose)) as progress:
             theta = vault.run(solver, problem, note=f"{type(self).__name__}({name})", progress=progress)
         self._features = features
         self.n_iter_ = len(plan)
@@ -303,6 +303,12 @@ def _clipped(matrix: Any, norm: float) -> Any:
     lengths = np.sqrt(((matrix / largest[:, None]) ** 2).sum(axis=1))  # over the largest entry: nothing overflows
     with np.errstate(over="ignore", divide="ignore"):
         return matrix * np.minimum(1.0, norm / largest / lengths)[:, None]
+
+
+def _in_words(name: str, solver: Solver, plan: list[Event]) -> str:
+    noise = getattr(solver, "noise_multiplier", 0.0)
+    releases = f"{len(plan)} release{'s' * (len(plan) != 1)}"
+    return f"{name}, {releases}" + (f", noise multiplier {noise:.4g}" if noise else "")
 
 
 def _plain(solver: Solver) -> dict[str, Any]:

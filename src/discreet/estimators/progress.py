@@ -12,8 +12,8 @@ __all__ = ["progress_bar"]
 
 
 @contextmanager
-def progress_bar(steps: int, guarantee: Guarantee, *, shown: bool) -> Iterator[Progress | None]:
-    """A callback for the vault, drawing a bar while the block runs."""
+def progress_bar(steps: int, guarantee: Guarantee, plan: str, *, shown: bool) -> Iterator[Progress | None]:
+    """A callback for the vault: the plan in one line, then a bar while the block runs."""
     if not shown:
         yield None
         return
@@ -22,6 +22,7 @@ def progress_bar(steps: int, guarantee: Guarantee, *, shown: bool) -> Iterator[P
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Bar(*columns) as bar:
+        bar.console.print(f"plan: {plan}", highlight=False)
         label = f"ε = {guarantee.epsilon:g}, charged" if guarantee.private else "no privacy"
         task = bar.add_task(label, total=steps)
         yield lambda done, planned: bar.update(task, completed=done)

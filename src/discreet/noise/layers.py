@@ -33,6 +33,7 @@ __all__ = ["GUIDE_BITS", "U_BITS", "V_BITS", "Layers", "try_exactly"]
 U_BITS = 32
 V_BITS = 31
 GUIDE_BITS = 12
+LAYER_BITS = 10  # kernels multiply a layer's number by 53 bits, and must stay within 63
 _STEEPEST = Fraction(1, 2)  # kernels evaluate exp(−y) for y ≤ 1/2 only
 
 
@@ -54,6 +55,8 @@ class Layers:
         self.c = c
         self._tables: dict[int, list[tuple[int, int]]] = {}
         cells = self._cells()
+        if len(cells) >= 1 << LAYER_BITS:
+            raise AssertionError(f"exp(−{c}·u^{power}) has too many layers for the kernels")
         self.cells: NDArray[np.uint64] = np.array(cells, dtype=np.uint64)
         starts = np.arange(1 << GUIDE_BITS, dtype=np.uint64) << np.uint64(U_BITS - GUIDE_BITS)
         self.guide: NDArray[np.int32] = np.searchsorted(self.cells, starts).astype(np.int32)
@@ -122,7 +125,7 @@ class Layers:
 
 def try_exactly(
     layers: Layers, first: int, second: int, reader: Reader, places: int | None
-) -> tuple[bool, int, Uniform | int] | None:
+) -> tuple[bool, int, Uniform] | None:
     """Decides one trial from its two words and as many further bits as it takes.
 
     Args:
@@ -133,8 +136,7 @@ def try_exactly(
         places: w, or None for a real T.
 
     Returns:
-        None if the trial is rejected; otherwise whether the sign is negative, the layer J, and X, or ⌊w·X⌋ when
-        ``places`` is given.
+        None if the trial is rejected; otherwise whether the sign is negative, the layer J, and X.
     """
     u = Uniform(reader.word, first >> U_BITS, U_BITS)
     v = Uniform(reader.word, first & ((1 << V_BITS) - 1), V_BITS)
@@ -143,9 +145,8 @@ def try_exactly(
     layer = layers.find(u)
     c, p = layers.c, layers.power
     if places is not None:
-        place = scaled_floor(x, places)
-        drop = c * ((layer + Fraction(place, places)) ** p - layer**p)
-        return (negative, layer, place) if below(v, lambda bits: exp_minus(drop, bits)) else None
+        drop = c * ((layer + Fraction(scaled_floor(x, places), places)) ** p - layer**p)
+        return (negative, layer, x) if below(v, lambda bits: exp_minus(drop, bits)) else None
 
     def keep(bits: int) -> tuple[int, int]:
         # exp(−c·((J+X)^p − J^p)) falls in X: its enclosure comes from the two ends of what is known of X.

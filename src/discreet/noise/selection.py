@@ -168,13 +168,25 @@ def _positive(scale: float) -> Fraction:
     return exact
 
 
-@njit(nogil=True, cache=True)
-def _envelope(scores, left, scale, fine):  # type: ignore[no-untyped-def]
-    """Integers W_i with 2^F·w_i ≤ W_i < 1.07·2^F·w_i + 2 for the indices left, and their sums over groups.
+@njit(nogil=True, cache=True, inline="always")
+def _weight(gap, scale, fine):  # type: ignore[no-untyped-def]
+    """An integer W with 2^F·w ≤ W < 1.07·2^F·w + 2, where w = exp(−gap/scale).
 
     t = gap·log2(e)/scale has six roundings, together below 2^−50 relative; shortened by 2^−48 it is at most the true t.
     2^−t is convex: for t = n + f it is at most 2^−n·(1 − f/2), the chord, which exceeds it by at most 6.2 %.
     """
+    t = np.float64(gap) / scale * _LOG2_E * (1.0 - 2.0**-48)
+    weight = np.uint64(1)
+    if t < fine:
+        n = int(t)
+        chord = (1.0 - (t - n) * 0.5) * (1.0 + 2.0**-50)
+        weight = np.uint64(chord * 2.0 ** (fine - n)) + np.uint64(1)
+    return weight
+
+
+@njit(nogil=True, cache=True)
+def _envelope(scores, left, scale, fine):  # type: ignore[no-untyped-def]
+    """The weights of the indices left, measured from the best score among them, and their sums over groups."""
     best = np.int64(-0x8000000000000000)
     for i in range(scores.size):
         if left[i] and scores[i] > best:
@@ -184,26 +196,21 @@ def _envelope(scores, left, scale, fine):  # type: ignore[no-untyped-def]
     for i in range(scores.size):
         if left[i]:
             gap = np.uint64(best) - np.uint64(scores[i])  # exact: wraps to the true difference below 2^64
-            t = np.float64(gap) / scale * _LOG2_E * (1.0 - 2.0**-48)
-            weight = np.uint64(1)
-            if t < fine:
-                n = int(t)
-                chord = (1.0 - (t - n) * 0.5) * (1.0 + 2.0**-50)
-                weight = np.uint64(chord * 2.0 ** (fine - n)) + np.uint64(1)
+            weight = _weight(gap, scale, fine)
             weights[i] = weight
             sums[i // _GROUP] += weight
     return weights, sums, best
 
 
 @njit(nogil=True, cache=True)
-def _locate(weights, sums, ticket):  # type: ignore[no-untyped-def]
+def _locate(weights, sums, ticket, group_size=_GROUP):  # type: ignore[no-untyped-def]
     """The index i with W_0 + … + W_{i−1} ≤ ticket < W_0 + … + W_i."""
     rest = np.uint64(ticket)
     group = 0
     while rest >= sums[group]:
         rest -= sums[group]
         group += 1
-    i = group * _GROUP
+    i = group * group_size
     while rest >= weights[i]:
         rest -= weights[i]
         i += 1

@@ -19,7 +19,7 @@ from discreet.errors import InvalidInput
 from discreet.losses import Loss
 from discreet.queries.base import Integers, Norm
 
-__all__ = ["SLOPE_BITS", "GradientSum"]
+__all__ = ["SLOPE_BITS", "GradientSum", "block_gradient", "whole"]
 
 SLOPE_BITS = 16
 _THETA_BITS = 34
@@ -93,24 +93,8 @@ class GradientSum:
     def _sum(self, block: Block, cap: NDArray[np.float64], steps: float, *, rounded: bool) -> NDArray[Any]:
         if self.anchor is not None:
             return self._difference_sum(block, self.anchor, cap, steps, rounded=rounded)
-        from discreet.queries import kernels
-
-        # the kernels always carry a constant column; without an intercept it is multiplied by 0 and dropped
-        rows, width = self.rows, self.rows.n_features + 1
-        theta, z_unit = _whole(self.theta, rows.unit) if rounded else (self.theta, rows.unit)
-        padded = np.zeros((*theta.shape[:-1], width))
-        padded[..., : theta.shape[-1]] = theta
-        out = np.zeros(padded.shape, np.int64 if rounded else np.float64)
-        stored = (block.X,) if isinstance(block, DenseBlock) else (block.values, block.indices, block.indptr)
-        common = (*stored, block.y, block.scale, cap, padded, rows.constant)
-        if rows.outputs == 1:
-            loss = (self.loss.kind, self.loss.parameter, self.loss.smoothing)
-            kernel = kernels.gradient_dense if isinstance(block, DenseBlock) else kernels.gradient_sparse
-            kernel(*common, loss, z_unit, steps, rounded, out)
-        else:
-            kernel = kernels.softmax_dense if isinstance(block, DenseBlock) else kernels.softmax_sparse
-            kernel(*common, z_unit, steps, rounded, out)
-        return out[..., : theta.shape[-1]]
+        theta, z_unit = whole(self.theta, self.rows.unit) if rounded else (self.theta, self.rows.unit)
+        return block_gradient(block, self.loss, theta, z_unit, cap, steps, rounded=rounded)
 
     def _difference_sum(
         self, block: Block, anchor: NDArray[np.float64], cap: NDArray[np.float64], steps: float, *, rounded: bool
@@ -134,15 +118,45 @@ class GradientSum:
     def _slopes(
         self, rows: Any, theta: NDArray[np.float64], y: NDArray[np.float64], rounded: bool
     ) -> NDArray[np.float64]:
-        theta, z_unit = _whole(theta, self.rows.unit) if rounded else (theta, self.rows.unit)
+        theta, z_unit = whole(theta, self.rows.unit) if rounded else (theta, self.rows.unit)
         known = np.isfinite(y)
         targets = np.where(known, y, 0.0)
         slopes = self.loss.slope((rows @ theta.T) * z_unit, targets if theta.ndim == 1 else targets.astype(np.int64))
         return np.where(known if theta.ndim == 1 else known[:, None], slopes, 0.0)
 
 
-def _whole(theta: NDArray[np.float64], unit: float) -> tuple[NDArray[np.float64], float]:
+def whole(theta: NDArray[np.float64], unit: float) -> tuple[NDArray[np.float64], float]:
     """θ in integer steps at most 2^35 long, and the value of ⟨row, θ⟩ = 1 step."""
     length = float(np.linalg.norm(theta))
     step = 2.0 ** (math.frexp(length)[1] - _THETA_BITS) if 0 < length < math.inf else 1.0
     return np.rint(theta / step), unit * step
+
+
+def block_gradient(
+    block: Block,
+    loss: Loss,
+    theta: NDArray[np.float64],
+    z_unit: float,
+    cap: NDArray[np.float64],
+    steps: float,
+    *,
+    rounded: bool,
+) -> NDArray[Any]:
+    """Σ slope·row over a block, each slope at most ``cap`` in steps; θ is given in steps of ``z_unit`` / row unit."""
+    from discreet.queries import kernels
+
+    # the kernels always carry a constant column; without an intercept it is multiplied by 0 and dropped
+    rows, width = block.rows, block.rows.n_features + 1
+    padded = np.zeros((*theta.shape[:-1], width))
+    padded[..., : theta.shape[-1]] = theta
+    out = np.zeros(padded.shape, np.int64 if rounded else np.float64)
+    stored = (block.X,) if isinstance(block, DenseBlock) else (block.values, block.indices, block.indptr)
+    common = (*stored, block.y, block.scale, cap, padded, rows.constant)
+    if rows.outputs == 1:
+        slope = (loss.kind, loss.parameter, loss.smoothing)
+        kernel = kernels.gradient_dense if isinstance(block, DenseBlock) else kernels.gradient_sparse
+        kernel(*common, slope, z_unit, steps, rounded, out)
+    else:
+        kernel = kernels.softmax_dense if isinstance(block, DenseBlock) else kernels.softmax_sparse
+        kernel(*common, z_unit, steps, rounded, out)
+    return out[..., : theta.shape[-1]]
