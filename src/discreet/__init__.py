@@ -18,17 +18,21 @@ _NAMES = {
     "Encoder": "discreet.data.encoding",
     "HuberRegression": "discreet.estimators",
     "Ignore": "discreet.data.columns",
+    "Lasso": "discreet.estimators",
     "Ledger": "discreet.ledger",
     "LinearRegression": "discreet.estimators",
     "LinearSVC": "discreet.estimators",
     "LogisticRegression": "discreet.estimators",
+    "MeanEstimator": "discreet.estimators",
     "Numeric": "discreet.data.columns",
     "PoissonRegression": "discreet.estimators",
     "PrivacyWarning": "discreet.estimators",
     "QuantileRegression": "discreet.estimators",
     "Schema": "discreet.data.schema",
+    "SparseLinearRegression": "discreet.estimators",
     "Unit": "discreet.units",
     "load": "discreet.estimators",
+    "quantile": "discreet.estimators",
 }
 
 __all__ = ["__version__", *_MODULES, *_NAMES]

@@ -4,64 +4,48 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import KW_ONLY, asdict, dataclass, is_dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from discreet.data.columns import Column
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
 from discreet.errors import InvalidInput
-from discreet.estimators.auto import choose
 from discreet.estimators.features import Features
+from discreet.estimators.privacy import PrivateEstimator
 from discreet.estimators.progress import progress_bar
-from discreet.events import Event, NonPrivate, compose
+from discreet.events import Event, compose
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
-from discreet.ledger import Ledger
 from discreet.losses import Loss
-from discreet.measurements import Noisy
-from discreet.mechanisms import Laplace
-from discreet.noise.bits import Bits
-from discreet.queries.count import RowCount
-from discreet.report.certificate import Certificate
+from discreet.rows import RowSpec
 from discreet.solvers import Guarantee, Problem, Solver, recipe
 from discreet.solvers.rehearsal import rehearse
+from discreet.theory.planner import choose
 from discreet.units import Unit
 from discreet.vault import Vault
 
 __all__ = ["PrivateLinearModel"]
 
-_COUNT_SHARE = 0.02
-"""Share of ε that a private number of rows costs under add-remove when none is declared public."""
-
 
 @dataclass(eq=False, repr=False)
-class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(PrivateEstimator):
     """A linear model fitted under differential privacy. Subclasses say what the targets and the loss are.
 
     A dataclass, so that parameters are declared once: its constructor only stores them, as scikit-learn expects.
     """
 
-    epsilon: float = 1.0
-    delta: float | None = None
     _: KW_ONLY
-    adjacency: str = "replace-one"
-    rows_per_unit: int = 1
     solver: str = "auto"
     solver_options: dict[str, Any] | None = None
     schema: Any = None
     row_norm: float | None = None
-    n_public: int | None = None
     fit_intercept: bool = True
     alpha: float = 0.0
     domain: Geometry | None = None
-    ledger: Any = None
-    random_state: int | None = None
     verbose: bool = False
 
     # --- what a subclass says -------------------------------------------------------------------------------
@@ -77,6 +61,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
         """Set coef_ and intercept_ in the units of the user's targets."""
+
+    def _domain(self, row_norm: float) -> Geometry:
+        """The set that θ is kept in."""
+        return self.domain or WholeSpace()
 
     # --- fitting --------------------------------------------------------------------------------------------
 
@@ -110,7 +98,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         guarantee = Guarantee(float(self.epsilon), self._delta(matrix.shape[0], private), unit)
         released: list[Event] = []
         n, rest = self._rows(matrix.shape[0], vault, guarantee, released)
-        problem = Problem(rows, self._loss(), n, self.domain or WholeSpace(), float(self.alpha))
+        problem = Problem(rows, self._loss(), n, self._domain(features.row_norm), float(self.alpha))
         name, solver = self._plan(problem, rest)
         plan = rehearse(solver, problem, unit)
         released.extend(plan)
@@ -123,19 +111,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.epsilon, int | float | np.number) or isinstance(self.epsilon, bool):
-            raise InvalidInput(f"epsilon must be a number, got {self.epsilon!r}.")
-        if not self.epsilon > 0:
-            raise InvalidInput(f"epsilon must be positive, got {self.epsilon!r}; use float('inf') for no privacy.")
-        if self.delta is not None and not (isinstance(self.delta, int | float | np.number) and 0 <= self.delta < 1):
-            raise InvalidInput(f"delta must be in [0, 1), got {self.delta!r}.")
+        self._check_privacy()
         if not (isinstance(self.alpha, int | float | np.number) and 0 <= self.alpha < math.inf):
             raise InvalidInput(f"alpha must be finite and non-negative, got {self.alpha!r}.")
-        if self.n_public is not None and not (isinstance(self.n_public, int | np.integer) and self.n_public >= 1):
-            raise InvalidInput(f"n_public must be a positive integer, got {self.n_public!r}.")
         if self.domain is not None and not isinstance(self.domain, Geometry):
             raise InvalidInput(f"domain must be a set from discreet.geometry, got {self.domain!r}.")
-        Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
 
     def _target_column(self, y: Any) -> Column | None:
         name = getattr(y, "name", None)
@@ -167,51 +147,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return 0.0
         return 0.5 * features.row_norm if math.isfinite(features.row_norm) else 1.0
 
-    def _ledger(self) -> Ledger:
-        if self.ledger is None:
-            return Ledger()
-        return self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
-
-    def _bits(self) -> Bits:
-        if self.random_state is None:
-            return Bits.secure()
-        if isinstance(self.random_state, int | np.integer):
-            return Bits.seeded(int(self.random_state))
-        raise InvalidInput(f"random_state must be None (private) or an integer seed, got {self.random_state!r}.")
-
-    def _delta(self, n: int, private: bool) -> float:
-        if self.delta is not None:
-            return float(self.delta)
-        if not private:
-            return 0.0
-        if self.n_public is not None:
-            return 1.0 / self.n_public**2
-        if self.adjacency == "replace-one":
-            return 1.0 / max(n, 2) ** 2
-        raise InvalidInput(
-            "under add-remove the number of rows is private, so delta cannot follow from it: give delta=…, or declare "
-            "n_public=…. Nothing was released."
-        )
-
-    def _rows(self, n: int, vault: Vault, guarantee: Guarantee, released: list[Event]) -> tuple[float, Guarantee]:
-        """The number of rows to divide by, and what is left of the guarantee for the solver.
-
-        A private count is ε₁-DP and the run that follows is (ε − ε₁, δ)-DP whatever the count said: basic composition,
-        valid although the run's steps depend on the count.
-        """
-        if guarantee.unit.relation == "replace-one" or not guarantee.private:
-            if self.n_public is not None and guarantee.private and self.n_public != n:
-                raise InvalidInput(f"under replace-one n is public: n_public={self.n_public}, but X has {n} rows.")
-            return float(n), guarantee
-        if self.n_public is not None:
-            return float(self.n_public), guarantee
-        share = _COUNT_SHARE * guarantee.epsilon
-        count = Noisy(RowCount(), Laplace(guarantee.unit.rows_per_unit / share))
-        released.append(count.event(guarantee.unit))
-        rows = float(vault.release(count, note=f"{type(self).__name__}: number of rows"))
-        rest = Guarantee(guarantee.epsilon - share, guarantee.delta, guarantee.unit)
-        return max(1.0, rows), rest
-
     def _plan(self, problem: Problem, guarantee: Guarantee) -> tuple[str, Solver]:
         options = dict(self.solver_options or {})
         if self.solver == "auto":
@@ -232,28 +167,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         weights = theta[:, : rows.n_features]
         offsets = theta[:, -1] * (rows.constant * rows.unit) if self.fit_intercept else np.zeros(len(theta))
         self._take(weights, offsets)
-
-    def _certificate(
-        self, event: Event, guarantee: Guarantee, rest: Guarantee, name: str, solver: Solver, protective: bool
-    ) -> Certificate:
-        from discreet.accounting import epsilon
-
-        if isinstance(event, NonPrivate) or not guarantee.private:
-            spent = math.inf
-        elif rest != guarantee:
-            spent = guarantee.epsilon
-        else:
-            spent = min(guarantee.epsilon, epsilon(event, guarantee.delta, guarantee.unit).upper)
-        settings = {k: v for k, v in _plain(solver).items() if v is not None}
-        unprotected = list(self._unprotected())
-        if guarantee.unit.relation == "replace-one":
-            unprotected.append("number of rows")
-        return Certificate(
-            spent, guarantee.delta, guarantee.unit, event, name, settings, tuple(unprotected), protective
-        )
-
-    def _unprotected(self) -> tuple[str, ...]:
-        return ()
 
     # --- using ----------------------------------------------------------------------------------------------
 
@@ -309,10 +222,3 @@ def _in_words(name: str, solver: Solver, plan: list[Event]) -> str:
     noise = getattr(solver, "noise_multiplier", 0.0)
     releases = f"{len(plan)} release{'s' * (len(plan) != 1)}"
     return f"{name}, {releases}" + (f", noise multiplier {noise:.4g}" if noise else "")
-
-
-def _plain(solver: Solver) -> dict[str, Any]:
-    """A solver's settings as plain values for the certificate."""
-    tree = asdict(solver) if is_dataclass(solver) and not isinstance(solver, type) else {}
-    plain = (int, float, str, bool, dict)
-    return {key: value if isinstance(value, plain) else str(value) for key, value in tree.items()}

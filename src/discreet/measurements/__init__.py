@@ -2,6 +2,17 @@
 
 from discreet.measurements.base import Measurement, Noisy
 from discreet.measurements.disjoint import Disjoint
+from discreet.measurements.quantile import QuantileDraw
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling, Sampling
+from discreet.measurements.together import Together
 
-__all__ = ["Disjoint", "FixedSizeSampling", "Measurement", "Noisy", "PoissonSampling", "Sampling"]
+__all__ = [
+    "Disjoint",
+    "FixedSizeSampling",
+    "Measurement",
+    "Noisy",
+    "PoissonSampling",
+    "QuantileDraw",
+    "Sampling",
+    "Together",
+]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from discreet.noise.coins import bernoulli, bernoulli_exp, uniform_integers
     from discreet.noise.gaussian import GAUSSIAN_REACH, MAX_SIGMA, discrete_gaussian, rounded_gaussian
     from discreet.noise.laplace import LAPLACE_REACH, MAX_SCALE, discrete_laplace, rounded_laplace
+    from discreet.noise.pieces import MOST_POSITIONS, exponential_position
     from discreet.noise.rows import fixed_size_sample, permutation, poisson_sample, with_replacement_sample
     from discreet.noise.selection import exponential_select, exponential_top, permute_and_flip
 
@@ -22,12 +23,14 @@ __all__ = [
     "LAPLACE_REACH",
     "MAX_SCALE",
     "MAX_SIGMA",
+    "MOST_POSITIONS",
     "Bits",
     "ball_reach",
     "bernoulli",
     "bernoulli_exp",
     "discrete_gaussian",
     "discrete_laplace",
+    "exponential_position",
     "exponential_select",
     "exponential_top",
     "fixed_size_sample",
@@ -58,6 +61,8 @@ _HOME = {
     "bernoulli": "coins",
     "bernoulli_exp": "coins",
     "uniform_integers": "coins",
+    "MOST_POSITIONS": "pieces",
+    "exponential_position": "pieces",
     "fixed_size_sample": "rows",
     "permutation": "rows",
     "poisson_sample": "rows",

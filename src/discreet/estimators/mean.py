@@ -1,0 +1,161 @@
+"""Private means of dense or sparse rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import validate_data
+
+from discreet.data.memory import in_memory
+from discreet.errors import InvalidInput
+from discreet.estimators.privacy import PrivateEstimator
+from discreet.events import Event, compose
+from discreet.rows import RowSpec
+from discreet.solvers import Guarantee
+from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean, gaussian_noise, laplace_noise, sketch_rows
+from discreet.theory.sparse import sparse_mean_gaussian, sparse_mean_laplace
+from discreet.units import Unit
+from discreet.vault import Vault
+
+__all__ = ["MeanEstimator", "predicted_errors"]
+
+_METHODS = ("auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery")
+
+
+@dataclass(eq=False, repr=False)
+class MeanEstimator(PrivateEstimator):
+    """The mean of rows of length ≤ ``row_norm`` with at most ``sparsity`` non-zero entries each.
+
+    ========================  ===============================================  ==================================
+    ``method``                release                                          root mean square error
+    ========================  ===============================================  ==================================
+    ``"gaussian"``            sum + Gaussian noise σ                           σ√d
+    ``"laplace"``             sum + Laplace noise b ∝ √s, pure ε-DP            b√(2d)
+    ``"projection"``          the better of both, then projection on           ≤ √(L√s·σ·√(2 ln 2d)), and never more
+                              ‖·‖₁ ≤ L√s and ‖·‖₂ ≤ L                          than the lines above
+    ``"threshold"``           the same noise, soft thresholding at the level   adapts to the mean's own sparsity
+                              that the noisy mean shows best, projection
+    ``"l1-recovery"``         a sketch's sum + Gaussian noise, ℓ1 recovery     of the same order, from few numbers
+    ``"auto"``                ``"threshold"``, its noise chosen from           the least of the above
+                              n, d, s, ε, δ alone
+    ========================  ===============================================  ==================================
+
+    Args:
+        epsilon: privacy budget; ``float("inf")`` is the mean without privacy.
+        delta: probability of failure; 0 asks for pure DP. By default 1/n² under replace-one or for ``n_public``.
+        method: see above.
+        row_norm: public ℓ2 length to which rows are clipped.
+        sparsity: public number of entries that a row may have; of longer rows only the largest count. By default all.
+        sketch_seed: public seed of the sketch.
+        sparse_output: give ``mean_`` as a sparse row.
+        adjacency: ``"replace-one"`` or ``"add-remove"``.
+        rows_per_unit: the most rows that one person owns.
+        n_public: the number of rows, declared public.
+        ledger: a `Ledger` or its url; by default one in memory.
+        random_state: an integer seed makes the run reproducible and *not private*.
+
+    Ghazi, Guzmán, Kamath, Kumar and Manurangsi 2024, Section 3; Nikolov, Talwar and Zhang 2013 for the projection.
+
+    Example:
+        >>> import numpy as np, discreet as dp
+        >>> X = np.eye(50)[np.arange(5000) % 5]
+        >>> found = dp.MeanEstimator(epsilon=1.0, row_norm=1.0, sparsity=1).fit(X)
+        >>> bool(np.linalg.norm(found.mean_ - X.mean(axis=0)) < 0.05), found.privacy_.epsilon <= 1.0
+        (True, True)
+    """
+
+    _: KW_ONLY
+    method: str = "auto"
+    row_norm: float | None = None
+    sparsity: int | None = None
+    sketch_seed: int = 0
+    sparse_output: bool = False
+
+    def fit(self, X: Any, y: Any = None) -> MeanEstimator:
+        """Estimate the mean; the release is charged to the ledger before it is made.
+
+        Args:
+            X: dense or sparse matrix, one row a person.
+            y: ignored, for pipelines.
+
+        Raises:
+            InvalidInput: a declaration is missing or contradictory. Nothing was released or charged.
+            BudgetExceeded: the ledger refused. Nothing was released.
+        """
+        self._check_privacy()
+        private = math.isfinite(self.epsilon)
+        matrix = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_all_finite=False
+        )
+        n, d = matrix.shape
+        rows, sparsity = self._declared(d, private)
+        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
+        guarantee = Guarantee(float(self.epsilon), self._delta(n, private), unit)
+        self._plan(rows, sparsity, 1.0 if n == 0 else float(n), guarantee)  # refuses before anything is released
+        vault = Vault(in_memory(matrix, np.zeros(n), rows), unit, self._ledger(), self._bits())
+        released: list[Event] = []
+        count, rest = self._rows(n, vault, guarantee, released)
+        plan = self._plan(rows, sparsity, count, rest)
+        measurement = plan.measurement(rows)
+        name = type(plan).__name__ if self.method == "auto" else self.method
+        released.append(measurement.event(unit))
+        answer = vault.release(measurement, note=f"MeanEstimator({name})")
+        mean = plan.finish(answer, rows, count)
+        self.mean_ = sp.csr_array(mean[None, :]) if self.sparse_output else mean
+        self.privacy_ = self._certificate(compose(released), guarantee, rest, name, plan, vault.protective)
+        return self
+
+    def _declared(self, d: int, private: bool) -> tuple[RowSpec, int]:
+        if self.method not in _METHODS:
+            raise InvalidInput(f"method must be one of {', '.join(_METHODS)}; got {self.method!r}.")
+        norm = self.row_norm
+        if norm is None:
+            if private:
+                raise InvalidInput(
+                    "a private mean needs row_norm, the public ℓ2 length to which each row is clipped. Bounds are "
+                    "never taken from the data. Nothing was released."
+                )
+            norm = math.inf
+        if not (isinstance(norm, int | float | np.number) and norm > 0):
+            raise InvalidInput(f"row_norm must be a positive number, got {norm!r}.")
+        sparsity = d if self.sparsity is None else self.sparsity
+        if isinstance(sparsity, bool) or not isinstance(sparsity, int | np.integer) or sparsity < 1:
+            raise InvalidInput(f"sparsity must be a positive integer, got {sparsity!r}.")
+        return RowSpec(d, float(norm)), min(int(sparsity), d)
+
+    def _plan(self, rows: RowSpec, sparsity: int, n: float, guarantee: Guarantee) -> NoisyMean | RecoveredMean:
+        method = self.method
+        if method == "gaussian":
+            return NoisyMean(gaussian_noise(guarantee), sparsity, "gaussian", "nothing")
+        if method == "laplace":
+            return NoisyMean(laplace_noise(guarantee), sparsity, "laplace", "nothing")
+        if method == "l1-recovery":
+            noise = gaussian_noise(guarantee)
+            return RecoveredMean(noise, sparsity, sketch_rows(rows, sparsity, n, noise), seed=int(self.sketch_seed))
+        # every mean lies in the balls, so projecting is never worse than not; thresholding adapts to means that are
+        # sparser than s says; and the proved error of a recovery is twice the projection's
+        finish: Any = "projection" if method == "projection" else "threshold"
+        if not guarantee.private:
+            return NoisyMean(0.0, sparsity, "gaussian", finish)
+        errors = predicted_errors(rows, sparsity, n, guarantee)
+        if errors["laplace"] < errors.get("gaussian", math.inf):
+            return NoisyMean(laplace_noise(guarantee), sparsity, "laplace", finish)
+        return NoisyMean(gaussian_noise(guarantee), sparsity, "gaussian", finish)
+
+
+def predicted_errors(rows: RowSpec, sparsity: int, n: float, guarantee: Guarantee) -> dict[str, float]:
+    """Proved root mean square error of the projection under each kind of noise; without Gaussian for δ = 0."""
+    d, whole = rows.n_features, max(1, round(n))
+    unit = Unit(guarantee.unit.relation, guarantee.unit.rows_per_unit)
+    laplace = sparse_mean_laplace(
+        n=whole, d=d, s=sparsity, bound=rows.norm, epsilon=guarantee.epsilon, adjacency=unit
+    ).value
+    if guarantee.delta == 0:
+        return {"laplace": laplace}
+    noise_std = gaussian_noise(guarantee) * rows.norm / n
+    gaussian = sparse_mean_gaussian(d=d, s=sparsity, bound=rows.norm, noise_std=noise_std).value
+    return {"laplace": laplace, "gaussian": gaussian}

@@ -1,0 +1,126 @@
+"""The private half of every estimator: declared guarantee, ledger, randomness, number of rows, certificate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, asdict, dataclass, is_dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from discreet.errors import InvalidInput
+from discreet.events import Event, NonPrivate
+from discreet.ledger import Ledger
+from discreet.measurements import Noisy
+from discreet.mechanisms import Laplace
+from discreet.noise.bits import Bits
+from discreet.queries.count import RowCount
+from discreet.report.certificate import Certificate
+from discreet.solvers import Guarantee
+from discreet.units import Unit
+from discreet.vault import Vault
+
+__all__ = ["PrivateEstimator"]
+
+_COUNT_SHARE = 0.02
+"""Share of ε that a private number of rows costs under add-remove when none is declared public."""
+
+
+@dataclass(eq=False, repr=False)
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """Declarations that all estimators take. Their constructors only store them, as scikit-learn expects."""
+
+    epsilon: float = 1.0
+    delta: float | None = None
+    _: KW_ONLY
+    adjacency: str = "replace-one"
+    rows_per_unit: int = 1
+    n_public: int | None = None
+    ledger: Any = None
+    random_state: int | None = None
+
+    def _check_privacy(self) -> None:
+        if not isinstance(self.epsilon, int | float | np.number) or isinstance(self.epsilon, bool):
+            raise InvalidInput(f"epsilon must be a number, got {self.epsilon!r}.")
+        if not self.epsilon > 0:
+            raise InvalidInput(f"epsilon must be positive, got {self.epsilon!r}; use float('inf') for no privacy.")
+        if self.delta is not None and not (isinstance(self.delta, int | float | np.number) and 0 <= self.delta < 1):
+            raise InvalidInput(f"delta must be in [0, 1), got {self.delta!r}.")
+        if self.n_public is not None and not (isinstance(self.n_public, int | np.integer) and self.n_public >= 1):
+            raise InvalidInput(f"n_public must be a positive integer, got {self.n_public!r}.")
+        Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
+
+    def _ledger(self) -> Ledger:
+        if self.ledger is None:
+            return Ledger()
+        return self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
+
+    def _bits(self) -> Bits:
+        if self.random_state is None:
+            return Bits.secure()
+        if isinstance(self.random_state, int | np.integer):
+            return Bits.seeded(int(self.random_state))
+        raise InvalidInput(f"random_state must be None (private) or an integer seed, got {self.random_state!r}.")
+
+    def _delta(self, n: int, private: bool) -> float:
+        if self.delta is not None:
+            return float(self.delta)
+        if not private:
+            return 0.0
+        if self.n_public is not None:
+            return 1.0 / self.n_public**2
+        if self.adjacency == "replace-one":
+            return 1.0 / max(n, 2) ** 2
+        raise InvalidInput(
+            "under add-remove the number of rows is private, so delta cannot follow from it: give delta=…, or declare "
+            "n_public=…. Nothing was released."
+        )
+
+    def _rows(self, n: int, vault: Vault, guarantee: Guarantee, released: list[Event]) -> tuple[float, Guarantee]:
+        """The number of rows to divide by, and what is left of the guarantee for the solver.
+
+        A private count is ε₁-DP and the run that follows is (ε − ε₁, δ)-DP whatever the count said: basic composition,
+        valid although the run's steps depend on the count.
+        """
+        if guarantee.unit.relation == "replace-one" or not guarantee.private:
+            if self.n_public is not None and guarantee.private and self.n_public != n:
+                raise InvalidInput(f"under replace-one n is public: n_public={self.n_public}, but X has {n} rows.")
+            return float(n), guarantee
+        if self.n_public is not None:
+            return float(self.n_public), guarantee
+        share = _COUNT_SHARE * guarantee.epsilon
+        count = Noisy(RowCount(), Laplace(guarantee.unit.rows_per_unit / share))
+        released.append(count.event(guarantee.unit))
+        rows = float(vault.release(count, note=f"{type(self).__name__}: number of rows"))
+        rest = Guarantee(guarantee.epsilon - share, guarantee.delta, guarantee.unit)
+        return max(1.0, rows), rest
+
+    def _certificate(
+        self, event: Event, guarantee: Guarantee, rest: Guarantee, name: str, solver: Any, protective: bool
+    ) -> Certificate:
+        from discreet.accounting import epsilon
+
+        if isinstance(event, NonPrivate) or not guarantee.private:
+            spent = math.inf
+        elif rest != guarantee:
+            spent = guarantee.epsilon
+        else:
+            spent = min(guarantee.epsilon, epsilon(event, guarantee.delta, guarantee.unit).upper)
+        settings = {k: v for k, v in _plain(solver).items() if v is not None}
+        unprotected = list(self._unprotected())
+        if guarantee.unit.relation == "replace-one":
+            unprotected.append("number of rows")
+        return Certificate(
+            spent, guarantee.delta, guarantee.unit, event, name, settings, tuple(unprotected), protective
+        )
+
+    def _unprotected(self) -> tuple[str, ...]:
+        return ()
+
+
+def _plain(solver: Any) -> dict[str, Any]:
+    """A solver's settings as plain values for the certificate."""
+    tree = asdict(solver) if is_dataclass(solver) and not isinstance(solver, type) else {}
+    plain = (int, float, str, bool, dict)
+    return {key: value if isinstance(value, plain) else str(value) for key, value in tree.items()}

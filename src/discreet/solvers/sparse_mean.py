@@ -1,0 +1,135 @@
+"""Means of sparse rows: one noisy sum, and what post-processing makes of it.
+
+After Ghazi, Guzmán, Kamath, Kumar and Manurangsi 2024. Rows have length ≤ L and at most s entries, so every mean lies
+in the ball ‖·‖₁ ≤ L√s and in the ball ‖·‖₂ ≤ L. Moving a noisy mean to the nearest point of a convex set that holds
+the mean brings it nearer to the mean, whatever the noise: projecting never hurts, and in high dimension it replaces an
+error of σ√d by one of √(L√s·σ·√(2 ln 2d)).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet import events
+from discreet.errors import InvalidInput
+from discreet.geometry import L1Ball, L2Ball
+from discreet.measurements import Noisy
+from discreet.mechanisms import Gaussian, Laplace
+from discreet.queries.sketch import Sketch, SketchedSum
+from discreet.queries.sparse_sum import SparseSum
+from discreet.rows import RowSpec
+from discreet.solvers.l1_recovery import recover
+from discreet.solvers.planning import Guarantee
+from discreet.solvers.shrinkage import best_threshold, soft
+
+__all__ = ["NoisyMean", "RecoveredMean", "gaussian_noise", "laplace_noise", "sketch_rows"]
+
+_BLOCKS = 4
+_MOST_SKETCH_ROWS = 1 << 20
+
+
+def gaussian_noise(guarantee: Guarantee) -> float:
+    """The least noise multiplier of one Gaussian release; 0 without privacy."""
+    if not guarantee.private:
+        return 0.0
+    if guarantee.delta == 0:
+        raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; use method='laplace'.")
+    from discreet.accounting import calibrate
+
+    return calibrate(events.Gaussian, guarantee.epsilon, guarantee.delta, guarantee.unit)
+
+
+def laplace_noise(guarantee: Guarantee) -> float:
+    """The noise multiplier of one Laplace release, pure ε-DP; 0 without privacy."""
+    return guarantee.unit.sensitivity(1.0) / guarantee.epsilon * (1 + 1e-12)
+
+
+@dataclass(frozen=True)
+class NoisyMean:
+    """The sum of trimmed rows plus Gaussian (ℓ2) or Laplace (ℓ1) noise, over n.
+
+    Args:
+        noise_multiplier: noise scale over the bound on a row.
+        sparsity: entries kept of a row.
+        noise: the kind.
+        finish_by: ``"nothing"``; ``"projection"`` on the balls that hold every mean; or ``"threshold"``: soft
+            thresholding first, at the level that the noisy mean itself shows to be best.
+    """
+
+    noise_multiplier: float
+    sparsity: int
+    noise: Literal["gaussian", "laplace"] = "gaussian"
+    finish_by: Literal["nothing", "projection", "threshold"] = "projection"
+
+    def measurement(self, rows: RowSpec) -> Noisy:
+        """The one release."""
+        if self.noise == "gaussian":
+            return Noisy(SparseSum(rows, self.sparsity, "l2"), Gaussian(self.noise_multiplier))
+        return Noisy(SparseSum(rows, self.sparsity, "l1"), Laplace(self.noise_multiplier))
+
+    def finish(self, answer: NDArray[np.float64], rows: RowSpec, n: float) -> NDArray[np.float64]:
+        """Post-processing."""
+        mean = np.asarray(answer, dtype=np.float64) / n
+        if self.finish_by == "threshold" and self.noise_multiplier:
+            query = self.measurement(rows).query
+            scale = self.noise_multiplier * query.bound * query.grid / n
+            mean = soft(mean, best_threshold(mean, scale, self.noise))
+        return mean if self.finish_by == "nothing" else _into_balls(mean, rows, self.sparsity)
+
+
+@dataclass(frozen=True)
+class RecoveredMean:
+    """The sum of the rows' sketches plus Gaussian noise, over n; then ℓ1 recovery and projection.
+
+    Only blocks × width numbers are released, and the noise is drawn for as many. The seed is public.
+    """
+
+    noise_multiplier: float
+    sparsity: int
+    width: int
+    blocks: int = _BLOCKS
+    seed: int = 0
+
+    def _query(self, rows: RowSpec) -> SketchedSum:
+        return SketchedSum(rows, self.sparsity, Sketch(rows.n_features, self.width, self.blocks, self.seed))
+
+    def measurement(self, rows: RowSpec) -> Noisy:
+        """The one release."""
+        return Noisy(self._query(rows), Gaussian(self.noise_multiplier))
+
+    def finish(self, answer: NDArray[np.float64], rows: RowSpec, n: float) -> NDArray[np.float64]:
+        """Post-processing. Without noise the penalty is a thousandth of the longest mean's entry."""
+        query = self._query(rows)
+        b = np.asarray(answer, dtype=np.float64) / n
+        noise_std = self.noise_multiplier * query.bound * query.grid / n
+        if noise_std > 0:
+            penalty = noise_std * math.sqrt(2 * math.log(max(2, rows.n_features)))
+        else:
+            penalty = 1e-3 * float(np.abs(b).max(initial=0.0)) or 1.0
+        return _into_balls(recover(query.sketch, b, penalty), rows, self.sparsity)
+
+
+def sketch_rows(rows: RowSpec, sparsity: int, n: float, noise_multiplier: float) -> int:
+    """Width of each block for m = (R/σ)·√ln(ed/m) rows in all, R = L√s: where R√(ln(ed/m)/m) meets the noise σ√m.
+
+    Capped by the dimension, beyond which a sketch saves nothing, and by 2^20.
+    """
+    most = min(rows.n_features, _MOST_SKETCH_ROWS)
+    if noise_multiplier == 0:
+        return max(8, most // _BLOCKS)
+    ratio = math.sqrt(sparsity) * n / noise_multiplier
+    m = float(most)
+    for _ in range(50):
+        m = min(most, max(1.0, ratio * math.sqrt(math.log(math.e * rows.n_features / m))))
+    return max(8, math.ceil(m / _BLOCKS))
+
+
+def _into_balls(mean: NDArray[np.float64], rows: RowSpec, sparsity: int) -> NDArray[np.float64]:
+    if not rows.bounded:
+        return mean
+    return np.asarray(L2Ball(rows.norm).project(L1Ball(rows.norm * math.sqrt(sparsity)).project(mean)))

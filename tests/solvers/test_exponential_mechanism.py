@@ -1,0 +1,136 @@
+"""The exponential mechanism over candidates: sensitivity in integers, an attack with power, the twin, bad input."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import beta
+
+from discreet.data.memory import in_memory
+from discreet.rows import RowSpec
+from discreet.errors import InvalidInput
+from discreet.ledger import Ledger
+from discreet.losses import Logistic, Loss, Squared
+from discreet.noise import Bits
+from discreet.queries.candidates import CandidateScores
+from discreet.solvers import Guarantee, Problem
+from discreet.solvers.exponential_mechanism import ExponentialMechanism, default, product_grid
+from discreet.theory import exponential_mechanism
+from discreet.units import Unit
+from discreet.vault import Vault
+
+ROWS = RowSpec(2, norm=1.0, intercept=0.5)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_one_row_moves_every_score_by_at_most_half_the_bound(loss: Loss) -> None:
+    """10⁴ rows, ordinary and adversarial, each alone: its contribution is exactly what it adds to any sum."""
+    rng = np.random.default_rng(0)
+    candidates = 5 * rng.normal(size=(7, 3))
+    query = CandidateScores(ROWS, loss, candidates, 3.0)
+    odd = np.array([0.0, 1.0, -1.0, 1e308, -1e308, np.inf, np.nan, 1e-320])
+    for trial in range(10_000):
+        x = rng.normal(size=(1, 2)) if trial % 2 else rng.choice(odd, (1, 2))
+        y = np.sign(rng.normal(size=1)) if trial % 3 else rng.choice(odd[:4], 1)
+        scores = query.integers(in_memory(x, y, ROWS))
+        assert abs(scores).max() <= query.bound, (x, y)
+
+
+def test_blocks_and_sparse_rows_give_the_same_integers() -> None:
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(5000, 2)), np.sign(rng.normal(size=5000))
+    query = CandidateScores(ROWS, Logistic(), rng.normal(size=(5, 3)), 3.0)
+    whole = query.integers(in_memory(X, y, ROWS))
+    assert (whole == query.integers(in_memory(sp.csr_array(X), y, ROWS))).all()
+    halves = [query.integers(in_memory(X[part], y[part], ROWS)) for part in (slice(0, 1234), slice(1234, None))]
+    assert (whole == sum(halves)).all()
+    assert np.allclose(query.unrounded(in_memory(X, y, ROWS)), whole * query.grid - 5000 * 1.5, rtol=1e-4)
+
+
+def _lower_bound(claimed: float, noise: float, relation: str, trials: int) -> float:
+    """A 99.9 % Clopper–Pearson lower bound on ε: one candidate is liked by one row, 40 by the other."""
+    rows = RowSpec(2, norm=1.0)
+    candidates = np.vstack([[[1.0, 0.0]], np.tile([[-1.0, 0.0]], (40, 1))])
+    unit = Unit(relation)  # type: ignore[arg-type]
+    problem = Problem(rows, Squared(), 1)
+    solver = default(
+        problem, Guarantee(claimed, 0.0, unit), candidates=candidates, loss_bound=2.0, mechanism="exponential"
+    )
+    solver = ExponentialMechanism(noise * solver.noise_multiplier, candidates, 2.0, "exponential")
+    other = ([[1.0, 0.0]], [-1.0]) if relation == "replace-one" else (np.empty((0, 2)), [])
+    hits = []
+    for X, y in (([[1.0, 0.0]], [1.0]), other):
+        bits = Bits.seeded(11)
+        data = in_memory(np.asarray(X, dtype=float), np.asarray(y), rows)
+        chosen = [Vault(data, unit, Ledger(), bits).run(solver, problem)[0] > 0 for _ in range(trials)]
+        hits.append(sum(chosen))
+    low = beta.ppf(0.0005, hits[0], trials - hits[0] + 1)
+    high = beta.ppf(0.9995, hits[1] + 1, trials - hits[1])
+    return math.log(low / high)
+
+
+def test_attack_stays_below_the_claim_and_has_power() -> None:
+    """Fails by chance with probability below 2e-3."""
+    assert 1.0 < _lower_bound(2.0, 1.0, "replace-one", 3000) <= 2.0
+    assert _lower_bound(2.0, 0.5, "replace-one", 3000) > 2.0
+
+
+def test_the_noise_is_that_of_the_relation() -> None:
+    problem = Problem(ROWS, Logistic(), 100)
+    noise = {
+        (relation, k): default(problem, Guarantee(1.0, 0.0, Unit(relation, k))).noise_multiplier  # type: ignore[arg-type]
+        for relation in ("add-remove", "replace-one")
+        for k in (1, 3)
+    }
+    assert noise["add-remove", 1] == pytest.approx(2.0)
+    assert noise["replace-one", 1] == pytest.approx(4.0)
+    assert noise["add-remove", 3] == pytest.approx(6.0)
+
+
+def test_without_noise_it_is_the_best_candidate() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-0.6, 0.6, size=(500, 2))
+    y = X @ [0.5, -0.25] + 0.1
+    problem = Problem(ROWS, Squared(), 500)
+    grid = product_grid([-1, -1, -1], [1, 1, 1], 9)
+    solver = default(problem, Guarantee(math.inf, 0.0, Unit("replace-one")), candidates=grid)
+    theta = Vault(in_memory(X, y, ROWS), Unit("replace-one"), Ledger(), Bits.secure()).run(solver, problem)
+    risks = ((np.column_stack([X, np.full(500, 0.5)]) @ grid.T - y[:, None]) ** 2).sum(axis=0)
+    assert (theta == grid[risks.argmin()]).all()
+    assert theta.tolist() == [0.5, -0.25, 0.25]
+
+
+def test_excess_risk_is_below_the_theorem() -> None:
+    """Mean excess over 40 seeds against ln(m)/a; the mean's own error is far smaller than the slack seen."""
+    rng = np.random.default_rng(3)
+    n = 300
+    X = rng.uniform(-0.6, 0.6, size=(n, 2))
+    y = np.sign(X[:, 0] + 0.1)
+    problem, unit = Problem(ROWS, Logistic(), n), Unit("replace-one")
+    solver = default(problem, Guarantee(1.0, 0.0, unit), mechanism="exponential")
+    assert len(solver.candidates) == 15**3
+    data = in_memory(X, y, ROWS)
+    risks = np.logaddexp(0, -y[:, None] * (np.column_stack([X, np.full(n, 0.5)]) @ solver.candidates.T)).mean(axis=0)
+    found = [Vault(data, unit, Ledger(), Bits.seeded(seed)).run(solver, problem) for seed in range(40)]
+    excess = np.mean([risks[(solver.candidates == theta).all(axis=1)][0] for theta in found]) - risks.min()
+    rate = n / (solver.noise_multiplier * solver.loss_bound / 2)
+    assert excess <= exponential_mechanism(candidates=len(risks), inverse_temperature=rate).value
+
+
+def test_bad_input() -> None:
+    problem, guarantee = Problem(ROWS, Logistic(), 10), Guarantee(1.0, 0.0, Unit("replace-one"))
+    with pytest.raises(InvalidInput, match="dimensions"):
+        default(Problem(RowSpec(9, 1.0), Logistic(), 10), guarantee)
+    with pytest.raises(InvalidInput, match="candidates"):
+        Vault(in_memory(np.zeros((1, 2)), np.ones(1), ROWS), Unit("replace-one"), Ledger(), Bits.secure()).run(
+            default(problem, guarantee, candidates=[[1.0, 2.0]]), problem
+        )
+    with pytest.raises(InvalidInput, match="more than"):
+        product_grid(np.zeros(9), np.ones(9), 10)
+    with pytest.raises(InvalidInput, match="ridge"):
+        next(default(problem, guarantee).steps(Problem(ROWS, Logistic(), 10, ridge=1.0)))
+    with pytest.raises(InvalidInput, match="bounded length"):
+        default(Problem(RowSpec(2, math.inf), Logistic(), 10), guarantee)
