@@ -15,7 +15,6 @@ from discreet import events
 from discreet.accounting import epsilon
 from discreet.accounting.classical import zcdp_epsilon_upper
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.geometry import L1Ball, SparseSet
@@ -23,6 +22,7 @@ from discreet.ledger import Ledger
 from discreet.losses import Huber, Logistic, Quantile, Squared
 from discreet.noise.bits import Bits
 from discreet.queries.entrywise import EntrywiseGradientSum
+from discreet.rows import RowSpec
 from discreet.solvers import Guarantee, Problem, hard_threshold
 from discreet.solvers.hard_threshold import HardThreshold, PeeledThreshold
 from discreet.solvers.rehearsal import rehearse

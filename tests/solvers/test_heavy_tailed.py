@@ -14,7 +14,6 @@ from discreet import events
 from discreet.accounting import epsilon
 from discreet.accounting.classical import zcdp_epsilon_upper
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
 from discreet.errors import HypothesisViolated, InvalidInput, PlanViolation
 from discreet.events import compose
 from discreet.ledger import Ledger
@@ -23,6 +22,7 @@ from discreet.measurements import Disjoint, Noisy
 from discreet.mechanisms import Gaussian, LaplacePeeling, Peeling
 from discreet.noise.bits import Bits
 from discreet.queries.moments import CrossMoment
+from discreet.rows import RowSpec
 from discreet.solvers import Guarantee, Problem, heavy_tailed
 from discreet.solvers.heavy_tailed import HeavyTailed
 from discreet.solvers.rehearsal import rehearse
@@ -227,5 +227,7 @@ def test_bad_input():
         heavy_tailed.default(problem, guarantee, sparsity=2, radius=1.0, moment=0.0)
     with pytest.raises(InvalidInput, match="mechanism"):
         heavy_tailed.default(problem, guarantee, sparsity=2, radius=1.0, mechanism="gauss")
+    with pytest.raises(InvalidInput, match="needs a sparsity"):
+        heavy_tailed.default(problem, guarantee)
     with pytest.raises(TypeError):
-        heavy_tailed.default(problem, guarantee, sparsity=2)
+        heavy_tailed.default(problem, guarantee, sparsity=2, radius=1.0, wrong=1)

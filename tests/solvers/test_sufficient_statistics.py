@@ -14,7 +14,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from discreet import events
 from discreet.accounting import epsilon
 from discreet.data.memory import in_memory
-from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.geometry import L2Ball
@@ -22,6 +21,7 @@ from discreet.ledger import Ledger
 from discreet.losses import Logistic, Poisson, Softmax, Squared
 from discreet.noise.bits import Bits
 from discreet.queries.moments import MOMENT_BITS, CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
+from discreet.rows import RowSpec
 from discreet.solvers import Guarantee, Problem, preconditioned, sufficient_statistics
 from discreet.solvers.preconditioned import Preconditioned
 from discreet.solvers.rehearsal import rehearse
