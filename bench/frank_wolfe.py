@@ -2,8 +2,8 @@
 
     python bench/frank_wolfe.py [--most 10000000] [--steps 200] [--out bench/results]
 
-n = 20 000 rows, 0.05 % of the entries non-zero, ε = 1, δ = 1/n², add-remove, ℓ1 ball of radius 20. Times are CPU times of
-one core through the vault, charge and all. In the same run: the same solver with dense selection, the χ² of both
+n = 20 000 rows, 0.05 % of the entries non-zero, ε = 1, δ = 1/n², add-remove, ℓ1 ball of radius 20. Times are CPU times
+of one core through the vault, charge and all. In the same run: the same solver with dense selection, the χ² of both
 against the exact probabilities, and harder settings (little noise, skewed columns), where more must be recorded.
 """
 
@@ -40,7 +40,7 @@ from discreet.noise.bits import Bits
 from discreet.queries.atoms import whole_atoms
 from discreet.queries.scores import ScoreSum, Walk
 from discreet.solvers.base import Problem
-from discreet.solvers.frank_wolfe import FrankWolfe, default
+from discreet.solvers.frank_wolfe import default
 from discreet.solvers.planning import Guarantee
 from discreet.units import Unit
 from discreet.vault import Vault
@@ -52,7 +52,7 @@ UNIT = Unit("add-remove")
 
 
 def uniform_rows(d: int, seed: int = 0) -> Sparse:
-    """One entry in each of k stretches of columns, so that k = 0.05 % of d are non-zero; labels by the first columns."""
+    """One entry in each of k stretches of columns, k = 0.05 % of d; labels follow the first of them."""
     rng = np.random.default_rng(seed)
     k = round(d * DENSITY)
     stretch = d // k
@@ -213,8 +213,8 @@ def _table(results: dict[str, Any]) -> str:
     lines = [
         "# Private Frank–Wolfe on sparse rows",
         "",
-        f"n = {results['n']}, {results['density']:.2%} non-zero, ε = 1, δ = 1/n², add-remove, {results['steps']} steps; "
-        "CPU time of one core, charge and all. The first step lists the columns and scores every vertex once.",
+        f"n = {results['n']}, {results['density']:.2%} non-zero, ε = 1, δ = 1/n², add-remove, {results['steps']} "
+        "steps; CPU time of one core, charge and all. The first step lists the columns and scores every vertex once.",
         "",
         "| d | a step, mean µs | median | slowest | first step, s |",
         "|---:|---:|---:|---:|---:|",
@@ -224,10 +224,10 @@ def _table(results: dict[str, Any]) -> str:
         lines.append(f"| 10^{round(math.log10(row['d']))} | {times} | {row['first_step_s']:.2f} |")
     lines += ["", f"Time of a step grows as d^{results['exponent']:.3f}."]
     if "times_faster_than_scoring_anew" in results:
+        anew, selection = (results[f"times_faster_than_{what}"] for what in ("scoring_anew", "dense_selection_alone"))
         lines.append(
-            f"At d = 10^6 a step is {results['times_faster_than_scoring_anew']:.0f} times faster than with all vertices "
-            f"scored anew, and {results['times_faster_than_dense_selection_alone']:.0f} times faster than a dense selection "
-            "alone, its scores given."
+            f"At d = 10^6 a step is {anew:.0f} times faster than with all vertices scored anew, and {selection:.0f} "
+            "times faster than a dense selection alone, its scores given."
         )
     lines += ["", "χ² p-values against the exact probabilities, 40 vertices, 20 000 draws:", ""]
     lines += [f"- {name}: {value:.3g}" for name, value in results["chi_squared_p_values"].items()]
