@@ -84,7 +84,7 @@ def clopper_pearson(hits: int, trials: int, error: float) -> tuple[float, float]
 def attacked_epsilon(noise: float, sparse: bool, selection: str, trials: int, error: float = 1e-4) -> float:
     """A lower bound on ε, wrong with probability at most 2·error, from the rarer vertex of a worst-case pair.
 
-    Replace-one: k rows of gradient +C, and one more that turns from +C to −C. The vertex +e has score −(k + 1)C and then
+    Replace-one: k rows of gradient +C, and one more that turns from +C to −C. The vertex +e has score −(k + 1)C, then
     −(k − 1)C against (k + 1)C and (k − 1)C of −e: by permute-and-flip its probability moves by e^{4C/b} = e^{2Δ/b}, by
     the exponential mechanism by almost that, the rarer the vertex the closer.
     """
