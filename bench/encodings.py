@@ -11,53 +11,20 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from discreet import datasets
 from discreet.data.columns import Encoding, Numeric
 from discreet.data.encoding import Encoder
-from discreet.data.frames import Table, read_table
-from discreet.data.schema import Schema
+from sets import Problem, problems
 
-SCHEMAS = Path(__file__).parent / "schemas"
 ENCODINGS: list[tuple[Encoding, int]] = [
     ("linear", 2),
     *(("spline", knots) for knots in (4, 6, 8, 12)),
     *(("bins", bins) for bins in (6, 10)),
     ("both", 8),
 ]
-FILES = {  # folder, file, target, whether the file names its columns
-    "german_credit": ("german.csv.gz", "risk", False),
-    "spambase": ("spambase.data.gz", "spam", False),
-    "california_housing": ("housing.csv.gz", "median_house_value", True),
-    "acsincome_lin": ("ACSincome-LIN_train.csv.gz", "PINCP", True),
-    "wine_quality": ("winequality-white.csv.gz", "quality", False),
-}
-Problem = tuple[str, Schema, str, Table, Table]
-
-
-def problems(folder: Path | None) -> Iterator[Problem]:
-    schema = datasets.randhie_schema()
-    yield "RAND, drugs", schema, "drugs", datasets.load_randhie("train"), datasets.load_randhie("test")
-    if folder is None:
-        return
-    if (folder / "adult").is_dir():
-        schema = Schema.from_yaml(SCHEMAS / "adult.yaml")
-        train = read_table(folder / "adult" / "adult.data.gz", list(schema))
-        test = read_table(folder / "adult" / "adult.test.gz", list(schema))
-        labels = [str(label).removesuffix(".") for label in test["income"]]  # the test file ends its labels with a dot
-        yield "adult", schema, "income", train, Table({**test, "income": labels})
-    for name, (file, target, named) in FILES.items():
-        if (folder / name / file).is_file():
-            schema = Schema.from_yaml(SCHEMAS / f"{name}.yaml")
-            table = read_table(folder / name / file, None if named else list(schema))
-            order = np.random.default_rng(0).permutation(table.shape[0])
-            cut = int(0.8 * len(order))
-            yield name, schema, target, table.take(order[:cut]), table.take(order[cut:])
 
 
 def score(problem: Problem, encoding: Encoding, bins: int) -> float:

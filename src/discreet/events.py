@@ -30,6 +30,7 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "NonPrivate",
+    "ObjectivePerturbation",
     "Parallel",
     "Poisson",
     "PrivateSelection",
@@ -192,6 +193,37 @@ class DiscreteLaplace(Event):
     def __post_init__(self) -> None:
         _number(self, "noise_multiplier", _positive, "positive and finite")
         _count(self, "bound", 1)
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation(Event):
+    """The minimiser of Σℓ + (λ/2)‖θ‖² + ⟨b, θ⟩, with b Gaussian of standard deviation ``noise_multiplier``·C.
+
+    C bounds one row's gradient. Its accounting is in `discreet.accounting.perturbation`.
+
+    Args:
+        noise_multiplier: standard deviation of b over C.
+        log_det: c, the most by which one more row raises log det ∇²J: log(1 + β/λ) for curvature·‖x‖² ≤ β.
+        directions: a row's gradient lies in the hull of 0 and this many vectors, fixed by the row, of norm ≤ C: 1 when
+            the label fixes the slope's sign, 2 for slopes of any sign, K − 1 for a softmax over K classes.
+        link: R²/λ for the logistic loss, whose curvature is |slope|(1 − |slope|); 0 where no such relation is known.
+        deviation: the released point is N(θ̃, s²I) with ‖θ̃ − θ‖ ≤ s·deviation/2 for the exact minimiser θ.
+    """
+
+    noise_multiplier: float
+    log_det: float
+    directions: int = 1
+    link: float = 0.0
+    deviation: float = 0.0
+
+    def __post_init__(self) -> None:
+        _number(self, "noise_multiplier", _positive, "positive and finite")
+        _number(self, "log_det", lambda c: 0 <= c < math.inf, "non-negative and finite")
+        _count(self, "directions", 1)
+        _number(self, "link", lambda u: 0 <= u < math.inf, "non-negative and finite")
+        _number(self, "deviation", lambda e: 0 <= e < math.inf, "non-negative and finite")
+        if self.link and self.directions != 1:
+            raise InvalidInput("ObjectivePerturbation.link is for slopes of one sign: it needs directions=1.")
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,7 @@ def enumerated(losses, probabilities, infinite, steps, epsilon):
         if loss > e:
             mass = mp.fprod(p**c for c, p in zip(all_counts, probabilities, strict=True))
             total += ways * mass * (1 - mp.exp(e - loss))
-    return total + 1 - (1 - mp.mpf(infinite)) ** steps
+    return total + (1 - (1 - mp.mpf(infinite)) ** steps)
 
 
 def discrete() -> None:

@@ -174,6 +174,9 @@ def test_approximate_leaves_on_samples():
     assert sampled is not None
     assert sampled.delta == pytest.approx(1e-7)
     assert sampled.epsilon == pytest.approx(math.log1p(0.1 * math.expm1(1)))
+    nested = approximate(Poisson(0.5, Poisson(0.2, ApproxDP(1.0, 1e-6))), "add-remove")
+    assert nested == (pytest.approx(sampled.epsilon), pytest.approx(sampled.delta))
+    assert epsilon_upper(Poisson(0.5, Poisson(0.2, ApproxDP(1.0, 1e-6))), 1e-5, "add-remove") <= sampled.epsilon * 1.001
     replaced = approximate(Poisson(0.1, ApproxDP(1.0, 1e-6)), "replace-one")
     assert replaced is not None
     assert replaced.epsilon == 1.0

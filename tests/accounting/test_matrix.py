@@ -16,6 +16,7 @@ from discreet.accounting.matrix import (
     matrix_sensitivity,
     optimised_bands,
     prefix_error,
+    sampled_bands,
     square_root_bands,
 )
 from discreet.accounting.renyi import divergence
@@ -126,6 +127,34 @@ def test_the_event_is_one_gaussian():
         assert divergence(event, 3.0, relation) == divergence(alone, 3.0, relation)
     independent = BandedMatrix(4.0, (1.0,), steps=100, participations=9, separation=10)
     assert independent.sensitivity() == pytest.approx(3.0)
+
+
+def test_sampled_bands_reduce_to_sampled_gaussians():
+    c = square_root_bands(4)
+    full = sampled_bands(3.0, c, steps=40, parts=10, rate=1.0)
+    alone = BandedMatrix(3.0, c, steps=40, participations=4, separation=10)
+    for relation in ("add-remove", "replace-one"):
+        assert divergence(full, 2.0, relation) == pytest.approx(divergence(alone, 2.0, relation))
+        assert divergence(sampled_bands(3.0, c, 40, 10, 0.1), 2.0, relation) < 0.1 * divergence(full, 2.0, relation)
+    with pytest.raises(HypothesisViolated, match="bands=4"):
+        sampled_bands(3.0, c, steps=40, parts=3, rate=0.1)
+
+
+def test_sampled_bands_bound_a_small_run_computed_exactly():
+    """Two steps a part, two bands, scalar rows: the law of CG + Z is a mixture of Gaussians in four dimensions."""
+    c, rate, sigma, order = np.array([1.0, 0.5]), 0.4, 1.5, 2
+    columns = [np.array([1.0, 0.5, 0, 0]), np.array([0, 0, 1.0, 0.5])]  # the row is in the first of two parts
+    parts = [
+        (
+            rate ** sum(inside) * (1 - rate) ** (2 - sum(inside)),
+            sum(i * col for i, col in zip(inside, columns, strict=True)),
+        )
+        for inside in product([0, 1], repeat=2)
+    ]
+    # At order 2, E_Q (P/Q)² against Q = N(0, σ²I) is the sum of w·w'·exp(⟨m, m'⟩/σ²).
+    moment = sum(w * v * math.exp(np.dot(m, n) / sigma**2) for (w, m), (v, n) in product(parts, parts))
+    bound = divergence(sampled_bands(sigma, c, steps=4, parts=2, rate=rate), order, "add-remove")
+    assert bound == pytest.approx(math.log(moment), rel=1e-8)
 
 
 def test_bad_input():

@@ -36,7 +36,7 @@ deltas = st.floats(-12, -2).map(lambda x: 10.0**x)
 relations = st.sampled_from(["add-remove", "replace-one"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(noises, rates, counts, deltas, relations)
 def test_lower_below_upper_and_tight(sigma, q, steps, d, relation) -> None:
     bounds = epsilon(Repeat(Poisson(q, Gaussian(sigma)), steps), d, relation)
@@ -44,7 +44,7 @@ def test_lower_below_upper_and_tight(sigma, q, steps, d, relation) -> None:
     assert bounds.upper - bounds.lower <= 1e-5 * bounds.upper + 1e-12
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(noises, rates, counts, deltas, relations, st.floats(1.01, 3))
 def test_monotone(sigma, q, steps, d, relation, factor) -> None:
     def upper_and_lower(s, r, t, dd):
@@ -57,7 +57,7 @@ def test_monotone(sigma, q, steps, d, relation, factor) -> None:
     assert upper_and_lower(sigma, q, steps, min(1.0, d * factor)).lower <= here.upper
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(noises, rates, st.integers(30, 3000), st.floats(0.05, 3), relations)
 def test_delta_inverts_epsilon(sigma, q, steps, e, relation) -> None:
     privacy = curve(Repeat(Poisson(q, Gaussian(sigma)), steps), relation)

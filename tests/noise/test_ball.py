@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -79,6 +81,26 @@ def test_digits_are_refined_until_every_coordinate_is_settled(monkeypatch: pytes
     assert 0 < open_ended < 300
 
 
+def test_a_settled_coordinate_stays_settled_whatever_the_later_digits() -> None:
+    words = iter(Bits.seeded(7).words(4000).tolist())
+    settled = 0
+    for _ in range(200):
+        # Twelve binary digits of each real, and then all continuations by zeros or by ones.
+        normals, exponentials = ([next(words) % 2**12 + 1 for _ in range(3)] for _ in range(2))
+        coarse = _round(normals, exponentials, 5)
+        if coarse is not None:
+            settled += 1
+            for ends in product((0, 2**64 - 1), repeat=6):
+                finer = [(x << 64) + end for x, end in zip(normals + exponentials, ends, strict=True)]
+                assert _round(finer[:3], finer[3:], 5 + 64) == coarse
+    assert 20 < settled < 180
+
+
+def _round(normals: list[int], exponentials: list[int], known: int) -> list[int] | None:
+    g, r = (SimpleNamespace(digits=digits, known=known) for digits in (normals, exponentials))
+    return ball_module._round(Fraction(64), g, r)  # type: ignore[arg-type]
+
+
 def test_trials_that_the_kernel_leaves_open_keep_their_bits() -> None:
     # Tables whose cells stop every trial, so that each X comes from the exact path with 64 bits or more.
     layers = Layers(2, Fraction(1, 8192))
@@ -89,9 +111,11 @@ def test_trials_that_the_kernel_leaves_open_keep_their_bits() -> None:
     with Bits.seeded(5).reader() as reader:
         exact = ball_module._Reals(layers, 20, reader)
         assert len(exact._late) == 20
-        first = [x >> 64 * ((exact.known - 64) // 64) for x in exact.digits]
+        first = list(exact.digits)
         exact.refine()
         assert [x >> 64 for x in exact.digits] == first
+        for i, x in exact._late.items():
+            assert exact.digits[i] % 2**128 == x.prefix >> (x.known - 128)
     assert compiled.known == 64
     assert exact.digits[0] >> 64 == compiled.digits[0]
 

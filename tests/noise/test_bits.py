@@ -64,11 +64,14 @@ def test_read_words_are_wiped() -> None:
 def test_a_reader_that_interrupts_another_reads_other_words() -> None:
     # What a signal handler would do that draws noise in the middle of a draw.
     for bits in (Bits.seeded(4), Bits.secure()):
+        first = bits.words(3)  # leaves a block on the shelf
         with bits.reader() as outer:
             before = outer.words(5)
+            with bits.reader() as inner:
+                assert inner.block is not outer.block
             inside = bits.words(20)
             after = outer.words(5)
-        served = np.concatenate([before, inside, after, bits.words(20)])
+        served = np.concatenate([first, before, inside, after, bits.words(20)])
         assert np.unique(served).size == served.size
 
 

@@ -59,13 +59,17 @@ def test_uniform_integers_are_uniform(bound: int, surprise: Surprise, error_prob
         assert surprise(counts, np.full(cells, 1 / cells)) > error_probability
 
 
-def test_there_is_no_modulo_bias_where_it_would_be_largest(surprise: Surprise, error_probability: float) -> None:
-    bound = 3 * 2**61  # 2^64 mod bound = 2^62: the remainder of a word favours the lower two thirds by two to one
-    thirds = np.full(3, 1 / 3)
-    counts = np.bincount(uniform_integers(bound, 100_000, bits=Bits.seeded(4)) // 2**61, minlength=3)
-    assert surprise(counts, thirds) > error_probability
-    biased = np.bincount((Bits.seeded(4).words(100_000) % np.uint64(bound) // np.uint64(2**61)).astype(np.int64))
-    assert surprise(biased, thirds) < error_probability
+def test_there_is_no_bias_where_it_would_be_largest(surprise: Surprise, error_probability: float) -> None:
+    # 2^64 is 8/3 of this bound: a plain remainder favours the lower two thirds by 3 : 2, and a plain multiplication
+    # favours values 0 and 1 over 2 (mod 3) likewise.
+    bound = 3 * 2**61
+    even = np.full(3, 1 / 3)
+    sample = uniform_integers(bound, 100_000, bits=Bits.seeded(4))
+    assert surprise(np.bincount(sample // 2**61, minlength=3), even) > error_probability
+    assert surprise(np.bincount(sample % 3, minlength=3), even) > error_probability
+    words = [int(w) for w in Bits.seeded(4).words(20_000)]
+    assert surprise(np.bincount([w % bound // 2**61 for w in words]), even) < error_probability
+    assert surprise(np.bincount([(w * bound >> 64) % 3 for w in words]), even) < error_probability
 
 
 def test_the_largest_bound() -> None:

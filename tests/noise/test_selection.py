@@ -147,6 +147,27 @@ def test_the_envelope_covers_every_weight_closely(scores: list[int], scale: floa
 
 @pytest.mark.parametrize("scale", [1.0, 0.7, 3.3])
 @pytest.mark.parametrize("gap", [1, 5, 30])
+def test_a_proposal_is_kept_with_exactly_the_missing_probability(gap: int, scale: float, scripted: Script) -> None:
+    # Scores −gap and 0. A first word of zeros proposes −gap; the second is V, beside 2^F·exp(−gap/scale) / W.
+    scores = np.array([-gap, 0])
+    weights, _, _ = selection_module._envelope(scores, np.ones(2, dtype=np.bool_), scale, 60)
+    with mpmath.workdps(60):
+        kept = mpmath.mpf(2) ** 60 * mpmath.exp(-mpmath.mpf(gap) / mpmath.mpf(scale)) / int(weights[0])
+        nearest = int(kept * 2**64)
+    most = 2**64 - 1
+    for word, following, keep in (
+        (nearest - 1, most, True),
+        (nearest, 0, True),
+        (nearest, most, False),
+        (nearest + 1, most, False),
+    ):
+        # If it is not kept, the words that follow propose score 0, and keep it.
+        bits = scripted([0, word, following], 0xF000000000000000)
+        assert exponential_select(scores, scale, bits=bits) == (0 if keep else 1)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.7, 3.3])
+@pytest.mark.parametrize("gap", [1, 5, 30])
 def test_coins_near_their_probability_are_decided_exactly(gap: int, scale: float, scripted: Script) -> None:
     # Words within 1 of 2^64·exp(−gap/scale), which doubles cannot tell apart, and the words that follow.
     with mpmath.workdps(60):

@@ -65,7 +65,7 @@ def test_draws_follow_after_recording_one_at_a_time() -> None:
 
 def test_the_test_has_power() -> None:
     """Three plausible mistakes fail the very same test: stale scores, no room for the slack, a tenth less noise."""
-    true, recorded, scale, slack = stale_case(0)
+    true, recorded, scale, _ = stale_case(0)
     expected = probabilities(true, scale)
     bits = Bits.seeded(9)
     stale = Urn(recorded, scale)

@@ -121,7 +121,7 @@ def approximate(leaf: Event, adjacency: Adjacency) -> Guarantee | None:
             return group(epsilon, delta, unit.rows_per_unit)
         case Poisson() | FixedSize() | WithReplacement():
             inner = worlds(leaf.event)
-            if any(isinstance(part, ApproxDP) and part.delta > 0 for world in inner for part in world):
+            if any(approximate(part, unit) is not None for world in inner for part in world):
                 found = _sampled(leaf, unit, _basic_stated)
                 return found if math.isfinite(found.epsilon) else None
     return None

@@ -25,7 +25,7 @@ __all__ = ["Fourier"]
 
 Array = NDArray[np.float64]
 _UNIT = 2.0**-53
-_SIZES = (1 << 14, 1 << 17, 1 << 19)
+_SIZES = (1 << 13, 1 << 16, 1 << 18)
 _MARGIN = 32.0  # e^−32 of the tilted mass may fall outside the window
 
 
@@ -58,7 +58,7 @@ class _Composed:
         if upper:
             missing = self.above * math.exp(min(0.0, -c * (float(self.losses[-1]) - epsilon)))
             total = _product(lead + self.slack, value + error + missing)
-            return min(1.0, total + self.infinite + 5e-324)
+            return min(1.0, total + self.infinite * (1 + 1e-14) + 5e-324)
         wrapped = self.outside * math.exp(float(log_kappa(c)))
         return _product(lead - self.slack, max(0.0, value - error - wrapped)) + self.infinite * (1 - 1e-13)
 
@@ -110,7 +110,7 @@ class Fourier:
         spacing = max(width / (size * 0.9), 1e-290)
         for pair, times in self.parts:
             low, high = pair.span(-800.0)
-            spacing = max(spacing, (high - low) / (1 << 20), 1e-13 * abs(high))
+            spacing = max(spacing, (high - low) / (1 << 19), 1e-13 * abs(high))
         lattices = [pair.lattice for pair, _ in self.parts if pair.lattice is not None]
         if not lattices:
             return spacing
@@ -173,17 +173,12 @@ class Fourier:
         floor = sum(t * float(law.losses[0]) for law, (_, t) in zip(laws, self.parts, strict=True))
         above = below = 0.0
         scale = max(self._spread(laws, c), 1e-300)
+        steps = [factor / scale for factor in (1.0, 2.0, 4.0, 8.0, 16.0)]
         if reach > top:
-            above = min(
-                self._moment(laws, c + a) - here - a * top
-                for a in (1 / scale, 2 / scale, 4 / scale, 8 / scale, 16 / scale)
-            )
+            above = min(self._moment(laws, c + a) - here - a * top for a in [*steps, c / 2, c])
             above = math.exp(min(0.0, above + 1e-6))
         if floor < bottom:
-            below = min(
-                self._moment(laws, c - a) - here + a * bottom
-                for a in (1 / scale, 2 / scale, 4 / scale, 8 / scale, 16 / scale)
-            )
+            below = min(self._moment(laws, c - a) - here + a * bottom for a in [*steps, c / 4, c / 2, c, c + 1])
             below = math.exp(min(0.0, below + 1e-6))
         return above, below
 
@@ -232,31 +227,34 @@ class Fourier:
             best = Bounds(max(best.lower, low), min(best.upper, upper.delta(epsilon, upper=True)))
             if best.upper - best.lower <= self.tolerance * best.upper or self._exact():
                 break
+            if self._one_sided() and size > _SIZES[0]:
+                break
         return best
 
     def _exact(self) -> bool:
         return len(self.parts) == 1 and isinstance(self.parts[0][0], Atoms) and self.parts[0][0].lattice is not None
 
+    def _one_sided(self) -> bool:
+        """Whether the bounds cannot meet however fine the lattice."""
+        return any(attained(pair) is not pair for pair, _ in self.parts)
+
     def epsilon(self, delta: float) -> Bounds:
         """Certified bounds of ε(δ)."""
         log_tail = max(-745.0, math.log(delta) - math.log(self.steps) - 25)
         laws, guide = self._coarse(log_tail)
-        infinite = -math.expm1(
-            sum(t * math.log1p(-min(w.infinite, 0.5)) for w, (_, t) in zip(laws, self.parts, strict=True))
-        )
+        infinite = -math.expm1(sum(t * math.log1p(-min(w.infinite, 0.5)) for w, (_, t) in zip(laws, self.parts, strict=True)))
         guess = guide._guess(max(delta - infinite, delta * 1e-3))
-        best = Bounds(0.0, math.inf)
+        best, before = Bounds(0.0, math.inf), math.inf
         for size in _SIZES:
             upper, lower = self._both(guess, log_tail, guide, size)
             high = _invert(lambda e, u=upper: u.delta(e, upper=True), delta, guess, up=True)
-            low = (
-                _invert(lambda e, w=lower: w.delta(e, upper=False), delta, guess, up=False)
-                if lower is not None
-                else 0.0
-            )
+            low = _invert(lambda e, w=lower: w.delta(e, upper=False), delta, guess, up=False) if lower is not None else 0.0
             best = Bounds(max(best.lower, low), min(best.upper, high))
             if best.upper - best.lower <= self.tolerance * best.upper or self._exact():
                 break
+            if self._one_sided() and abs(high - before) <= 1e-5 * high:
+                break
+            before = high
             if math.isfinite(high):
                 guess = high
         return best

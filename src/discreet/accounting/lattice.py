@@ -131,7 +131,8 @@ def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
     """A law on the lattice that the pair dominates; part of its mass may be missing, which only lowers it.
 
     Chord and curve differ in a bin by at most Δα·q₀q₁/(q₀ + q₁) (the corner of the tangents at its ends). Lowering both ends by
-    that keeps the chord below the curve; in the last bin the right end is 0 and only the left is lowered, to the tangent there.
+    that keeps the chord below the curve. No dot may fall below 0: where the right end of a bin would, it becomes 0 and the left
+    end goes down to the tangent at the right, and to 0.
     Where the lowered dots are not convex their convex minorant is taken (isotonic regression of the slopes).
     """
     if (exact := _exact(pair, spacing)) is not None:
@@ -149,13 +150,16 @@ def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
         gaps = grow * np.nan_to_num(high_left * high_right / (high_left + high_right))
     certain = (left <= 2 * unsure) | (right <= 2 * unsure)  # an atom on a lattice point: no curve between the dots
     gaps = np.where(certain, grow * 3 * unsure, gaps)
-    down = np.zeros(len(edges))
-    down[:-1] = np.maximum(gaps, np.concatenate([[0.0], gaps[:-1]]))
-    used = np.flatnonzero(p[1:-1] > 0)
-    if len(used):
-        end = int(used[-1])
-        down[end + 1 :] = 0.0
-        down[end] = max(down[end], shrink * float(right[end]) + grow * 3 * float(unsure[end]))
+    if edges[-1] - edges[0] > 600:  # slopes would leave the range of doubles: claim nothing
+        return Law(offset, spacing, first, np.zeros(len(edges)), pair.infinite, _slip(edges))
+    wanted = np.maximum(np.append(gaps, 0.0), np.append(0.0, gaps))
+    scale = np.exp(edges[-1] - edges)
+    tails = np.cumsum((law * scale)[::-1])[::-1]  # −slope to the left of each point, in units of e^−last
+    values = np.append(np.cumsum((tails[1:] / scale[:-1])[::-1])[::-1] * grow, 0.0)  # δ at each point
+    down = np.minimum(wanted, values)
+    short = values[1:] < wanted[1:]
+    down[:-1] = np.where(short, np.maximum(down[:-1], shrink * right + values[1:]), down[:-1])
+    down[:-1] = np.where(short, np.minimum(down[:-1] + grow * 3 * unsure, values[:-1]), down[:-1])
     change = np.diff(down)
     law[:-1] -= change / grow
     law[1:] += change / shrink
@@ -169,8 +173,6 @@ def _convex(law: Array, edges: Array) -> Array:
     """The law of the greatest convex function below the dots that ``law`` (with negative masses) describes."""
     from scipy.optimize import isotonic_regression
 
-    if edges[-1] - edges[0] > 600:
-        return np.zeros_like(law)
     scale = np.exp(edges[-1] - edges)
     tails = np.cumsum((law * scale)[::-1])[::-1]  # −slope in the bin to the left of each point
     slopes = -tails[1:]

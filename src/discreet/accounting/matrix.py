@@ -17,9 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import HypothesisViolated, InvalidInput
-from discreet.events import Event, Gaussian, _count, _number, _positive
+from discreet.events import Event, Gaussian, Poisson, Repeat, _count, _number, _positive
 
-__all__ = ["BandedMatrix", "matrix_sensitivity", "optimised_bands", "prefix_error", "square_root_bands"]
+__all__ = [
+    "BandedMatrix",
+    "matrix_sensitivity",
+    "optimised_bands",
+    "prefix_error",
+    "sampled_bands",
+    "square_root_bands",
+]
 
 Array = NDArray[np.float64]
 
@@ -65,6 +72,36 @@ def matrix_sensitivity(
     apart = apart[apart < len(c)]
     pairs = math.fsum((times - i - 1) * float(largest[d]) for i, d in enumerate(apart))
     return math.sqrt(times * float(lags[0]) + 2 * pairs) * (1 + 1e-12)
+
+
+def sampled_bands(noise_multiplier: float, coefficients: Sequence[float], steps: int, parts: int, rate: float) -> Event:
+    """A banded run on Poisson batches, as private as ⌈T/parts⌉ sampled Gaussians of sensitivity ‖c‖.
+
+    Rows are split into at least as many parts as bands by a public rule, and step t samples part t mod ``parts``. A
+    row can only take part in steps so far apart that its columns of C are orthogonal (Choquette-Choo et al. 2023,
+    theorem 4).
+
+    Args:
+        noise_multiplier: noise over the bound on one row.
+        coefficients: first column of C.
+        steps: T.
+        parts: number of parts.
+        rate: probability with which a row of the current part enters its batch.
+
+    Raises:
+        HypothesisViolated: there are fewer parts than bands, so columns overlap and sampling no longer helps this way.
+
+    Example:
+        >>> sampled_bands(2.5, [1.0, 0.75], steps=100, parts=4, rate=0.2)
+        Repeat(event=Poisson(rate=0.2, event=Gaussian(noise_multiplier=2.0)), times=25)
+    """
+    c = _checked(coefficients)
+    if steps < 1 or parts < len(c):
+        raise HypothesisViolated(
+            f"sampling a banded run needs steps ≥ 1 and at least as many parts as bands, got steps={steps}, "
+            f"parts={parts}, bands={len(c)}."
+        )
+    return Repeat(Poisson(rate, Gaussian(noise_multiplier / float(np.linalg.norm(c)))), -(-steps // parts))
 
 
 def square_root_bands(bands: int) -> tuple[float, ...]:

@@ -236,12 +236,16 @@ def mixture_excess(
     log_q = np.zeros_like(z) if direction == "remove" else _log_rows(down)
     log_ratio, w = _ratio(log_p, log_q, z, sigma, weights, direction)
 
-    value = _log_sum(log_excess(order, log_ratio, w) + log_q + log_phi)
+    terms = log_excess(order, log_ratio, w) + log_q + log_phi
+    value = _log_sum(terms)
     ends = [0, -1]
     plain = np.stack([order * log_p + (1 - order) * log_q, math.log(order) + log_p, math.log(order) + log_q])
     tails = _log_sum((plain + log_phi)[:, ends].ravel()) - math.log(-math.expm1(-reach * step / sigma))
     aliasing = -math.inf if exact_grid else math.log(2) + float(np.logaddexp(value, math.log(2 * order))) - _DECAY
-    return float(np.logaddexp(value, np.logaddexp(tails, aliasing))) + _ROUNDING
+    # Terms that matter are differences of exponents this large, each good to a few units in the last place.
+    exponents = (np.abs(log_phi) + order * (np.abs(log_p) + np.abs(log_q)))[terms > value - 40]
+    rounding = _ROUNDING + 1e-15 * float(np.max(exponents, initial=0.0))
+    return float(np.logaddexp(value, np.logaddexp(tails, aliasing))) + rounding
 
 
 def _tilts(z: Array, sigma: float, weights: tuple[float, ...]) -> Array:

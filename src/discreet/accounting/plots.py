@@ -104,9 +104,10 @@ def plot(event: Event, adjacency: Adjacency, path: str | PathLike[str], *, point
     alphas = np.geomspace(1e-4, 1, 200)
     right.loglog(alphas, max_true_positive_rates(epsilons, deltas, alphas), color="C3", label="best possible attack")
     right.loglog(alphas, alphas, color="0.6", linestyle=":", label="guessing")
+    beside = {"textcoords": "offset points", "ha": "right"}
     for alpha, most in zip(FALSE_POSITIVE_RATES, max_true_positive_rates(epsilons, deltas), strict=True):
         right.plot([alpha], [most], "o", color="C3")
-        right.annotate(f"{100 * most:.3g} % at {100 * alpha:g} %", (alpha, most), (6, -12), textcoords="offset points")
+        right.annotate(f"{100 * most:.3g} % at {100 * alpha:g} %", (alpha, most), (-8, 6), **beside)
     right.set(xlabel="false-positive rate", ylabel="true-positive rate", title="What an attacker can do")
     right.legend(loc="lower right")
     right.grid(alpha=0.3)

@@ -239,19 +239,18 @@ def zcdp_pair(rho: float) -> ProfilePair:
     """A pair no better than any ρ-zCDP release.
 
     δ(ε) ≤ min over a > 1 of e^{(a−1)(aρ−ε)}/(a − 1)·(1 − 1/a)^a (Canonne–Kamath–Steinke 2020, Corollary 13); every a is valid, so
-    the least over a few near the best is a bound. A Gaussian with μ²/2 = ρ is one such release.
+    one near the best gives a bound. A Gaussian with μ²/2 = ρ is one such release.
     """
-    spread = np.exp(np.linspace(-1.2, 1.2, 41))
 
     def bound(epsilon: Array) -> Array:
-        e = np.atleast_1d(np.asarray(epsilon, dtype=float))
-        best = np.zeros(len(e))
-        order = np.maximum((e - rho) / (2 * rho), math.sqrt(1 / rho) * 0.05) + math.sqrt(0.5 / rho) * 0.05
-        for factor in spread:
-            b = order * factor
-            a = 1 + b
-            best = np.minimum(best, b * (a * rho - e) - np.log(b) + a * np.log(b / a))
-        return np.exp(np.maximum(best, -746.0))
+        # With b = a − 1 the best b solves (1 + 2b)ρ + log(b/(1 + b)) = ε, whose left side increases: a few steps of Newton in log b.
+        e = np.asarray(epsilon, dtype=float)
+        b = np.maximum((e - rho) / (2 * rho), 0.0) + 0.3 / math.sqrt(rho)
+        for _ in range(7):
+            slope = 2 * b * rho + 1 / (1 + b)
+            b = b * np.exp(np.clip((e - (1 + 2 * b) * rho - np.log(b / (1 + b))) / slope, -2.0, 2.0))
+        value = b * ((1 + b) * rho - e) - np.log(b) + (1 + b) * np.log(b / (1 + b))
+        return np.exp(np.clip(value, -746.0, 0.0))
 
     top = rho + math.sqrt(4 * rho * 745.0)
     return ProfilePair(symmetric(bound), -top, top, GaussianPair(math.sqrt(2 * rho)))

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 LARGEST_STEP = 2.0**18
-"""Entries beyond a row's largest possible step can only be non-finite; they count as 0."""
+"""No finite entry of a prepared row is larger: `_fit_row` verifies the sum of squares. Others count as 0."""
 
 
 @njit(cache=True, nogil=True)
@@ -36,7 +36,7 @@ def _squared_steps(values, scale):  # type: ignore[no-untyped-def]
     total = 0.0
     for value in values:
         step = np.rint(value * scale)
-        if abs(step) <= LARGEST_STEP:
+        if abs(step) < np.inf:
             total += np.float64(step) * np.float64(step)
     return total
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discreet.noise.ball import ball_reach, rounded_gamma_ball
-    from discreet.noise.bits import Bits
+    from discreet.noise.bits import Bits, process_bits
     from discreet.noise.coins import bernoulli, bernoulli_exp, uniform_integers
     from discreet.noise.gaussian import GAUSSIAN_REACH, MAX_SIGMA, discrete_gaussian, rounded_gaussian
     from discreet.noise.laplace import LAPLACE_REACH, MAX_SCALE, discrete_laplace, rounded_laplace
@@ -37,6 +37,7 @@ __all__ = [
     "permutation",
     "permute_and_flip",
     "poisson_sample",
+    "process_bits",
     "rounded_gamma_ball",
     "rounded_gaussian",
     "rounded_laplace",
@@ -48,6 +49,7 @@ _HOME = {
     "ball_reach": "ball",
     "rounded_gamma_ball": "ball",
     "Bits": "bits",
+    "process_bits": "bits",
     "GAUSSIAN_REACH": "gaussian",
     "MAX_SIGMA": "gaussian",
     "discrete_gaussian": "gaussian",

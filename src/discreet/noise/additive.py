@@ -13,7 +13,6 @@ from discreet.noise import kernels
 from discreet.noise.arguments import Size, fill
 from discreet.noise.bits import Bits, Reader
 from discreet.noise.layers import Layers, scaled_floor, try_exactly
-from discreet.noise.reals import Uniform
 
 __all__ = ["draw_discrete", "draw_rounded"]
 
@@ -32,7 +31,6 @@ def draw_rounded(layers: Layers, unit: Fraction, reach: int, size: Size, bits: B
         if kept is None:
             return None
         negative, layer, x = kept
-        assert isinstance(x, Uniform)
         magnitude = scaled_floor(x, unit, unit * layer + Fraction(1, 2))
         return -magnitude if negative else magnitude
 
@@ -55,9 +53,8 @@ def draw_discrete(layers: Layers, places: int, reach: int, size: Size, bits: Bit
         kept = try_exactly(layers, int(stuck[1]), int(stuck[2]), reader, places)
         if kept is None:
             return None
-        negative, layer, place = kept
-        assert isinstance(place, int)
-        magnitude = places * layer + place
+        negative, layer, x = kept
+        magnitude = places * layer + scaled_floor(x, places)
         if negative and magnitude == 0:
             return None
         return -magnitude if negative else magnitude

@@ -42,7 +42,6 @@ class _Reals:
                 stuck[:] = 0
                 if kept is not None:
                     negative, layer, x = kept
-                    assert isinstance(x, Uniform)
                     # More bits of this X are drawn already than of the others: they are handed out by `refine`.
                     self._late[done] = x
                     signed[done] = ~layer if negative else layer

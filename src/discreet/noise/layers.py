@@ -125,7 +125,7 @@ class Layers:
 
 def try_exactly(
     layers: Layers, first: int, second: int, reader: Reader, places: int | None
-) -> tuple[bool, int, Uniform | int] | None:
+) -> tuple[bool, int, Uniform] | None:
     """Decides one trial from its two words and as many further bits as it takes.
 
     Args:
@@ -136,8 +136,7 @@ def try_exactly(
         places: w, or None for a real T.
 
     Returns:
-        None if the trial is rejected; otherwise whether the sign is negative, the layer J, and X, or ⌊w·X⌋ when
-        ``places`` is given.
+        None if the trial is rejected; otherwise whether the sign is negative, the layer J, and X.
     """
     u = Uniform(reader.word, first >> U_BITS, U_BITS)
     v = Uniform(reader.word, first & ((1 << V_BITS) - 1), V_BITS)
@@ -146,9 +145,8 @@ def try_exactly(
     layer = layers.find(u)
     c, p = layers.c, layers.power
     if places is not None:
-        place = scaled_floor(x, places)
-        drop = c * ((layer + Fraction(place, places)) ** p - layer**p)
-        return (negative, layer, place) if below(v, lambda bits: exp_minus(drop, bits)) else None
+        drop = c * ((layer + Fraction(scaled_floor(x, places), places)) ** p - layer**p)
+        return (negative, layer, x) if below(v, lambda bits: exp_minus(drop, bits)) else None
 
     def keep(bits: int) -> tuple[int, int]:
         # exp(−c·((J+X)^p − J^p)) falls in X: its enclosure comes from the two ends of what is known of X.

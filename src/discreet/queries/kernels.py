@@ -15,7 +15,8 @@ import numpy as np
 from numba import njit
 
 from discreet.data.prepare import LARGEST_STEP
-from discreet.losses._kernels import slope_of, softmax_slopes
+from discreet.losses._kernels import LOGISTIC, slope_of, softmax_slopes
+from discreet.queries.vectors import BLOCK, LANES, add_rows, float_row_score, layout, padded, whole_row_score
 
 FLUSH = 1 << 18  # 2^18 rows × 2^34 < 2^53
 LARGEST_FLOAT = 1.7e308
@@ -42,82 +43,114 @@ def _score(row, theta, start):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _slope_steps(kind, z, y, parameter, smoothing, steps, cap, rounded):  # type: ignore[no-untyped-def]
     a = slope_of(kind, z, y, parameter, smoothing) * steps
-    a = min(max(a, -cap), cap)
-    if a != a:  # an unknown target contributes nothing
-        return 0.0
-    return np.rint(a) if rounded else a
+    a = cap if a > cap else a
+    a = -cap if a < -cap else a
+    a = np.rint(a) if rounded else a
+    return a if a == a else 0.0  # an unknown target contributes nothing
 
 
-@njit(cache=True, nogil=True, fastmath=EXACT)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _block_slopes(loss, z, start, z_unit, y, steps, cap, rounded, slopes):  # type: ignore[no-untyped-def]
+    """Slopes of a block's rows from their scores; those beyond the last row are 0."""
+    kind, parameter, smoothing = loss
+    if kind == LOGISTIC:  # told apart outside the loop, the loop runs in vectors
+        for b in range(y.shape[0]):
+            score = (z[b] + start) * z_unit
+            slopes[b] = _slope_steps(LOGISTIC, score, y[b], parameter, smoothing, steps, cap[b], rounded)
+    else:
+        for b in range(y.shape[0]):
+            score = (z[b] + start) * z_unit
+            slopes[b] = _slope_steps(kind, score, y[b], parameter, smoothing, steps, cap[b], rounded)
+    slopes[y.shape[0] :] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _careful_row(x, factor, rounded, columns, theta, row):  # type: ignore[no-untyped-def]
+    """What `row_score` does, for rows with non-finite entries, which count as 0, and for very narrow ones."""
+    score = 0.0
+    for place in range(columns.shape[0]):
+        row[place] = 0.0
+        if columns[place] >= 0:
+            step = x[columns[place]] * factor
+            if rounded:
+                step = np.rint(step)
+            if abs(step) < np.inf:
+                row[place] = step
+                score += row[place] * theta[place]
+    return score
+
+
+@njit(cache=True, nogil=True)
+def _drain(total, columns, out):  # type: ignore[no-untyped-def]
+    """Move float64 sums, whole while ``out`` is whole, to ``out``."""
+    moved = total.astype(out.dtype)
+    for place in range(columns.shape[0]):
+        if columns[place] >= 0:
+            out[columns[place]] += moved[place]
+    total[:] = 0.0
+
+
+@njit(cache=True, nogil=True)
 def gradient_dense(X, y, scale, cap, theta, constant, loss, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
     """out += Σ slope·row over a dense block; the last entry of theta and out belongs to the constant column."""
-    kind, parameter, smoothing = loss
     n, d = X.shape
-    rows = np.empty((4, d), X.dtype)
-    r0, r1, r2, r3 = rows[0], rows[1], rows[2], rows[3]
-    total, constant_total, start = np.zeros(d), 0.0, constant * theta[d]
-    i = 0
-    while i < n:
-        stop = min(n, i + FLUSH)
-        while i + 4 <= stop:
-            _quantise(X[i], scale[i], rounded, r0)
-            _quantise(X[i + 1], scale[i + 1], rounded, r1)
-            _quantise(X[i + 2], scale[i + 2], rounded, r2)
-            _quantise(X[i + 3], scale[i + 3], rounded, r3)
-            z0, z1 = _score(r0, theta, start), _score(r1, theta, start)
-            z2, z3 = _score(r2, theta, start), _score(r3, theta, start)
-            a0 = _slope_steps(kind, z0 * z_unit, y[i], parameter, smoothing, steps, cap[i], rounded)
-            a1 = _slope_steps(kind, z1 * z_unit, y[i + 1], parameter, smoothing, steps, cap[i + 1], rounded)
-            a2 = _slope_steps(kind, z2 * z_unit, y[i + 2], parameter, smoothing, steps, cap[i + 2], rounded)
-            a3 = _slope_steps(kind, z3 * z_unit, y[i + 3], parameter, smoothing, steps, cap[i + 3], rounded)
-            for j in range(d):
-                total[j] += a0 * r0[j] + a1 * r1[j] + a2 * r2[j] + a3 * r3[j]
-            constant_total += (a0 + a1 + a2 + a3) * constant
-            i += 4
-        while i < stop:
-            _quantise(X[i], scale[i], rounded, r0)
-            z = _score(r0, theta, start)
-            a = _slope_steps(kind, z * z_unit, y[i], parameter, smoothing, steps, cap[i], rounded)
-            for j in range(d):
-                total[j] += a * r0[j]
-            constant_total += a * constant
-            i += 1
-        for j in range(d):
-            out[j] += total[j]
-            total[j] = 0.0
-        out[d] += constant_total
-        constant_total = 0.0
+    columns = layout(d)
+    rows, laid_theta, total = np.zeros((BLOCK, padded(d))), np.zeros(padded(d)), np.zeros(padded(d))
+    for place in range(padded(d)):
+        if columns[place] >= 0:
+            laid_theta[place] = theta[columns[place]]
+    z, slopes, slope_sums, start = np.zeros(BLOCK), np.zeros(BLOCK), np.zeros(BLOCK), constant * theta[d]
+    for low in range(0, n, BLOCK):
+        high = min(n, low + BLOCK)
+        for i in range(low, high):
+            b = i - low
+            if d < LANES:
+                z[b] = _careful_row(X[i], scale[i], rounded, columns, laid_theta, rows[b])
+                continue
+            if rounded:
+                z[b] = whole_row_score(X, i, scale[i], rows, b, laid_theta)
+            else:
+                z[b] = float_row_score(X, i, scale[i], rows, b, laid_theta)
+            if not abs(z[b]) < np.inf:  # one entry that is not finite makes the score so
+                z[b] = _careful_row(X[i], scale[i], rounded, columns, laid_theta, rows[b])
+        _block_slopes(loss, z, start, z_unit, y[low:high], steps, cap[low:high], rounded, slopes)
+        add_rows(rows, slopes, total)
+        slope_sums += slopes
+        if (low + BLOCK) % FLUSH == 0 or high == n:
+            _drain(total, columns, out)
+            constant_total = np.array([slope_sums.sum() * constant])
+            out[d] += constant_total.astype(out.dtype)[0]
+            slope_sums[:] = 0.0
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT)
 def gradient_sparse(values, indices, indptr, y, scale, cap, theta, constant, loss, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
     """out += Σ slope·row over compressed sparse rows; touches only stored entries."""
     kind, parameter, smoothing = loss
-    d = theta.shape[0] - 1
-    start, largest = constant * theta[d], LARGEST_STEP if rounded else LARGEST_FLOAT
-    for i in range(y.shape[0]):
+    n, d = y.shape[0], theta.shape[0] - 1
+    start, columns, total = constant * theta[d], np.arange(d + 1), np.zeros(d + 1)
+    for i in range(n):
         z = start
         for k in range(indptr[i], indptr[i + 1]):
             step = values[k] * scale[i]
             if rounded:
                 step = np.rint(step)
-            if not abs(step) <= largest:
-                continue
-            z += np.float64(step) * theta[indices[k]]
+            if abs(step) < np.inf:
+                z += np.float64(step) * theta[indices[k]]
         a = _slope_steps(kind, z * z_unit, y[i], parameter, smoothing, steps, cap[i], rounded)
-        if a == 0.0:
-            continue
-        for k in range(indptr[i], indptr[i + 1]):
-            step = values[k] * scale[i]
-            if rounded:
-                step = np.rint(step)
-            if not abs(step) <= largest:
-                continue
-            out[indices[k]] += a * np.float64(step)
-        out[d] += a * constant
+        if a != 0.0:
+            for k in range(indptr[i], indptr[i + 1]):
+                step = values[k] * scale[i]
+                if rounded:
+                    step = np.rint(step)
+                if abs(step) < np.inf:
+                    total[indices[k]] += a * np.float64(step)
+            total[d] += a * constant
+        if (i + 1) % FLUSH == 0 or i + 1 == n:
+            _drain(total, columns, out)
 
 
 @njit(cache=True, nogil=True)

@@ -70,10 +70,8 @@ def _clipped_targets(y: NDArray[np.float64], target_bound: float) -> NDArray[np.
 
 
 def _check_target_bound(target_bound: float) -> None:
-    if not 0 < target_bound < np.inf:
-        raise InvalidInput(
-            f"target_bound must be positive and finite, got {target_bound!r}: targets are clipped to it."
-        )
+    if not target_bound > 0:
+        raise InvalidInput(f"target_bound must be positive, got {target_bound!r}: targets are clipped to ± it.")
 
 
 def _gram(rows: Any, columns: Any) -> NDArray[np.float64]:
@@ -85,9 +83,9 @@ def _unit(rows: RowSpec) -> float:
     return rows.unit * _STEP if rows.bounded else rows.unit
 
 
-def _require_bounded(rows: RowSpec) -> None:
-    if not rows.bounded:
-        raise InvalidInput("private moments need a finite row_norm; nothing was released.")
+def _require_bounded(rows: RowSpec | None, target_bound: float = 1.0) -> None:
+    if (rows is not None and not rows.bounded) or not target_bound < np.inf:
+        raise InvalidInput("private moments need a finite row_norm and a finite target_bound; nothing was released.")
 
 
 def _integer_gram(data: Dataset, dimension: int) -> Integers:
@@ -183,7 +181,7 @@ class CrossMoment:
 
     def integers(self, data: Dataset) -> Integers:
         """The exact sum in grid steps."""
-        _require_bounded(self.rows)
+        _require_bounded(self.rows, self.target_bound)
 
         def block_sum(block: Block) -> Integers:
             targets = _whole_targets(block.y, self.target_bound)
@@ -225,6 +223,7 @@ class TargetMoment:
 
     def integers(self, data: Dataset) -> Integers:
         """The exact sum in grid steps."""
+        _require_bounded(None, self.target_bound)
 
         def block_sum(block: Block) -> Integers:
             targets = _whole_targets(block.y, self.target_bound).astype(np.int64)

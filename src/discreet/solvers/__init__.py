@@ -12,7 +12,16 @@ from discreet.solvers.planning import Guarantee
 
 __all__ = ["RECIPES", "Guarantee", "Problem", "Solver", "Steps", "recipe"]
 
-RECIPES = ("descent", "exponential_mechanism")
+RECIPES = (
+    "descent",
+    "frank_wolfe",
+    "hard_threshold",
+    "heavy_tailed",
+    "objective_perturbation",
+    "output_perturbation",
+    "preconditioned",
+    "sufficient_statistics",
+)
 """Names of solvers: each is a module of this room whose ``default`` sets the solver up."""
 
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from discreet.errors import InvalidInput
 from discreet.geometry.sparse_set import SparseSet
 from discreet.geometry.whole_space import WholeSpace
@@ -27,8 +25,9 @@ from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.planning import Guarantee, calibrated
+from discreet.solvers.zcdp import calibrated_by_zcdp
 
-__all__ = ["HardThreshold", "PeeledThreshold", "default", "sparse_domain"]
+__all__ = ["HardThreshold", "PeeledThreshold", "default", "slope_at_zero", "sparse_domain"]
 
 _EXACT_ITERATIONS = 1000  # without noise steps are free
 
@@ -151,7 +150,7 @@ def default(
         sparsity: s.
         peel: release s coordinates a step instead of all; None compares the two noise levels, √(2s)·(largest entry)
             against the length of a row.
-        target_bound: public bound on |y|; needed where the loss has unbounded slopes.
+        target_bound: public bound on |y|; None takes 1, or clips nothing without privacy.
         entry_bound: public bound on |x_ij|; None takes the bound on a row's length.
         radius: ℓ2 bound on θ.
         iterations: None takes ⌈2·ln n⌉, without privacy 1000.
@@ -161,7 +160,7 @@ def default(
             slope being the largest at θ = 0.
 
     Raises:
-        InvalidInput: the loss is not smooth, or needs a target_bound.
+        InvalidInput: the loss is not smooth, the rows have no bound, or the target_bound is not one.
     """
     beta = problem.loss.smoothness(Domain())
     if not math.isfinite(beta):
@@ -175,33 +174,29 @@ def default(
     steps = iterations if iterations is not None else _steps(problem, guarantee)
     if peel is None:
         peel = entry * math.sqrt(2 * sparsity) < length
-    slope = slope_bound(problem, target_bound) if guarantee.private else math.inf
-    targets = math.inf if target_bound is None else target_bound
+    targets = target_bound if target_bound is not None else 1.0 if guarantee.private else math.inf
+    slope = slope_at_zero(problem, targets) if guarantee.private else math.inf
     eta = 1 / (smoothness + problem.ridge)
 
-    def make(noise: float) -> HardThreshold | PeeledThreshold:
-        if peel:
-            at_most = slope if clip is None else clip / entry
-            bound = entry if guarantee.private else math.inf
-            return PeeledThreshold(noise, steps, bound, at_most, eta, sparsity, radius, targets)
+    def peeled(noise: float) -> PeeledThreshold:
+        entries = entry if guarantee.private else math.inf
+        slopes = slope if clip is None else clip / entry
+        return PeeledThreshold(noise, steps, entries, slopes, eta, sparsity, radius, targets)
+
+    def gaussian(noise: float) -> HardThreshold:
         return HardThreshold(noise, steps, slope * length if clip is None else clip, eta, sparsity, radius)
 
-    solver = calibrated(make, problem, guarantee)
-    assert isinstance(solver, HardThreshold | PeeledThreshold)
-    return solver
+    if peel:
+        return calibrated_by_zcdp(peeled, problem, guarantee)
+    return calibrated(gaussian, problem, guarantee)
 
 
 def _steps(problem: Problem, guarantee: Guarantee) -> int:
     return max(1, math.ceil(2 * math.log(max(problem.n, 2)))) if guarantee.private else _EXACT_ITERATIONS
 
 
-def slope_bound(problem: Problem, target_bound: float | None) -> float:
-    """The largest |slope| at θ = 0 for public targets: where a fit starts, and residuals only shrink from there."""
-    if target_bound is not None and not 0 < target_bound < math.inf:
+def slope_at_zero(problem: Problem, target_bound: float) -> float:
+    """The largest |slope| at θ = 0 over targets in ±target_bound: a fit starts there, and residuals only shrink."""
+    if not 0 < target_bound < math.inf:
         raise InvalidInput(f"target_bound must be positive and finite, got {target_bound!r}.")
-    if target_bound is None and problem.loss.lipschitz(Domain()) == math.inf:
-        raise InvalidInput(
-            f"{type(problem.loss).__name__} loss has unbounded slopes: give target_bound, the bound on |y|."
-        )
-    largest = 1.0 if target_bound is None else target_bound
-    return float(np.asarray(problem.loss.lipschitz(Domain(0.0, -largest, largest))))
+    return problem.loss.lipschitz(Domain(0.0, -target_bound, target_bound))

@@ -29,7 +29,8 @@ from discreet.mechanisms.peeling import LaplacePeeling, Peeling
 from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import sparse_domain
-from discreet.solvers.planning import Guarantee, calibrated
+from discreet.solvers.planning import Guarantee
+from discreet.solvers.zcdp import calibrated_by_zcdp
 
 __all__ = ["HeavyTailed", "default"]
 
@@ -124,6 +125,4 @@ def default(
         if guarantee.unit.rows_per_unit != 1:
             raise InvalidInput("Laplace peeling is proved for one row a unit; use mechanism='gumbel'.")
         return make(LaplacePeeling(sparsity, guarantee.epsilon, guarantee.delta, guarantee.unit.relation))
-    solver = calibrated(lambda noise: make(Peeling.balanced(sparsity, noise)), problem, guarantee)
-    assert isinstance(solver, HeavyTailed)
-    return solver
+    return calibrated_by_zcdp(lambda noise: make(Peeling.balanced(sparsity, noise)), problem, guarantee)

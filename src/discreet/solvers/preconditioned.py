@@ -30,11 +30,12 @@ from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.queries.moments import SecondMoment
 from discreet.solvers.base import Problem, Steps
+from discreet.solvers.hard_threshold import slope_at_zero
 from discreet.solvers.planning import Guarantee, calibrated
 
 __all__ = ["Preconditioned", "default"]
 
-_ITERATIONS = 64
+_STEPS_PER_ROOT_DIMENSION, _MOST_ITERATIONS = 18, 256
 _SHARE = 0.1
 _LEAST_CLIP, _CLIP_AT_NOISE = 0.25, 0.03
 _EXACT_ITERATIONS = 1000  # without noise steps are free; losses other than the squared one converge linearly
@@ -114,7 +115,7 @@ def default(
     problem: Problem,
     guarantee: Guarantee,
     *,
-    target_bound: float | None = None,
+    target_bound: float = 1.0,
     clip: float | None = None,
     iterations: int | None = None,
     share: float | None = None,
@@ -125,21 +126,21 @@ def default(
     Args:
         problem: a smooth loss with one output, no constraint.
         guarantee: what must be kept.
-        target_bound: public bound on |y|, from which squared loss gets its clip.
+        target_bound: public bound on |y|, from which the clip comes; targets beyond it are allowed.
         clip: ℓ2 bound on a row's gradient; None takes between r·L/4 and r·L, L the largest |slope| at
             θ = 0, the less the more noise.
-        iterations: None takes 64, without privacy 1000.
+        iterations: None takes 18√d, at most 256, and 1000 without privacy.
         share: of the budget (in 1/σ²) for XᵀX; None takes 0.1.
         damping: see `Preconditioned`; None takes 1.
 
     Raises:
-        InvalidInput: the loss needs a target_bound or a clip, a share outside (0, 1).
+        InvalidInput: a share outside (0, 1), a loss without smoothness, a constraint.
     """
     part = _SHARE if share is None else share
     if not 0 < part < 1:
         raise InvalidInput(f"share must be in (0, 1), got {share!r}.")
-    steps = iterations if iterations is not None else _ITERATIONS if guarantee.private else _EXACT_ITERATIONS
-    largest = _slope_at_zero(problem, target_bound) * problem.rows.radius if clip is None and guarantee.private else 0.0
+    steps = _steps(problem, guarantee) if iterations is None else iterations
+    largest = problem.rows.radius * slope_at_zero(problem, target_bound)
 
     def make(noise: float) -> Preconditioned:
         return Preconditioned(
@@ -150,9 +151,19 @@ def default(
             damping=1.0 if damping is None else damping,
         )
 
-    solver = calibrated(make, problem, guarantee)
-    assert isinstance(solver, Preconditioned)
-    return solver
+    return calibrated(make, problem, guarantee)
+
+
+def _steps(problem: Problem, guarantee: Guarantee) -> int:
+    """T = 18√d, so that the ridge λ/T meets the noise of the gradients whatever the budget.
+
+    Directions of curvature below τ/|θ_j| drown in the gradients' noise τ = C/μ. λ = √(2d)·r²/(μ√share) is in proportion
+    to τ, and |θ_j| ≈ ‖θ‖/√d, so λ/T = τ/|θ_j| asks for T ∝ r‖θ‖; scores of the size of the targets from rows whose
+    variance is spread over d directions have r‖θ‖ ∝ √d. The constant is from simulations.
+    """
+    if not guarantee.private:
+        return _EXACT_ITERATIONS
+    return min(_MOST_ITERATIONS, math.ceil(_STEPS_PER_ROOT_DIMENSION * math.sqrt(problem.rows.dimension)))
 
 
 def _clip_share(problem: Problem, noise: float) -> float:
@@ -163,14 +174,3 @@ def _clip_share(problem: Problem, noise: float) -> float:
     grows like ν^−½ (the constant is from simulations).
     """
     return min(1.0, max(_LEAST_CLIP, _CLIP_AT_NOISE / math.sqrt(math.sqrt(problem.rows.dimension) * noise / problem.n)))
-
-
-def _slope_at_zero(problem: Problem, target_bound: float | None) -> float:
-    """The largest |slope| at θ = 0: all a public bound on the targets says about residuals."""
-    largest = 1.0 if target_bound is None else target_bound
-    slope = problem.loss.lipschitz(Domain(0.0, -largest, largest))
-    if target_bound is None and problem.loss.lipschitz(Domain()) == math.inf:
-        raise InvalidInput(
-            f"{type(problem.loss).__name__} loss has unbounded slopes: give target_bound, a bound on |y|, or clip."
-        )
-    return slope

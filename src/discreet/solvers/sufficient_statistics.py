@@ -77,20 +77,19 @@ def _require_least_squares(problem: Problem) -> None:
 
 
 def default(
-    problem: Problem, guarantee: Guarantee, *, target_bound: float, failure: float | None = None
+    problem: Problem, guarantee: Guarantee, *, target_bound: float | None = None, failure: float | None = None
 ) -> SufficientStatistics:
     """AdaSSP with the least noise that keeps the guarantee.
 
     Args:
         problem: squared loss, no constraint.
         guarantee: what must be kept.
-        target_bound: public bound on |y|; centre targets first, so that it is half their range.
+        target_bound: public bound on |y|; None takes 1, or clips nothing without privacy.
         failure: ϱ of the paper; None takes its 0.05.
     """
+    targets = target_bound if target_bound is not None else 1.0 if guarantee.private else math.inf
 
     def make(noise_multiplier: float) -> SufficientStatistics:
-        return SufficientStatistics(noise_multiplier, target_bound, 0.05 if failure is None else failure)
+        return SufficientStatistics(noise_multiplier, targets, 0.05 if failure is None else failure)
 
-    solver = calibrated(make, problem, guarantee)
-    assert isinstance(solver, SufficientStatistics)
-    return solver
+    return calibrated(make, problem, guarantee)

@@ -1,0 +1,155 @@
+"""One release: the minimiser of a randomly tilted objective (objective perturbation).
+
+Claim. Let b be continuous noise and θ̂(b) the exact minimiser of Σℓ + (λ/2)‖θ‖² + ⟨b, θ⟩. Releasing θ̂(b) costs
+`events.ObjectivePerturbation` for Gaussian b, and ε = mL/scale + log det for b of density ∝ exp(−‖b‖/scale). What is
+released instead is made of exact samples on two grids:
+
+- b is rounded to a grid, at most ½·grid·√d away, so a point with certified ‖∇J‖ ≤ tolerance for the rounded b has
+  ‖∇J‖ ≤ τ = tolerance + ½·grid·√d for b itself, and lies within τ/λ of θ̂(b), J being λ-strongly convex;
+- that point is rounded to an output grid and gets noise there. Given θ̂(b), which fixes b for either neighbour, the two
+  neighbours' points lie within Δ = 2τ/λ + grid·√d of each other: an additive mechanism of sensitivity Δ, composed with
+  the release of θ̂(b). The event's ``deviation`` is Δ over the output noise.
+
+The minimiser is always certified (`discreet.queries.minimiser`), so no step depends on luck.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet import events
+from discreet.data.base import Dataset
+from discreet.errors import HypothesisViolated, InvalidInput
+from discreet.mechanisms.base import check_multiplier
+from discreet.noise.bits import Bits
+from discreet.queries.minimiser import RidgeMinimiser
+from discreet.units import Unit
+
+__all__ = ["PerturbedMinimum", "settle", "tilt_reach"]
+
+Noise = Literal["gaussian", "gamma"]
+_TILT_BITS = 36
+_MOST_STEPS = 2.0**60
+_UP = 1 + 2.0**-40  # outweighs the roundings in the formulas for scales
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbedMinimum:
+    """The minimiser of a tilted objective.
+
+    Args:
+        query: the objective.
+        noise_multiplier: scale of the tilt over the bound on a row's gradient; 0 means no noise, for runs without
+            privacy.
+        deviation: how far apart neighbours' certified points may lie, over the output noise.
+        tolerance: public bound on ‖∇J‖ at the point found.
+        noise: ``"gaussian"``, or ``"gamma"`` (density ∝ exp(−‖b‖/scale)) for pure ε.
+
+    Raises:
+        HypothesisViolated: no regularisation, without which nothing bounds the minimiser's move.
+    """
+
+    query: RidgeMinimiser
+    noise_multiplier: float
+    deviation: float
+    tolerance: float
+    noise: Noise = "gaussian"
+
+    def __post_init__(self) -> None:
+        check_multiplier(self.noise_multiplier)
+        if self.noise not in ("gaussian", "gamma"):
+            raise InvalidInput(f"noise must be 'gaussian' or 'gamma', got {self.noise!r}.")
+        if not self.noise_multiplier:
+            return
+        if not self.query.regularisation > 0:
+            raise HypothesisViolated("objective perturbation needs regularisation > 0: it bounds the minimiser's move.")
+        if not math.isfinite(self.query.gradient_bound):
+            raise HypothesisViolated("objective perturbation needs bounded slopes: give a finite slope_bound.")
+        if not 0 < self.deviation < math.inf:
+            raise InvalidInput(f"deviation must be positive and finite, got {self.deviation!r}.")
+        least = self.query.least_tolerance(self._scale * tilt_reach(math.prod(self.query.rows.shape)))
+        if not least <= self.tolerance < math.inf:
+            raise InvalidInput(
+                f"tolerance must be at least {least:.3g} for float64 to hold it, got {self.tolerance!r}."
+            )
+
+    @property
+    def _scale(self) -> float:
+        """The tilt's scale, rounded up: never less noise than the event says."""
+        return self.noise_multiplier * self.query.gradient_bound * _UP
+
+    def event(self, unit: Unit) -> events.Event:
+        """`ObjectivePerturbation`, or for Gamma noise the sum of the parts' ε."""
+        if not self.noise_multiplier:
+            return events.NonPrivate()
+        query = self.query
+        if self.noise == "gaussian":
+            return events.ObjectivePerturbation(
+                self.noise_multiplier, query.log_det, query.directions, query.link, self.deviation
+            )
+        row = 1 / self.noise_multiplier
+        removed = row if unit.relation == "replace-one" else 0.0
+        return events.PureDP((removed + _pure(row, query) + self.deviation) * _UP)
+
+    def sample(self, data: Dataset, unit: Unit, bits: Bits) -> NDArray[np.float64]:
+        """Tilt, minimise, certify, settle on the output grid."""
+        if not self.noise_multiplier:
+            return self.query.unrounded(data)
+        scale = self._scale
+        grid = 2.0 ** (math.frexp(scale)[1] - _TILT_BITS)
+        d = math.prod(self.query.rows.shape)
+        tilt = grid * _draw(self.noise, scale / grid, d, bits).astype(np.float64).reshape(self.query.rows.shape)
+        theta = self.query.minimise(data, tilt, self.tolerance)
+        off = (self.tolerance + 0.5 * grid * math.sqrt(d)) / self.query.regularisation * _UP
+        return settle(theta, off, 0.0, self.deviation, self.noise, bits)
+
+    def blank(self) -> NDArray[np.float64]:
+        """θ = 0."""
+        return np.zeros(self.query.rows.shape)
+
+
+def tilt_reach(d: int) -> float:
+    """No sampled tilt is longer than this many scales: its coordinates are refused far below it."""
+    return (2.0**12 + 64 * d) * math.sqrt(d)
+
+
+def settle(
+    theta: NDArray[np.float64], off: float, apart: float, ratio: float, noise: Noise, bits: Bits
+) -> NDArray[np.float64]:
+    """θ on a grid, with noise of scale Δ/ratio for points that are off by at most ``off`` from ones Δ' ``apart``.
+
+    The grid is so fine that rounding moves θ by less than ``off``: Δ = apart + 2·off + grid·√d.
+    """
+    d = theta.size
+    grid = 2.0 ** (math.frexp(off / math.sqrt(d))[1] - 1)
+    scale = (apart + 2 * off + grid * math.sqrt(d)) / ratio * _UP
+    # clipping brings no two points further apart, so it needs no bound on θ
+    steps = np.clip(np.rint(theta.ravel() / grid), -_MOST_STEPS, _MOST_STEPS).astype(np.int64)
+    return (grid * (steps + _draw(noise, scale / grid, d, bits)).astype(np.float64)).reshape(theta.shape)
+
+
+def _draw(noise: Noise, scale: float, d: int, bits: Bits) -> NDArray[np.int64]:
+    from discreet.noise import rounded_gamma_ball, rounded_gaussian
+
+    return rounded_gaussian(scale, d, bits=bits) if noise == "gaussian" else rounded_gamma_ball(scale, d, bits=bits)
+
+
+def _pure(row: float, query: RidgeMinimiser) -> float:
+    """The most that one added row moves the log-density: max over |slope| = s·L of s·row + log det.
+
+    Under the link log det = log(1 + link·s(1 − s)) the maximum is at s = 1, free of log det, if row ≥ link; otherwise
+    where row·(1 + link·s(1 − s)) = link·(2s − 1), the larger root of link·row·s² + (2·link − link·row)·s − link − row.
+    """
+    link = query.link
+    if not link:
+        return row + query.log_det
+    if row >= link:
+        return row
+    a, b, c = link * row, 2 * link - link * row, -(link + row)
+    s = min(1.0, (-b + math.sqrt(b * b - 4 * a * c)) / (2 * a))
+    return s * row + math.log1p(link * s * (1 - s))

@@ -1,0 +1,148 @@
+"""Compiled gradients of a ridge objective at full float64 precision: one read of each prepared row.
+
+Rows are whole numbers, so only four things round: ⟨row, θ⟩, the slope, the sum over rows and the final additions. Sums
+over rows are flushed every `FLUSH` rows into a pair (high, low) by exact addition (Knuth's two-sum), so that their error
+grows with `FLUSH` and not with the number of rows; `discreet.queries.minimiser` adds the four up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from discreet.losses._kernels import HUBER, LOGISTIC, QUANTILE, SMOOTHED_HINGE, slope_of
+
+FLUSH = 256
+REASSOCIATED = {"reassoc", "contract", "nsz"}
+
+
+@njit(cache=True, nogil=True)
+def _known(kind, y):  # type: ignore[no-untyped-def]
+    """Whether the target is usable: classifiers need −1 or +1, whose slope has the label's sign and at most size 1."""
+    if kind in (LOGISTIC, SMOOTHED_HINGE):
+        return y in (1.0, -1.0)
+    return abs(y) < np.inf
+
+
+@njit(cache=True, nogil=True)
+def _curvature(loss, a, cap):  # type: ignore[no-untyped-def]
+    """The derivative of the clipped slope, read off the slope ``a`` itself."""
+    kind, parameter, smoothing = loss
+    size = abs(a)
+    if size >= cap:
+        return 0.0
+    if kind == LOGISTIC:
+        return size * (1.0 - size)
+    if kind == SMOOTHED_HINGE:
+        return 1.0 / parameter if 0.0 < size < 1.0 else 0.0
+    if kind == HUBER:
+        return 1.0 if size < parameter else 0.0
+    if kind == QUANTILE:
+        return 1.0 / smoothing if -parameter < a < 1.0 - parameter else 0.0
+    return 1.0
+
+
+@njit(cache=True, nogil=True)
+def _row(loss, z, y, cap, i, weights):  # type: ignore[no-untyped-def]
+    kind, parameter, smoothing = loss
+    weights[i] = 0.0
+    if not _known(kind, y):
+        return 0.0
+    a = slope_of(kind, z, y, parameter, smoothing)
+    if a != a:
+        return 0.0
+    a = min(max(a, -cap), cap)
+    weights[i] = _curvature(loss, a, cap)
+    return a
+
+
+@njit(cache=True, nogil=True)
+def _flush(total, high, low):  # type: ignore[no-untyped-def]
+    for j in range(total.shape[0]):
+        s = high[j] + total[j]
+        t = s - high[j]
+        low[j] += (high[j] - (s - t)) + (total[j] - t)
+        high[j] = s
+        total[j] = 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=REASSOCIATED)
+def _dot(row, theta):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(row.shape[0]):
+        total += np.float64(row[j]) * theta[j]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=REASSOCIATED)
+def _add4(total, rows, a0, a1, a2, a3):  # type: ignore[no-untyped-def]
+    for j in range(total.shape[0]):
+        total[j] += (
+            a0 * np.float64(rows[0, j])
+            + a1 * np.float64(rows[1, j])
+            + (a2 * np.float64(rows[2, j]) + a3 * np.float64(rows[3, j]))
+        )
+
+
+@njit(cache=True, nogil=True)
+def gradient_dense(rows, y, cap, theta, loss, unit, weights, high, low):  # type: ignore[no-untyped-def]
+    """high + low += Σ slope·row, weights[i] = curvature, over prepared dense rows."""
+    n, d = rows.shape
+    total = np.zeros(d)
+    for begin in range(0, n, FLUSH):
+        end = min(n, begin + FLUSH)
+        i = begin
+        while i + 4 <= end:
+            a0 = _row(loss, _dot(rows[i], theta) * unit, y[i], cap[i], i, weights)
+            a1 = _row(loss, _dot(rows[i + 1], theta) * unit, y[i + 1], cap[i + 1], i + 1, weights)
+            a2 = _row(loss, _dot(rows[i + 2], theta) * unit, y[i + 2], cap[i + 2], i + 2, weights)
+            a3 = _row(loss, _dot(rows[i + 3], theta) * unit, y[i + 3], cap[i + 3], i + 3, weights)
+            _add4(total, rows[i : i + 4], a0, a1, a2, a3)
+            i += 4
+        while i < end:
+            a0 = _row(loss, _dot(rows[i], theta) * unit, y[i], cap[i], i, weights)
+            for j in range(d):
+                total[j] += a0 * np.float64(rows[i, j])
+            i += 1
+        _flush(total, high, low)
+
+
+@njit(cache=True, nogil=True)
+def gradient_sparse(values, indices, indptr, y, cap, theta, loss, unit, weights, high, low):  # type: ignore[no-untyped-def]
+    """The same over prepared compressed sparse rows; each entry is added exactly, so only stored ones are touched."""
+    for i in range(y.shape[0]):
+        z = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            z += values[k] * theta[indices[k]]
+        a = _row(loss, z * unit, y[i], cap[i], i, weights)
+        if a == 0.0:
+            continue
+        for k in range(indptr[i], indptr[i + 1]):
+            j, term = indices[k], a * values[k]
+            s = high[j] + term
+            t = s - high[j]
+            low[j] += (high[j] - (s - t)) + (term - t)
+            high[j] = s
+
+
+@njit(cache=True, nogil=True)
+def hessian_sparse(values, indices, indptr, weights, out):  # type: ignore[no-untyped-def]
+    """out += Σ weight·row rowᵀ, upper and lower triangle, over stored entries."""
+    for i in range(weights.shape[0]):
+        w = weights[i]
+        if w == 0.0:
+            continue
+        for k in range(indptr[i], indptr[i + 1]):
+            wk, row = w * values[k], out[indices[k]]
+            for m in range(indptr[i], indptr[i + 1]):
+                row[indices[m]] += wk * values[m]
+
+
+@njit(cache=True, nogil=True)
+def longest_slopes(squared_length, bound, out):  # type: ignore[no-untyped-def]
+    """out[i] ≤ bound/‖row i‖: three roundings of 2^-53 each are outweighed by the factor 1 − 2^-50."""
+    for i in range(squared_length.shape[0]):
+        if squared_length[i] > 0:
+            out[i] = bound / np.sqrt(np.float64(squared_length[i])) * (1.0 - 2.0**-50)
+        else:
+            out[i] = 0.0

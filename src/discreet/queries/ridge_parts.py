@@ -1,0 +1,181 @@
+"""Prepared rows held for the many passes of an optimiser: gradient, curvature, Hessian and its products.
+
+Each part holds the rows of one block as whole numbers (float32 holds those below 2^24 exactly), one class for dense rows,
+one for compressed sparse rows and one for softmax losses. A part remembers the curvature of its last gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from discreet.data.base import Block, DenseBlock
+from discreet.data.steps import chunks
+from discreet.losses import Loss
+from discreet.queries import minimiser_kernels as kernels
+
+__all__ = ["CHUNK", "Part", "held", "two_sum"]
+
+Array = NDArray[np.float64]
+CHUNK = 1024
+"""Rows to one call of BLAS; rounding errors of a sum over rows grow with this, not with the number of rows."""
+
+
+class Part(Protocol):
+    """Rows of one block. θ, gradients and products have the parameter's shape; all are in units of row steps."""
+
+    n: int
+    largest_target: float
+    most_entries: int
+
+    def gradient(self, theta: Array) -> tuple[Array, Array]:
+        """Σ slope·row as an unevaluated sum (high, low)."""
+
+    def hessian(self, kind: Any) -> Array:
+        """Σ curvature·row rowᵀ where the last gradient was taken, in working precision ``kind``."""
+
+    def product(self, direction: Array) -> Array:
+        """That Hessian times a direction."""
+
+    def diagonal(self) -> Array:
+        """That Hessian's diagonal."""
+
+
+def two_sum(high: Array, low: Array, term: Array) -> None:
+    """high + low += term, without error in high (Knuth's exact addition), in place."""
+    s = high + term
+    t = s - high
+    low += (high - (s - t)) + (term - t)
+    high[...] = s
+
+
+def held(block: Block, loss: Loss, slope_bound: float, *, rounded: bool) -> Part:
+    """The part for a block: rows on the grid if ``rounded``, else as they are; slopes cut at slope_bound/‖row‖."""
+    cap = np.full(len(block.y), np.inf)
+    if block.rows.bounded:
+        kernels.longest_slopes(block.squared_length, slope_bound / block.rows.unit, cap)
+    sparse = not isinstance(block, DenseBlock)
+    width = block.rows.dimension
+    if sparse:
+        pieces = [piece for _, piece in chunks(block, rounded=rounded)]
+        rows = sp.csr_array(sp.vstack(pieces, "csr")) if pieces else sp.csr_array((0, width))
+    else:
+        rows = np.empty((len(block.y), width), np.float32 if rounded else np.float64)
+        for part, piece in chunks(block, rounded=rounded):
+            rows[part] = piece
+    if block.rows.outputs > 1:
+        return _Softmax(rows, block.y, block.rows.unit, block.rows.outputs)
+    return (_Sparse if sparse else _Dense)(rows, block.y, cap, block.rows.unit, loss)
+
+
+class _Scalar:
+    """What dense and sparse rows with one score share."""
+
+    def __init__(self, rows: Any, y: Array, cap: Array, unit: float, loss: Loss) -> None:
+        self.rows, self.y, self.cap, self.unit, self.n = rows, y, cap, unit, len(y)
+        self.loss = (loss.kind, loss.parameter, loss.smoothing)
+        self.weights = np.zeros(self.n)
+        self.largest_target = float(np.max(np.abs(y[np.isfinite(y)]), initial=0.0))
+        self.most_entries = rows.shape[1]
+
+    def product(self, direction: Array) -> Array:
+        return np.asarray(self.rows.T @ (self.weights * (self.rows @ direction)), dtype=np.float64)
+
+
+class _Dense(_Scalar):
+    def gradient(self, theta: Array) -> tuple[Array, Array]:
+        high, low = np.zeros(len(theta)), np.zeros(len(theta))
+        common = (self.y, self.cap, theta, self.loss, self.unit)
+        kernels.gradient_dense(self.rows, *common, self.weights, high, low)
+        return high, low
+
+    def hessian(self, kind: Any) -> Array:
+        total = np.zeros((self.rows.shape[1],) * 2)
+        for start in range(0, self.n, CHUNK):
+            part = slice(start, start + CHUNK)
+            scaled = self.rows[part].astype(kind, copy=False) * np.sqrt(self.weights[part]).astype(kind)[:, None]
+            total += scaled.T @ scaled
+        return total
+
+    def product(self, direction: Array) -> Array:
+        short = direction.astype(self.rows.dtype)
+        scaled = (self.weights * (self.rows @ short)).astype(self.rows.dtype)
+        return np.asarray(self.rows.T @ scaled, dtype=np.float64)
+
+    def diagonal(self) -> Array:
+        return np.asarray(np.einsum("ij,ij,i->j", self.rows, self.rows, self.weights.astype(self.rows.dtype)), float)
+
+
+class _Sparse(_Scalar):
+    def __init__(self, rows: Any, y: Array, cap: Array, unit: float, loss: Loss) -> None:
+        super().__init__(rows, y, cap, unit, loss)
+        self.stored = (rows.data.astype(np.float64), rows.indices, rows.indptr)
+        self.most_entries = int(np.max(np.diff(rows.indptr), initial=1))
+
+    def gradient(self, theta: Array) -> tuple[Array, Array]:
+        high, low = np.zeros(len(theta)), np.zeros(len(theta))
+        common = (self.y, self.cap, theta, self.loss, self.unit)
+        kernels.gradient_sparse(*self.stored, *common, self.weights, high, low)
+        return high, low
+
+    def hessian(self, kind: Any) -> Array:
+        total = np.zeros((self.rows.shape[1],) * 2)
+        kernels.hessian_sparse(*self.stored, self.weights, total)
+        return total
+
+    def diagonal(self) -> Array:
+        values, indices, indptr = self.stored
+        spread = np.repeat(self.weights, np.diff(indptr))
+        return np.bincount(indices, values * values * spread, self.rows.shape[1]).astype(np.float64)
+
+
+class _Softmax:
+    """K scores a row: slopes p − e_y, of length at most √2 and never cut; curvature diag(p) − ppᵀ."""
+
+    def __init__(self, rows: Any, y: Array, unit: float, classes: int) -> None:
+        self.rows, self.unit, self.n = rows, unit, len(y)
+        self.known = np.isin(y, np.arange(classes))
+        self.codes = np.where(self.known, y, 0.0).astype(np.intp)
+        self.p = np.zeros((self.n, classes))
+        self.largest_target = 0.0
+        self.most_entries = rows.shape[1]
+
+    def _pieces(self) -> Any:
+        for start in range(0, self.n, CHUNK):
+            part = slice(start, min(self.n, start + CHUNK))
+            rows = self.rows[part]
+            yield part, rows if sp.issparse(rows) else rows.astype(np.float64)
+
+    def gradient(self, theta: Array) -> tuple[Array, Array]:
+        high, low = np.zeros_like(theta), np.zeros_like(theta)
+        for part, rows in self._pieces():
+            z = (rows @ theta.T) * self.unit
+            p = np.exp(z - z.max(axis=1, keepdims=True))
+            p /= p.sum(axis=1, keepdims=True)
+            p[~self.known[part]] = 0.0
+            self.p[part] = p
+            slopes = p.copy()
+            slopes[np.arange(len(p)), self.codes[part]] -= self.known[part]
+            two_sum(high, low, np.asarray((rows.T @ slopes).T))
+        return high, low
+
+    def product(self, direction: Array) -> Array:
+        total = np.zeros_like(direction)
+        for part, rows in self._pieces():
+            u, p = rows @ direction.T, self.p[part]
+            total += np.asarray((rows.T @ (p * (u - (p * u).sum(axis=1, keepdims=True)))).T)
+        return total
+
+    def diagonal(self) -> Array:
+        total = np.zeros((self.p.shape[1], self.rows.shape[1]))
+        for part, rows in self._pieces():
+            squares = rows.multiply(rows).tocsr() if sp.issparse(rows) else rows * rows
+            p = self.p[part]
+            total += np.asarray((squares.T @ (p * (1 - p))).T)
+        return total
+
+    def hessian(self, kind: Any) -> Array:
+        raise NotImplementedError("softmax Hessians are only ever multiplied by")

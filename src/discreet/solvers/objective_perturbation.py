@@ -1,0 +1,179 @@
+"""Objective perturbation: minimise the regularised loss plus a random linear term, and release the minimiser.
+
+Releases: one `PerturbedMinimum` (Chaudhuri–Monteleoni–Sarwate 2011; Kifer–Smith–Thakurta 2012; approximate minima:
+Iyengar et al. 2019). The privacy profile and its proof are our own, in ``docs/maths/objective_perturbation.md``: for
+logistic regression with λ ≥ R²/ε it is *exactly* that of one Gaussian release of a sum of gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+
+from discreet.errors import HypothesisViolated, InvalidInput
+from discreet.geometry.base import Projectable
+from discreet.losses import Domain
+from discreet.measurements.perturbed_minimum import PerturbedMinimum, tilt_reach
+from discreet.queries.minimiser import RidgeMinimiser
+from discreet.solvers.base import Problem, Steps
+from discreet.solvers.planning import Guarantee
+
+__all__ = ["ObjectivePerturbation", "default", "least_multiplier", "public_tolerance"]
+
+_SHRINK = 0.4
+"""λ = 0.4·ν·R² at noise multiplier ν: a coefficient of 2.5 log-odds a unit row is shrunk by as much as the tilt moves
+it. Chosen by simulation on synthetic and public data, where accuracy is flat from 0.2 to 0.8."""
+_DRIFT = 300.0
+"""The certified point's deviation gets ε/300: with Gaussian noise this costs less than 0.1 % of the noise."""
+_PURE_SHARE = 0.01
+_RESIDUAL = 2.0**-38
+"""Tolerance on the gradient for each row and unit of its bound: a thousandfold of float64's rounding errors."""
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation:
+    """θ̂ = argmin Σℓ + (λ/2)‖θ‖² + ⟨b, θ⟩, projected on the domain.
+
+    Args:
+        noise_multiplier: scale of b over the bound on a row's gradient; 0 is the minimiser itself.
+        regularisation: λ, in units of the sum of losses; ``problem.ridge``·n is added to it.
+        slope_bound: ℓ2 bound on a row's gradient for losses whose slope has none.
+        deviation: neighbours' certified points may lie this much output noise apart.
+        noise: ``"gaussian"`` or, for pure ε, ``"gamma"``.
+    """
+
+    noise_multiplier: float
+    regularisation: float
+    slope_bound: float = math.inf
+    deviation: float = 1e-3
+    noise: Literal["gaussian", "gamma"] = "gaussian"
+
+    def steps(self, problem: Problem) -> Steps:
+        """One release; the projection is post-processing."""
+        if not isinstance(problem.domain, Projectable):
+            raise InvalidInput(
+                f"{type(problem.domain).__name__} has no projection, which the released minimiser needs."
+            )
+        theta = yield self.measurement(problem)
+        return np.asarray(problem.domain.project(theta.ravel())).reshape(problem.rows.shape)
+
+    def measurement(self, problem: Problem) -> PerturbedMinimum:
+        """What is asked of the vault."""
+        total = self.regularisation + problem.ridge * problem.n
+        query = RidgeMinimiser(problem.rows, problem.loss, total, self.slope_bound)
+        tolerance = public_tolerance(query, problem.n, self.noise_multiplier) if self.noise_multiplier else 0.0
+        return PerturbedMinimum(query, self.noise_multiplier, self.deviation, tolerance, self.noise)
+
+
+def public_tolerance(query: RidgeMinimiser, n: float, noise_multiplier: float) -> float:
+    """A bound on ‖∇J‖ that float64 can certify for about n rows, from public facts."""
+    reach = noise_multiplier * tilt_reach(math.prod(query.rows.shape)) * query.gradient_bound
+    return max(_RESIDUAL * n * query.gradient_bound, 2 * query.least_tolerance(reach))
+
+
+def default(
+    problem: Problem,
+    guarantee: Guarantee,
+    *,
+    regularisation: float | None = None,
+    slope_bound: float | None = None,
+) -> ObjectivePerturbation:
+    """The solver for a guarantee: least noise, and λ from public facts alone.
+
+    λ balances the noise that it holds back against the shrinking that it causes: with a = λ/λ₀ for λ₀ = 0.4·ν₀·R² and
+    ν₀ the noise multiplier of a Gaussian release, the error of a coefficient whose curvature is λ₀ is proportional to
+    ((ν/ν₀)² + a²)/(1 + a)², least at a = 1 unless log det makes ν grow as λ falls.
+
+    Args:
+        problem: public facts.
+        guarantee: (ε, δ) and the unit; δ = 0 takes Gamma-norm noise; ε = ∞ no noise.
+        regularisation: λ in units of the sum, instead of the choice above.
+        slope_bound: ℓ2 bound on a row's gradient; by default the loss's own, and for the squared loss that of
+            residuals up to 1.
+
+    Raises:
+        HypothesisViolated: the loss has no bounded curvature; or no noise reaches ε at this ``regularisation``.
+    """
+    if slope_bound is None:
+        lipschitz = problem.loss.lipschitz(Domain())
+        slope_bound = math.inf if math.isfinite(lipschitz) else problem.rows.radius
+    if not guarantee.private:
+        return ObjectivePerturbation(0.0, regularisation or 0.0, slope_bound)
+    noise: Literal["gaussian", "gamma"] = "gaussian" if guarantee.delta else "gamma"
+    deviation = guarantee.epsilon / _DRIFT if guarantee.delta else guarantee.epsilon * _PURE_SHARE
+
+    def solver(multiplier: float, strength: float) -> ObjectivePerturbation:
+        return ObjectivePerturbation(multiplier, strength, slope_bound, deviation, noise)
+
+    def least(strength: float, guess: float, precision: float) -> float:
+        return least_multiplier(lambda nu: solver(nu, strength).measurement(problem), guarantee, guess, precision)
+
+    # the noise of a Gaussian (Laplace) release, near enough to start from
+    tail = math.sqrt(-2 * math.log(guarantee.delta)) if guarantee.delta else 0.0
+    guess = (tail + math.sqrt(tail * tail + 2 * guarantee.epsilon)) / (2 * guarantee.epsilon)
+    guess = guarantee.unit.sensitivity(guess if guarantee.delta else 1 / guarantee.epsilon)
+    if regularisation is None:
+        free = least(2.0**40 * problem.rows.radius**2, guess, 0.01)
+        scale, ridge = _SHRINK * free * problem.rows.radius**2, problem.ridge * problem.n
+        linked = noise == "gaussian" and solver(free, scale).measurement(problem).query.link > 0
+        best = math.inf
+        for a in [1.0] if linked else 2.0 ** np.arange(0.0, 8.0, 0.5):
+            strength = max(a * scale - ridge, 0.0)
+            try:
+                ratio = least(strength, free, 0.01) / free if not linked else 1.0
+            except HypothesisViolated:  # log det exceeds ε
+                continue
+            error = (ratio**2 + a * a) / (1 + a) ** 2
+            if error >= best:
+                break
+            best, regularisation, guess = error, strength, ratio * free
+        assert regularisation is not None  # log det falls below any ε as λ grows
+    return solver(least(regularisation, guess, 1e-6), regularisation)
+
+
+def least_multiplier(
+    make: Callable[[float], PerturbedMinimum], guarantee: Guarantee, guess: float, precision: float = 1e-6
+) -> float:
+    """The least noise multiplier whose single release keeps the guarantee, to a relative ``precision`` from above.
+
+    Raises:
+        HypothesisViolated: log det alone exceeds ε, so that no noise is enough.
+    """
+    from scipy.optimize import brentq
+
+    from discreet.accounting.perturbation import objective_profile
+    from discreet.events import ObjectivePerturbation as Perturbed
+    from discreet.events import PureDP
+
+    target, unit = np.array([guarantee.epsilon]), guarantee.unit
+
+    @cache
+    def excess(log_multiplier: float) -> float:
+        """Positive where the noise is too little; near enough to linear for a secant to find its zero fast."""
+        event = make(math.exp(log_multiplier)).event(unit)
+        if isinstance(event, PureDP):
+            return event.epsilon * unit.rows_per_unit / guarantee.epsilon - 1
+        assert isinstance(event, Perturbed)
+        delta = float(objective_profile(event, unit)(target)[0])
+        return math.sqrt(-math.log(guarantee.delta)) - math.sqrt(-math.log(max(delta, 1e-320)))
+
+    low = high = math.log(guess)
+    step = 0.02
+    while excess(low) <= 0:
+        high, low, step = low, low - step, 4 * step
+    while excess(high) > 0:
+        low, high, step = high, high + step, 4 * step
+        if high > 80:
+            raise HypothesisViolated(
+                f"no noise reaches ε={guarantee.epsilon:g} with this regularisation: its log det is too large. "
+                "Raise regularisation, or leave it out."
+            )
+    root = float(brentq(excess, low, high, xtol=precision / 4, rtol=1e-15)) if low < high else high
+    while excess(root) > 0:
+        root += precision / 4
+    return math.exp(root)

@@ -1,0 +1,296 @@
+"""Private Frank–Wolfe: its plan, its privacy under attack, its twin without noise, its risk against its theorem."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.stats import beta, chi2
+from sklearn.linear_model import Lasso
+
+from discreet import events
+from discreet.accounting.classical import pure_epsilon, zcdp_epsilon_upper
+from discreet.data.memory import Sparse, in_memory
+from discreet.data.rows import RowSpec
+from discreet.errors import HypothesisViolated, InvalidInput
+from discreet.geometry import GroupInfL1Ball, L1Ball, L2Ball, Polytope, Simplex
+from discreet.geometry.base import Geometry
+from discreet.ledger import Ledger
+from discreet.losses import Logistic, Quantile, Squared
+from discreet.measurements.choosing import Chosen
+from discreet.mechanisms import Choice
+from discreet.noise.bits import Bits
+from discreet.queries.atoms import whole_atoms
+from discreet.queries.scores import ScoreSum, Walk
+from discreet.solvers.base import Problem
+from discreet.solvers.frank_wolfe import FrankWolfe, default
+from discreet.solvers.planning import Guarantee
+from discreet.solvers.rehearsal import rehearse
+from discreet.units import Relation, Unit
+from discreet.vault import Vault
+
+Floats = NDArray[np.float64]
+
+
+def run(solver: FrankWolfe, problem: Problem, X: object, y: Floats, seed: int = 0, unit: str = "add-remove") -> Floats:
+    data = in_memory(X, y, problem.rows)
+    return Vault(data, Unit(unit), Ledger(), Bits.seeded(seed)).run(solver, problem)  # type: ignore[arg-type]
+
+
+def logistic_sample(n: int, d: int, seed: int = 0) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d))
+    truth = np.zeros(d)
+    truth[:2] = [3.0, -2.0]
+    return X, np.where(rng.random(n) < 1 / (1 + np.exp(-X @ truth)), 1.0, -1.0)
+
+
+# Plan
+
+
+@pytest.mark.parametrize(("relation", "sensitivity"), [("add-remove", 1), ("replace-one", 2)])
+def test_the_plan_is_one_selection_a_step(relation: Relation, sensitivity: int) -> None:
+    """ε = 2Δ/b a step, Δ = C (add-remove) or 2C (replace-one), b = 8C."""
+    problem = Problem(RowSpec(5, norm=1.0), Logistic(), 100, L1Ball(2.0))
+    plan = rehearse(FrankWolfe(8.0, 7, 1.0), problem, Unit(relation))
+    assert plan == [events.Selection(2 * sensitivity / 8.0)] * 7
+    assert rehearse(FrankWolfe(0.0, 2, 1.0), problem, Unit(relation)) == [events.NonPrivate()] * 2
+    flip = FrankWolfe(8.0, 1, 1.0, "permute-and-flip")
+    assert rehearse(flip, problem, Unit(relation)) == [events.Selection(2 * sensitivity / 8.0, "permute-and-flip")]
+
+
+def test_a_rehearsal_lists_no_vertices() -> None:
+    """A plan for 10^9 features and 1000 steps is made without an array of that size."""
+    problem = Problem(RowSpec(10**9, norm=1.0), Logistic(), 100, L1Ball(2.0))
+    steps = FrankWolfe(8.0, 1000, 1.0).steps(problem)
+    measurement = next(steps)
+    for _ in range(999):
+        measurement = steps.send(measurement.blank())
+    assert measurement.event(Unit("add-remove")) == events.Selection(0.25)
+
+
+# Privacy under attack
+
+
+def clopper_pearson(hits: int, trials: int, error: float) -> tuple[float, float]:
+    low = float(beta.ppf(error, hits, trials - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(1 - error, hits + 1, trials - hits)) if hits < trials else 1.0
+    return low, high
+
+
+def attacked_epsilon(noise: float, sparse: bool, selection: str, trials: int, error: float = 1e-4) -> float:
+    """A lower bound on ε, wrong with probability at most 2·error, from the rarer vertex of a worst-case pair.
+
+    Replace-one: k rows of gradient +C, and one more that turns from +C to −C. The vertex +e has score −(k + 1)C and then
+    −(k − 1)C against (k + 1)C and (k − 1)C of −e: by permute-and-flip its probability moves by e^{4C/b} = e^{2Δ/b}, by
+    the exponential mechanism by almost that, the rarer the vertex the closer.
+    """
+    k = 4 if selection == "exponential" else 2
+    rows = RowSpec(1, norm=1.0)
+    query = ScoreSum(rows, Squared(), whole_atoms(L1Ball(1.0), 1), Walk(), 1.0)
+    measurement = Chosen(query, Choice(noise, selection))  # type: ignore[arg-type]
+    bits, unit = Bits.seeded(11), Unit("replace-one")
+    hits = []
+    for target in (-1e6, 1e6):
+        X, y = np.ones((k + 1, 1)), np.array([-1e6] * k + [target])
+        data = in_memory(sp.csr_array(X) if sparse else X, y, rows)
+        assert isinstance(data, Sparse) == sparse
+        hits.append(sum(measurement.sample(data, unit, bits) == 0 for _ in range(trials)))
+    _, before = clopper_pearson(hits[0], trials, error)
+    after, _ = clopper_pearson(hits[1], trials, error)
+    return math.log(after / before)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("selection", ["exponential", "permute-and-flip"])
+def test_no_attack_beats_the_claim_and_half_the_noise_is_caught(sparse: bool, selection: str) -> None:
+    """Claim ε = 1 (b = 4C). An attack within the claim fails here with probability below 2e-4."""
+    noise, claim = 4.0, 1.0
+    problem = Problem(RowSpec(1, norm=1.0), Squared(), 5, L1Ball(1.0))
+    solver = FrankWolfe(noise, 1, 1.0, selection)  # type: ignore[arg-type]
+    (event,) = rehearse(solver, problem, Unit("replace-one"))
+    assert pure_epsilon(event, "replace-one") == claim
+    found = attacked_epsilon(noise, sparse, selection, trials=6000)
+    assert 0.5 < found <= claim
+    assert attacked_epsilon(noise / 2, sparse, selection, trials=6000) > claim
+
+
+# Dense and sparse choose alike
+
+
+@pytest.mark.parametrize("intercept", [0.0, 1.0])
+def test_dense_and_sparse_choices_have_the_same_law(intercept: float) -> None:
+    """χ² of 6000 choices after a walk of 12 steps, on sparse rows and on dense ones, against the exact probabilities.
+
+    Fails with probability 1e-6 a case; a walk whose slopes were left at the start fails with near certainty.
+    """
+    rng = np.random.default_rng(2)
+    X = np.where(rng.random((300, 8)) < 0.4, rng.uniform(0.3, 1, (300, 8)), 0.0)
+    y = np.where(X[:, 0] + 0.2 * rng.normal(size=300) > 0.3, 1.0, -1.0)
+    rows = RowSpec(8, norm=2.0, intercept=intercept)
+    atoms, walk, unit = whole_atoms(L1Ball(12.0), rows.dimension), Walk(), Unit("add-remove")
+    sparse, dense = in_memory(sp.csr_array(X), y, rows), in_memory(X, y, rows)
+
+    def p_value(data: object, expected: Floats, seed: int) -> float:
+        bits, measurement = Bits.seeded(seed), Chosen(ScoreSum(rows, Logistic(), atoms, walk, 1.0), Choice(12.0))
+        draws = [measurement.sample(data, unit, bits) for _ in range(6000)]  # type: ignore[arg-type]
+        counts, rare = np.bincount(draws, minlength=atoms.count), 6000 * expected < 10
+        cells = np.append(counts[~rare], counts[rare].sum())  # rare vertices are one cell
+        mean = np.maximum(6000 * np.append(expected[~rare], expected[rare].sum()), 1e-9)
+        return float(chi2.sf(np.sum((cells - mean) ** 2 / mean), len(cells) - 1))
+
+    def exact() -> Floats:
+        query = ScoreSum(rows, Logistic(), atoms, walk, 1.0)
+        tilt = query.integers(dense) / (12.0 * query.bound)
+        weights = np.exp(tilt - tilt.max())
+        return np.asarray(weights / weights.sum())
+
+    start = exact()
+    bits = Bits.seeded(1)
+    for _ in range(12):
+        walk.go(Chosen(ScoreSum(rows, Logistic(), atoms, walk, 1.0), Choice(12.0)).sample(sparse, unit, bits))
+    assert p_value(sparse, exact(), 3) > 1e-6
+    assert p_value(dense, exact(), 4) > 1e-6
+    assert p_value(sparse, start, 5) < 1e-6
+
+
+def test_the_solver_runs_alike_on_dense_and_sparse_rows() -> None:
+    """Both storages give a vertex mean of the set, by the same plan."""
+    X, y = logistic_sample(3000, 20)
+    X[np.random.default_rng(1).random(X.shape) < 0.7] = 0.0
+    problem = Problem(RowSpec(20, norm=4.0), Logistic(), 3000, L1Ball(5.0))
+    solver = FrankWolfe(3.0, 100, 1.0)
+    for table in (X, sp.csr_array(X)):
+        theta = run(solver, problem, table, y)
+        assert problem.domain.contains(theta)
+        assert theta[0] > 0.5
+        assert theta[1] < -0.3
+
+
+# Without noise
+
+
+def test_without_noise_it_is_the_lasso() -> None:
+    """The ball through scikit-learn's Lasso solution: the same objective to 1e-6, coefficients to 1e-3."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (60, 6)) / 2
+    y = X @ np.array([0.6, -0.4, 0.0, 0.2, 0.0, 0.0]) + 0.01 * rng.normal(size=60)
+    lasso = Lasso(alpha=2e-3, fit_intercept=False, tol=1e-14, max_iter=10**6).fit(X, y)
+    radius = float(np.abs(lasso.coef_).sum())
+    problem = Problem(RowSpec(6, norm=math.inf), Squared(), 60, L1Ball(radius))
+    theta = run(FrankWolfe(0.0, 8000, math.inf), problem, X, y)
+
+    def risk(w: Floats) -> float:
+        return float(np.mean((X @ w - y) ** 2) / 2)
+
+    assert risk(theta) - risk(lasso.coef_) == pytest.approx(0.0, abs=1e-6)
+    assert theta == pytest.approx(lasso.coef_, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("domain", "best"),
+    [
+        (L1Ball(0.5), [0.5, 0.0, 0.0, 0.0]),
+        (Simplex(0.5), [0.5, 0.0, 0.0, 0.0]),
+        (GroupInfL1Ball([0, 0, 1, 1], 0.4), [0.4, -0.4, 0.0, 0.0]),
+        (Polytope([[0.5, 0.0, 0.0, 0.0], [0.0, 0.1, 0.0, 0.0], [0.1, 0.3, 0.0, 0.2]]), [0.5, 0.0, 0.0, 0.0]),
+    ],
+    ids=["ball", "simplex", "groups", "polytope"],
+)
+def test_without_noise_a_best_vertex_is_found_exactly(domain: Geometry, best: list[float]) -> None:
+    """Strong, uncorrelated truth (3, −2, 0, 0): the risk is least at a vertex."""
+    X, y = logistic_sample(4000, 4)
+    problem = Problem(RowSpec(4, norm=2.0), Logistic(), 4000, domain)
+    assert run(FrankWolfe(0.0, 50, 1.0), problem, X, y) == pytest.approx(best, abs=1e-9)
+
+
+def test_bounds_do_not_change_the_twin_that_respects_them() -> None:
+    """Rows and gradients within their bounds: clipping and the grid alter nothing but rounding."""
+    X, y = logistic_sample(500, 4)
+    free = Problem(RowSpec(4, norm=math.inf), Logistic(), 500, L1Ball(3.0))
+    bounded = Problem(RowSpec(4, norm=2.0), Logistic(), 500, L1Ball(3.0))
+    loose = run(FrankWolfe(0.0, 300, math.inf), free, X, y)
+    assert run(FrankWolfe(0.0, 300, 1.0), bounded, X, y) == pytest.approx(loose, abs=1e-9)
+
+
+# Risk
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_excess_risk_is_below_the_theorem(sparse: bool) -> None:
+    """2Γ/(T + 2) + b·ln m / n on average over runs, with the worst-case Γ = β·diam₁² (‖x‖∞ ≤ 1)."""
+    n, d, radius = 4000, 30, 3.0
+    X, y = logistic_sample(n, d)
+    problem = Problem(RowSpec(d, norm=math.sqrt(d)), Logistic(), n, L1Ball(radius))
+    solver = default(problem, Guarantee(1.0, 1e-6, Unit("add-remove")), feature_bound=1.0)
+
+    def risk(w: Floats) -> float:
+        return float(np.logaddexp(0, -y * (X @ w)).mean())
+
+    table = sp.csr_array(X) if sparse else X
+    best = risk(run(FrankWolfe(0.0, 3000, 1.0), problem, X, y))
+    excess = np.mean([risk(run(solver, problem, table, y, seed)) for seed in range(5)]) - best
+    scale = solver.noise_multiplier * radius * solver.clip / n
+    bound = 2 * 0.25 * (2 * radius) ** 2 / (solver.iterations + 2) + scale * math.log(2 * d)
+    assert 0 < excess < bound
+
+
+# Defaults
+
+
+@pytest.mark.parametrize("unit", [Unit("add-remove"), Unit("replace-one"), Unit("add-remove", 3)], ids=str)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_the_default_spends_the_budget_and_no_more(unit: Unit, epsilon: float) -> None:
+    problem = Problem(RowSpec(50, norm=2.0), Logistic(), 10_000, L1Ball(4.0))
+    solver = default(problem, Guarantee(epsilon, 1e-8, unit))
+    plan = events.compose(rehearse(solver, problem, unit))
+    assert epsilon * (1 - 1e-6) < zcdp_epsilon_upper(plan, 1e-8, unit) <= epsilon
+    assert solver.clip == pytest.approx(2.0, rel=1e-3)  # slopes are at most 1, features at most 2
+
+
+@pytest.mark.parametrize("unit", [Unit("add-remove"), Unit("replace-one", 2)], ids=str)
+def test_the_default_can_be_pure(unit: Unit) -> None:
+    problem = Problem(RowSpec(50, norm=2.0), Squared(), 10_000, Simplex(1.0))
+    solver = default(problem, Guarantee(0.7, 0.0, unit), feature_bound=1.0)
+    plan = rehearse(solver, problem, unit)
+    assert 0.7 * (1 - 1e-9) < sum(pure_epsilon(event, unit) for event in plan) <= 0.7 * (1 + 1e-12)
+
+
+def test_the_default_takes_more_steps_for_more_data_and_less_privacy() -> None:
+    def steps(n: float, epsilon: float) -> int:
+        problem = Problem(RowSpec(50, norm=1.0), Logistic(), n, L1Ball(5.0))
+        return default(problem, Guarantee(epsilon, 1e-8, Unit("add-remove"))).iterations
+
+    assert steps(10**4, 1.0) < steps(10**5, 1.0) < steps(10**5, 4.0)
+
+
+def test_the_default_respects_what_is_given() -> None:
+    problem = Problem(RowSpec(50, norm=1.0), Logistic(), 1000, L1Ball(5.0))
+    solver = default(problem, Guarantee(math.inf, 0.0, Unit("add-remove")), iterations=17, clip=0.3)
+    assert solver == FrankWolfe(0.0, 17, 0.3)
+
+
+# Bad input
+
+
+def test_bad_input() -> None:
+    rows, guarantee = RowSpec(4, norm=1.0), Guarantee(1.0, 1e-6, Unit("add-remove"))
+    with pytest.raises(InvalidInput, match="iterations"):
+        FrankWolfe(1.0, 0, 1.0)
+    with pytest.raises(InvalidInput, match="iterations"):
+        FrankWolfe(1.0, 10**6, 1.0)
+    with pytest.raises(InvalidInput, match="takes no ridge"):
+        next(FrankWolfe(1.0, 3, 1.0).steps(Problem(rows, Logistic(), 10, L1Ball(1.0), ridge=0.1)))
+    with pytest.raises(InvalidInput, match="no finite list of vertices"):
+        next(FrankWolfe(1.0, 3, 1.0).steps(Problem(rows, Logistic(), 10, L2Ball(1.0))))
+    with pytest.raises(InvalidInput, match="row_norm or feature_bound"):
+        default(Problem(RowSpec(4, norm=math.inf), Logistic(), 10, L1Ball(1.0)), guarantee)
+    with pytest.raises(HypothesisViolated, match="no finite curvature"):
+        default(Problem(rows, Quantile(0.5), 10, L1Ball(1.0)), guarantee)
+    with pytest.raises(TypeError, match="unexpected"):
+        default(Problem(rows, Logistic(), 10, L1Ball(1.0)), guarantee, step=1.0)  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="noise_multiplier"):
+        next(FrankWolfe(-1.0, 3, 1.0).steps(Problem(rows, Logistic(), 10, L1Ball(1.0))))
