@@ -10,7 +10,7 @@ import pytest
 from discreet import events
 from discreet.accounting.filters import ZCDPFilter
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
+from discreet.rows import RowSpec
 from discreet.errors import BudgetExceeded, InvalidInput, PlanViolation
 from discreet.ledger import Ledger
 from discreet.losses import Logistic

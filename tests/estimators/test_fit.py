@@ -42,6 +42,8 @@ ALL = [
     (dp.HuberRegression, REGRESSOR, NUMBERS),
     (dp.QuantileRegression, REGRESSOR, NUMBERS),
     (dp.PoissonRegression, REGRESSOR, NUMBERS),
+    (dp.Lasso, {**REGRESSOR, "radius": 2.0}, NUMBERS),
+    (dp.SparseLinearRegression, {**REGRESSOR, "sparsity": 3}, NUMBERS),
 ]
 
 

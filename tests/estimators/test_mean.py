@@ -13,11 +13,11 @@ from scipy.stats import beta
 
 import discreet as dp
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.estimators.mean import predicted_errors
 from discreet.ledger import Ledger
 from discreet.noise import Bits
+from discreet.rows import RowSpec
 from discreet.solvers import Guarantee
 from discreet.solvers.sparse_mean import RecoveredMean, gaussian_noise, sketch_width
 from discreet.units import Unit

@@ -12,7 +12,7 @@ from scipy.stats import beta, chisquare
 
 import discreet as dp
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
+from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.estimators.quantile import quantile
 from discreet.ledger import Ledger

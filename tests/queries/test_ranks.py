@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
+from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.queries.ranks import RANK_BITS, Grid, Ranks
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
+from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.geometry import GroupInfL1Ball, L1Ball, L2Ball, Polytope, Simplex
 from discreet.geometry.base import Geometry

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from discreet.data.memory import in_memory
-from discreet.data.rows import ROW_BITS, RowSpec
+from discreet.rows import ROW_BITS, RowSpec
 from discreet.errors import InvalidInput
 from discreet.queries.sketch import Sketch, SketchedSum
 from discreet.queries.sparse_sum import SparseSum

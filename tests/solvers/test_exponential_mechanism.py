@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.stats import beta
 
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
+from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
 from discreet.losses import Logistic, Loss, Squared

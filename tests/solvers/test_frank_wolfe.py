@@ -14,7 +14,7 @@ from sklearn.linear_model import Lasso
 from discreet import events
 from discreet.accounting.classical import pure_epsilon, zcdp_epsilon_upper
 from discreet.data.memory import Sparse, in_memory
-from discreet.data.rows import RowSpec
+from discreet.rows import RowSpec
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry import GroupInfL1Ball, L1Ball, L2Ball, Polytope, Simplex
 from discreet.geometry.base import Geometry

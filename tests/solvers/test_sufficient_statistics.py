@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from discreet import events
 from discreet.accounting import epsilon
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
+from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.geometry import L2Ball

@@ -196,6 +196,8 @@ def advanced_epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> 
     """
 
     def total(terms: list[tuple[float, int]], slack: float) -> float:
+        if slack >= 1:
+            return 0.0
         if slack <= 0:
             return math.fsum(count * epsilon for epsilon, count in terms)
         return advanced_composition(terms, slack)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,6 +202,9 @@ def _of_world(world: World, order: float, unit: Unit) -> float:
     return math.fsum(count * _leaf(leaf, order, unit) for leaf, count in world.items())
 
 
+_remembered = lru_cache(maxsize=1 << 14)  # nested events ask for the same orders again and again
+
+
 @singledispatch
 def _leaf(event: Event, order: float, unit: Unit) -> float:
     """D_order of one leaf."""
@@ -278,22 +281,26 @@ def _(event: ApproxDP, order: float, unit: Unit) -> float:
     return _leaf(PureDP(event.epsilon), order, unit)
 
 
-@_leaf.register
+@_leaf.register(Poisson)
+@_remembered
 def _(event: Poisson, order: float, unit: Unit) -> float:
     return subsampled.poisson(event, order, unit, divergence)
 
 
-@_leaf.register
+@_leaf.register(FixedSize)
+@_remembered
 def _(event: FixedSize, order: float, unit: Unit) -> float:
     return subsampled.fixed_size(event, order, unit, divergence)
 
 
-@_leaf.register
+@_leaf.register(WithReplacement)
+@_remembered
 def _(event: WithReplacement, order: float, unit: Unit) -> float:
     return subsampled.with_replacement(event, order, unit, divergence)
 
 
-@_leaf.register
+@_leaf.register(PrivateSelection)
+@_remembered
 def _(event: PrivateSelection, order: float, unit: Unit) -> float:
     from discreet.accounting.selection import selection_divergence
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -224,19 +225,28 @@ def _chord(world: World, rate: float, order: float, unit: Unit, replaced: bool, 
     if low >= _LARGEST_EXPANSION:
         return math.inf
 
-    def log_moment(whole: int) -> float:
-        return 0.0 if whole == 1 else _divergence(_expansion(world, rate, whole, unit, replaced, inner), 2.0)
-
-    part = order - low
-    mixed = (1 - part) * log_moment(low) + (part * log_moment(low + 1) if part else 0.0)
-    return _log_expm1(mixed)
+    leaves, part = tuple(world.items()), order - low
+    mixed = (1 - part) * _whole(leaves, rate, low, unit, replaced, inner)
+    return _log_expm1(mixed + (part * _whole(leaves, rate, low + 1, unit, replaced, inner) if part else 0.0))
 
 
-def _expansion(world: World, rate: float, order: int, unit: Unit, replaced: bool, inner: Inner) -> float:
-    """log X at an integer order from the inner Rényi curve."""
+@lru_cache(maxsize=4096)
+def _whole(
+    leaves: tuple[tuple[Event, int], ...], rate: float, order: int, unit: Unit, replaced: bool, inner: Inner
+) -> float:
+    """log(1 + X) at an integer order, from the inner Rényi curve; remembered, for many real orders lie between two."""
+    if order == 1:
+        return 0.0
+    return _divergence(_expansion(leaves, rate, order, unit, replaced, inner), 2.0)
+
+
+def _expansion(
+    leaves: tuple[tuple[Event, int], ...], rate: float, order: int, unit: Unit, replaced: bool, inner: Inner
+) -> float:
+    """log X at an integer order."""
 
     def log_moment(j: int) -> float:
-        return (j - 1) * sum(count * inner(leaf, float(j), unit) for leaf, count in world.items())
+        return (j - 1) * sum(count * inner(leaf, float(j), unit) for leaf, count in leaves)
 
     def log_choose(j: int) -> float:
         return math.lgamma(order + 1) - math.lgamma(j + 1) - math.lgamma(order - j + 1)

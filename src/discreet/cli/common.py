@@ -21,6 +21,8 @@ MODELS = {
     "logistic": "LogisticRegression",
     "svc": "LinearSVC",
     "linear": "LinearRegression",
+    "lasso": "Lasso",
+    "sparse": "SparseLinearRegression",
     "huber": "HuberRegression",
     "poisson": "PoissonRegression",
     "quantile": "QuantileRegression",

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.data.rows import RowSpec
+from discreet.rows import RowSpec
 
 __all__ = ["Block", "Dataset", "DenseBlock", "SparseBlock"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, DenseBlock, SparseBlock
-from discreet.data.rows import MOST_ROWS, ROW_BITS, RowSpec
+from discreet.rows import MOST_ROWS, ROW_BITS, RowSpec
 from discreet.data.threads import on_all_cores, split
 from discreet.errors import InvalidInput
 
@@ -21,7 +22,7 @@ __all__ = ["Dense", "InMemory", "Sparse", "in_memory"]
 _LEAST_ROWS = 2048  # below this a second thread costs more than it brings
 
 
-class InMemory:
+class InMemory(ABC):
     """What dense and sparse rows share: sums over blocks on all cores."""
 
     def __init__(self, rows: RowSpec, y: NDArray[np.float64]) -> None:
@@ -33,12 +34,13 @@ class InMemory:
         return len(self.y)
 
     @property
+    @abstractmethod
     def _grid(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Scale and squared length of each row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _block(self, part: slice) -> Block:
-        raise NotImplementedError
+        """A run of rows."""
 
     def map_blocks(self, function: Callable[[Block], Any]) -> list[Any]:
         """function(block) on one block a core."""

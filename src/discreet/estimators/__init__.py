@@ -4,11 +4,19 @@ from discreet.estimators.classifiers import LinearSVC, LogisticRegression
 from discreet.estimators.mean import MeanEstimator
 from discreet.estimators.persistence import load
 from discreet.estimators.quantile import quantile
-from discreet.estimators.regressors import HuberRegression, LinearRegression, PoissonRegression, QuantileRegression
+from discreet.estimators.regressors import (
+    HuberRegression,
+    Lasso,
+    LinearRegression,
+    PoissonRegression,
+    QuantileRegression,
+    SparseLinearRegression,
+)
 from discreet.estimators.targets import PrivacyWarning
 
 __all__ = [
     "HuberRegression",
+    "Lasso",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
@@ -16,6 +24,7 @@ __all__ = [
     "PoissonRegression",
     "PrivacyWarning",
     "QuantileRegression",
+    "SparseLinearRegression",
     "load",
     "quantile",
 ]

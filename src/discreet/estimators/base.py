@@ -13,9 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from discreet.data.columns import Column
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
 from discreet.errors import InvalidInput
-from discreet.estimators.auto import choose
 from discreet.estimators.features import Features
 from discreet.estimators.privacy import PrivateEstimator
 from discreet.estimators.progress import progress_bar
@@ -23,8 +21,10 @@ from discreet.events import Event, compose
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
+from discreet.rows import RowSpec
 from discreet.solvers import Guarantee, Problem, Solver, recipe
 from discreet.solvers.rehearsal import rehearse
+from discreet.theory.planner import choose
 from discreet.units import Unit
 from discreet.vault import Vault
 
@@ -62,6 +62,10 @@ class PrivateLinearModel(PrivateEstimator):
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
         """Set coef_ and intercept_ in the units of the user's targets."""
 
+    def _domain(self, row_norm: float) -> Geometry:
+        """The set that θ is kept in."""
+        return self.domain or WholeSpace()
+
     # --- fitting --------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any) -> Any:
@@ -94,7 +98,7 @@ class PrivateLinearModel(PrivateEstimator):
         guarantee = Guarantee(float(self.epsilon), self._delta(matrix.shape[0], private), unit)
         released: list[Event] = []
         n, rest = self._rows(matrix.shape[0], vault, guarantee, released)
-        problem = Problem(rows, self._loss(), n, self.domain or WholeSpace(), float(self.alpha))
+        problem = Problem(rows, self._loss(), n, self._domain(features.row_norm), float(self.alpha))
         name, solver = self._plan(problem, rest)
         plan = rehearse(solver, problem, unit)
         released.extend(plan)

@@ -49,6 +49,8 @@ class Features:
                 )
         if not (isinstance(row_norm, int | float | np.number) and row_norm > 0):
             raise InvalidInput(f"row_norm must be a positive number, got {row_norm!r}.")
+        if private and not math.isfinite(row_norm):
+            raise InvalidInput("a private fit needs rows of bounded length: give a finite row_norm.")
         names = tuple(as_table(X).columns) if has_column_names(X) else ()
         return cls(float(row_norm), names)
 

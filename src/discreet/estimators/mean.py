@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.estimators.privacy import PrivateEstimator
 from discreet.events import Event, compose
+from discreet.rows import RowSpec
 from discreet.solvers import Guarantee
 from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean, gaussian_noise, laplace_noise, sketch_width
 from discreet.theory.sparse import sparse_mean_gaussian, sparse_mean_laplace

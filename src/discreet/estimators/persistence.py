@@ -20,7 +20,18 @@ from discreet.report.certificate import Certificate
 __all__ = ["load", "save"]
 
 _FORMAT = 1
-_PARAMETERS = ("smoothing", "width", "quantile", "epsilon", "delta", "adjacency", "rows_per_unit", "fit_intercept")
+_PARAMETERS = (
+    "smoothing",
+    "width",
+    "quantile",
+    "epsilon",
+    "delta",
+    "adjacency",
+    "rows_per_unit",
+    "fit_intercept",
+    "radius",
+    "sparsity",
+)
 
 
 def save(model: Any, path: str | Path) -> None:

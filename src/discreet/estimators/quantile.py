@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
 from discreet.measurements import QuantileDraw, Together
 from discreet.noise.bits import Bits
 from discreet.queries.ranks import Grid, Ranks
+from discreet.rows import RowSpec
 from discreet.units import Adjacency, Unit
 from discreet.vault import Vault
 

@@ -14,9 +14,18 @@ from discreet.data.columns import Column
 from discreet.errors import InvalidInput
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.targets import Bounded, column_vector
+from discreet.geometry import L1Ball, SparseSet
+from discreet.geometry.base import Geometry
 from discreet.losses import Huber, Loss, Poisson, Quantile, Squared
 
-__all__ = ["HuberRegression", "LinearRegression", "PoissonRegression", "QuantileRegression"]
+__all__ = [
+    "HuberRegression",
+    "Lasso",
+    "LinearRegression",
+    "PoissonRegression",
+    "QuantileRegression",
+    "SparseLinearRegression",
+]
 
 
 @dataclass(eq=False, repr=False)
@@ -105,3 +114,45 @@ class PoissonRegression(_Regressor):
         if not private and (coded < 0).any():
             raise InvalidInput("counts are not negative.")
         return coded, outputs
+
+
+@dataclass(eq=False, repr=False)
+class Lasso(_Regressor):
+    """Private least squares over the ℓ1 ball, for many features of which few matter.
+
+    Args:
+        radius: ℓ1 norm that the coefficients may have, with targets coded to [−1, 1] by their bounds; by default 5 over
+            the row norm. All others: see `LinearRegression`.
+    """
+
+    radius: float | None = None
+
+    def _loss(self) -> Loss:
+        return Squared()
+
+    def _domain(self, row_norm: float) -> Geometry:
+        if self.domain is not None:
+            raise InvalidInput("Lasso's set is the ℓ1 ball: give radius, not domain.")
+        if self.radius is not None:
+            return L1Ball(float(self.radius))
+        return L1Ball(5.0 / row_norm) if math.isfinite(row_norm) else L1Ball(5.0)
+
+
+@dataclass(eq=False, repr=False)
+class SparseLinearRegression(_Regressor):
+    """Private least squares with at most ``sparsity`` coefficients, by iterative hard thresholding.
+
+    Args:
+        sparsity: the most coefficients that are not 0 (the intercept counts as one). All others: see
+            `LinearRegression`.
+    """
+
+    sparsity: int = 10
+
+    def _loss(self) -> Loss:
+        return Squared()
+
+    def _domain(self, row_norm: float) -> Geometry:
+        if self.domain is not None:
+            raise InvalidInput("the set is that of sparse vectors: give sparsity, not domain.")
+        return SparseSet(self.sparsity)

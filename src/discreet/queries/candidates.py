@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset
-from discreet.data.rows import RowSpec
+from discreet.rows import RowSpec
 from discreet.data.steps import chunks
 from discreet.errors import InvalidInput
 from discreet.losses import Loss

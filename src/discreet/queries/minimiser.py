@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Dataset
-from discreet.data.rows import MOST_ROWS, RowSpec
+from discreet.rows import MOST_ROWS, RowSpec
 from discreet.data.threads import on_all_cores
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.losses import Domain, Logistic, Loss, Softmax

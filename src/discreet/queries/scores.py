@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock
-from discreet.data.rows import RowSpec
+from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.losses import Loss
 from discreet.queries.atoms import MOST_STEPS, Atoms

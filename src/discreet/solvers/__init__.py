@@ -14,6 +14,7 @@ __all__ = ["RECIPES", "Guarantee", "Problem", "Solver", "Steps", "recipe"]
 
 RECIPES = (
     "descent",
+    "exponential_mechanism",
     "frank_wolfe",
     "hard_threshold",
     "heavy_tailed",

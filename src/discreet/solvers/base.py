@@ -9,12 +9,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.data.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Geometry
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Loss
 from discreet.measurements import Measurement
+from discreet.rows import RowSpec
 
 __all__ = ["Problem", "Solver", "Steps"]
 

@@ -133,7 +133,7 @@ def default(
     problem: Problem,
     guarantee: Guarantee,
     *,
-    sparsity: int,
+    sparsity: int | None = None,
     peel: bool | None = None,
     target_bound: float | None = None,
     entry_bound: float | None = None,
@@ -147,12 +147,12 @@ def default(
     Args:
         problem: any smooth loss with one output.
         guarantee: what must be kept.
-        sparsity: s.
+        sparsity: s; None takes the problem's `SparseSet`.
         peel: release s coordinates a step instead of all; None compares the two noise levels, √(2s)·(largest entry)
             against the length of a row.
         target_bound: public bound on |y|; None takes 1, or clips nothing without privacy.
         entry_bound: public bound on |x_ij|; None takes the bound on a row's length.
-        radius: ℓ2 bound on θ.
+        radius: ℓ2 bound on θ; None takes the problem's set.
         iterations: None takes ⌈2·ln n⌉, without privacy 1000.
         smoothness: public bound on the mean loss's smoothness along 2s-sparse directions; None takes
             β·min(r², 2s·entry_bound²), which always holds. The step is its inverse.
@@ -162,18 +162,19 @@ def default(
     Raises:
         InvalidInput: the loss is not smooth, the rows have no bound, or the target_bound is not one.
     """
+    s, radius = declared_sparsity(problem, sparsity, radius)
     beta = problem.loss.smoothness(Domain())
     if not math.isfinite(beta):
         raise InvalidInput(f"{type(problem.loss).__name__} loss has no smoothness, from which the step would come.")
     length = problem.rows.radius
     entry = length if entry_bound is None else max(entry_bound, problem.rows.intercept)
     if smoothness is None:
-        smoothness = beta * min(length**2, 2 * sparsity * entry**2)
+        smoothness = beta * min(length**2, 2 * s * entry**2)
     if not 0 < smoothness < math.inf:
         raise InvalidInput("rows without a bound give no step size: declare row_norm, entry_bound or smoothness.")
     steps = iterations if iterations is not None else _steps(problem, guarantee)
     if peel is None:
-        peel = entry * math.sqrt(2 * sparsity) < length
+        peel = entry * math.sqrt(2 * s) < length
     targets = target_bound if target_bound is not None else 1.0 if guarantee.private else math.inf
     slope = slope_at_zero(problem, targets) if guarantee.private else math.inf
     eta = 1 / (smoothness + problem.ridge)
@@ -181,14 +182,25 @@ def default(
     def peeled(noise: float) -> PeeledThreshold:
         entries = entry if guarantee.private else math.inf
         slopes = slope if clip is None else clip / entry
-        return PeeledThreshold(noise, steps, entries, slopes, eta, sparsity, radius, targets)
+        return PeeledThreshold(noise, steps, entries, slopes, eta, s, radius, targets)
 
     def gaussian(noise: float) -> HardThreshold:
-        return HardThreshold(noise, steps, slope * length if clip is None else clip, eta, sparsity, radius)
+        return HardThreshold(noise, steps, slope * length if clip is None else clip, eta, s, radius)
 
     if peel:
         return calibrated_by_zcdp(peeled, problem, guarantee)
     return calibrated(gaussian, problem, guarantee)
+
+
+def declared_sparsity(problem: Problem, sparsity: int | None, radius: float | None) -> tuple[int, float | None]:
+    """The sparsity and radius asked for, or else those of the problem's set."""
+    if isinstance(problem.domain, SparseSet):
+        if sparsity not in (None, problem.domain.s):
+            raise InvalidInput(f"sparsity={sparsity} contradicts the problem's set of sparsity {problem.domain.s}.")
+        return problem.domain.s, problem.domain.radius if radius is None else radius
+    if sparsity is None:
+        raise InvalidInput("hard thresholding needs a sparsity: give one, or a SparseSet as domain.")
+    return sparsity, radius
 
 
 def _steps(problem: Problem, guarantee: Guarantee) -> int:

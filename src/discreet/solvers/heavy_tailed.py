@@ -28,7 +28,7 @@ from discreet.measurements.disjoint import Disjoint
 from discreet.mechanisms.peeling import LaplacePeeling, Peeling
 from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.hard_threshold import sparse_domain
+from discreet.solvers.hard_threshold import declared_sparsity, sparse_domain
 from discreet.solvers.planning import Guarantee
 from discreet.solvers.zcdp import calibrated_by_zcdp
 
@@ -82,8 +82,8 @@ def default(
     problem: Problem,
     guarantee: Guarantee,
     *,
-    sparsity: int,
-    radius: float,
+    sparsity: int | None = None,
+    radius: float | None = None,
     moment: float = 1.0,
     mechanism: str = "gumbel",
     parts: int | None = None,
@@ -95,8 +95,8 @@ def default(
     Args:
         problem: squared loss.
         guarantee: what must be kept.
-        sparsity: s.
-        radius: ℓ2 bound C on θ.
+        sparsity: s; None takes the problem's `SparseSet`.
+        radius: ℓ2 bound C on θ; None takes the problem's set, or 1.
         moment: public bound on E[x_ij⁴] and E[y⁴].
         mechanism: ``"gumbel"`` for `Peeling`, ``"laplace"`` for the printed `LaplacePeeling` and its hypotheses.
         parts: T; None takes ⌈ln n⌉.
@@ -107,6 +107,8 @@ def default(
         HypothesisViolated: Laplace peeling outside ε ≤ 0.5, δ ≤ 0.011, s ≥ 10.
         InvalidInput: a moment that is not positive, or an unknown mechanism.
     """
+    s, declared = declared_sparsity(problem, sparsity, radius)
+    reach = 1.0 if declared is None else declared
     if not 0 < moment < math.inf:
         raise InvalidInput(f"moment must be positive and finite, got {moment!r}.")
     if mechanism not in ("gumbel", "laplace"):
@@ -114,15 +116,15 @@ def default(
     steps = max(1, math.ceil(math.log(max(problem.n, 2)))) if parts is None else parts
     eta = 1 / (2 * math.sqrt(moment)) if step is None else step
     if entry_bound is None:
-        share = problem.n * guarantee.epsilon / (sparsity * steps * math.log(max(problem.rows.dimension, 2)))
+        share = problem.n * guarantee.epsilon / (s * steps * math.log(max(problem.rows.dimension, 2)))
         entry_bound = moment**0.25 * max(1.0, share) ** 0.25
     bound = entry_bound
 
     def make(peeling: Peeling | LaplacePeeling) -> HeavyTailed:
-        return HeavyTailed(peeling, steps, bound, eta, radius)
+        return HeavyTailed(peeling, steps, bound, eta, reach)
 
     if mechanism == "laplace" and guarantee.private:
         if guarantee.unit.rows_per_unit != 1:
             raise InvalidInput("Laplace peeling is proved for one row a unit; use mechanism='gumbel'.")
-        return make(LaplacePeeling(sparsity, guarantee.epsilon, guarantee.delta, guarantee.unit.relation))
-    return calibrated_by_zcdp(lambda noise: make(Peeling.balanced(sparsity, noise)), problem, guarantee)
+        return make(LaplacePeeling(s, guarantee.epsilon, guarantee.delta, guarantee.unit.relation))
+    return calibrated_by_zcdp(lambda noise: make(Peeling.balanced(s, noise)), problem, guarantee)

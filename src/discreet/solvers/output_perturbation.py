@@ -77,7 +77,7 @@ def theory_regularisation(problem: Problem, noise_multiplier: float, slope_bound
     B is the domain's radius, or without one that of d coefficients of one log-odds a unit row each: B = √d/R.
 
     Example:
-        >>> from discreet.data.rows import RowSpec
+        >>> from discreet.rows import RowSpec
         >>> from discreet.losses import Logistic
         >>> round(theory_regularisation(Problem(RowSpec(4, 1.0), Logistic(), 1000.0), 2.0), 6)
         7.937005

@@ -48,7 +48,7 @@ class Bound:
         return cls(sum(parts.values()), MappingProxyType(parts), theorem)
 
     def __float__(self) -> float:
-        return self.value
+        return float(self.value)
 
 
 def require(holds: bool, hypothesis: str) -> None:
