@@ -3,7 +3,7 @@
     python bench/sparse_mean.py [--quick] [--out bench/results]
 
 Claims, checked at the end (exit status 1 if one fails):
-  * every method's root mean square error is at most 4 times its proved bound (in fact at most once);
+  * every method's root mean square error is at most 4 times its proved bound;
   * "auto" is within 10 % of the best method at every point;
   * on Zipf(1.1) rows with d = 10⁶, s = 50, ε = 1, δ = 1e-6 the projection is ≥ 4× below plain Gaussian noise at
     n = 10⁵ and ≥ 10× at n = 10⁴;
@@ -38,8 +38,8 @@ import scipy.sparse as sp  # noqa: E402
 
 import discreet as dp  # noqa: E402
 from discreet.data.memory import in_memory  # noqa: E402
-from discreet.data.rows import RowSpec  # noqa: E402
 from discreet.noise import Bits  # noqa: E402
+from discreet.rows import RowSpec  # noqa: E402
 from discreet.solvers import Guarantee  # noqa: E402
 from discreet.solvers.sparse_mean import RecoveredMean  # noqa: E402
 from discreet.theory import sparse_mean_gaussian, sparse_mean_laplace, sparse_mean_lower_bound  # noqa: E402

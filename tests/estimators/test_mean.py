@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import beta
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import discreet as dp
 from discreet.data.memory import in_memory
@@ -149,6 +150,11 @@ def test_the_sketch_follows_the_theory() -> None:
     assert sketch_width(RowSpec(1000, 1.0), 50, 1e4, 8.45) is None
     assert sketch_width(rows, 50, 1e4, 0.0) is None
     assert sketch_width(RowSpec(10**9, 1.0), 50, 1e9, 8.45) == 2**18
+
+
+@parametrize_with_checks([dp.MeanEstimator(50.0, 1e-5, row_norm=10.0, random_state=0)])
+def test_scikit_learn_check(estimator: object, check: object) -> None:
+    check(estimator)  # type: ignore[operator]
 
 
 def test_sparsity_is_enforced() -> None:

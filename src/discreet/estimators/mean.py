@@ -110,6 +110,12 @@ class MeanEstimator(PrivateEstimator):
         self.privacy_ = self._certificate(compose(released), guarantee, rest, name, plan, vault.protective)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True  # a missing entry counts as 0: no exception depends on a row
+        return tags
+
     def _declared(self, d: int, private: bool) -> tuple[RowSpec, int]:
         if self.method not in _METHODS:
             raise InvalidInput(f"method must be one of {', '.join(_METHODS)}; got {self.method!r}.")
