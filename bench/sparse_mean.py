@@ -210,8 +210,8 @@ def plot(results: list[dict], path: Path) -> None:
         panel.plot(at, [r["lower_bound"] for r in line], "k:", label="lower bound, worst case")
         panel.set(xscale="log", yscale="log", xlabel={"epsilon": "ε"}.get(axis, axis))
     panels[0].set_ylabel("ℓ2 error")
-    panels[-1].legend(fontsize=7)
-    figure.tight_layout()
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="upper center", ncols=7, fontsize=8)
+    figure.tight_layout(rect=(0, 0, 1, 0.93))
     figure.savefig(path)
 
 
