@@ -108,6 +108,7 @@ def test_sums_do_not_depend_on_order_partition_threads_or_storage(loss, dtype, m
     assert (query.integers(in_memory(X[order], y[order], rows)) == expected).all()
     assert (sum(query.integers(in_memory(X[p], y[p], rows)) for p in parts) == expected).all()
     monkeypatch.setenv("DISCREET_THREADS", "3")
+    monkeypatch.setattr("discreet.data.memory._LEAST_ENTRIES", 100)
     assert (query.integers(in_memory(X, y, rows)) == expected).all()
     assert (query.integers(in_memory(np.asfortranarray(X), y, rows)) == expected).all()
     assert (query.integers(in_memory(sp.csr_array(X), y, rows)) == expected).all()

@@ -28,6 +28,7 @@ __all__ = [
     "SMOOTHED_HINGE",
     "SOFTMAX",
     "SQUARED",
+    "logistic_slope",
     "slope_of",
     "softmax_slopes",
 ]
@@ -50,8 +51,9 @@ def _squared_slope(z: float, y: float) -> float:
 def _exp(x: float) -> float:
     """e^x to 4e-16 without a call or a branch, so that loops over rows run in vectors.
 
-    x = k·ln 2 + r with |r| ≤ 0.35, and e^r by its Taylor polynomial of degree 13, grouped so that the chain of dependent
-    operations is short. Plain operations in a fixed order: the same bits on every machine. Beyond ±708 it stays put.
+    x = k·ln 2 + r with |r| ≤ 0.35, and e^r by its Taylor polynomial of degree 13, grouped so that the chain of
+    dependent operations is short. Plain operations in a fixed order: the same bits on every machine. Beyond ±708 it
+    stays put.
     """
     x = -708.0 if x < -708.0 else x
     x = 708.0 if x > 708.0 else x
@@ -68,7 +70,8 @@ def _exp(x: float) -> float:
 
 
 @njit(cache=True, inline="always", error_model="numpy")
-def _logistic_slope(z: float, y: float) -> float:
+def logistic_slope(z: float, y: float) -> float:
+    """−y/(1 + e^(yz))."""
     return -y / (1.0 + _exp(y * z))
 
 
@@ -106,7 +109,7 @@ def slope_of(kind: int, z: float, y: float, parameter: float, smoothing: float) 
     Softmax has a vector of slopes (`softmax_slopes`); its kind, like any unknown one, gives NaN here.
     """
     if kind == LOGISTIC:
-        return _logistic_slope(z, y)
+        return logistic_slope(z, y)
     if kind == SQUARED:
         return _squared_slope(z, y)
     if kind == HUBER:
