@@ -28,7 +28,6 @@ import scipy.sparse as sp
 from scipy.stats import chi2
 
 from discreet.data.memory import Sparse, in_memory
-from discreet.data.rows import RowSpec
 from discreet.geometry import L1Ball
 from discreet.ledger import Ledger
 from discreet.losses import Logistic
@@ -39,6 +38,7 @@ from discreet.noise import exponential_select
 from discreet.noise.bits import Bits
 from discreet.queries.atoms import whole_atoms
 from discreet.queries.scores import ScoreSum, Walk
+from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.frank_wolfe import default
 from discreet.solvers.planning import Guarantee

@@ -28,10 +28,10 @@ from threadpoolctl import threadpool_limits
 
 import peers
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
 from discreet.data.threads import cores
 from discreet.losses import Logistic
 from discreet.queries.gradient import GradientSum
+from discreet.rows import RowSpec
 
 ROWS, COLUMNS, SLICE = 400_000, 100, 40_000
 CLIP = 6.0

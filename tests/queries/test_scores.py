@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.data.memory import in_memory
-from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.geometry import GroupInfL1Ball, L1Ball, L2Ball, Polytope, Simplex
 from discreet.geometry.base import Geometry
@@ -21,6 +20,7 @@ from discreet.queries import walking
 from discreet.queries.atoms import CoordinateAtoms, whole_atoms
 from discreet.queries.scores import ScoreSum, Walk
 from discreet.queries.walking import walk_of
+from discreet.rows import RowSpec
 
 D = 6
 RNG = np.random.default_rng(0)

@@ -14,7 +14,6 @@ from sklearn.linear_model import Lasso
 from discreet import events
 from discreet.accounting.classical import pure_epsilon, zcdp_epsilon_upper
 from discreet.data.memory import Sparse, in_memory
-from discreet.rows import RowSpec
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry import GroupInfL1Ball, L1Ball, L2Ball, Polytope, Simplex
 from discreet.geometry.base import Geometry
@@ -25,6 +24,7 @@ from discreet.mechanisms import Choice
 from discreet.noise.bits import Bits
 from discreet.queries.atoms import whole_atoms
 from discreet.queries.scores import ScoreSum, Walk
+from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.frank_wolfe import FrankWolfe, default
 from discreet.solvers.planning import Guarantee

@@ -9,12 +9,12 @@ import pytest
 
 from discreet.accounting.classical import zcdp_epsilon_upper
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.geometry import L1Ball
 from discreet.ledger import Ledger
 from discreet.noise.bits import Bits
+from discreet.rows import RowSpec
 from discreet.solvers.lasso import lasso
 from discreet.solvers.planning import Guarantee
 from discreet.solvers.rehearsal import rehearse

@@ -10,7 +10,6 @@ from scipy.stats import beta
 from discreet.accounting import epsilon
 from discreet.accounting.perturbation import objective_profile
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.events import NonPrivate, PureDP
 from discreet.geometry import L2Ball, WholeSpace
@@ -20,6 +19,7 @@ from discreet.measurements.perturbed_minimum import PerturbedMinimum, settle, ti
 from discreet.noise import ball_reach
 from discreet.noise.bits import Bits
 from discreet.queries.minimiser import RidgeMinimiser
+from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.objective_perturbation import ObjectivePerturbation, default, public_tolerance
 from discreet.solvers.planning import Guarantee
@@ -122,7 +122,11 @@ def test_twin_is_scikit_learns(sparse):
     unit = Unit("add-remove")
     for loss, targets, reference in [
         (Logistic(), y, LogisticRegression(C=0.5, fit_intercept=False, tol=1e-12, max_iter=1000).fit(X, y)),
-        (Squared(), X[:, 0] - X[:, 1] + 0.1 * y, Ridge(alpha=2.0, fit_intercept=False).fit(X, X[:, 0] - X[:, 1] + 0.1 * y)),
+        (
+            Squared(),
+            X[:, 0] - X[:, 1] + 0.1 * y,
+            Ridge(alpha=2.0, fit_intercept=False).fit(X, X[:, 0] - X[:, 1] + 0.1 * y),
+        ),
     ]:
         asked = Problem(rows, loss, 500.0, ridge=2.0 / 500)
         solver = default(asked, Guarantee(math.inf, 0.0, unit), slope_bound=math.inf)
@@ -190,7 +194,11 @@ def test_rows_never_decide_whether_there_is_an_answer():
     unit = Unit("add-remove")
     asked = problem()
     solver = default(asked, Guarantee(1.0, 1e-6, unit))
-    for X, y in [(np.zeros((0, 4)), []), (np.full((3, 4), np.nan), [1.0, np.nan, 7.0]), (np.full((2, 4), 1e308), [1, -1])]:
+    for X, y in [
+        (np.zeros((0, 4)), []),
+        (np.full((3, 4), np.nan), [1.0, np.nan, 7.0]),
+        (np.full((2, 4), 1e308), [1, -1]),
+    ]:
         theta = Vault(in_memory(X, np.array(y, float), ROWS), unit, Ledger(), Bits.seeded(3)).run(solver, asked)
         assert theta.shape == (5,)
         assert np.isfinite(theta).all()

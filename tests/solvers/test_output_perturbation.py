@@ -8,7 +8,6 @@ from scipy.stats import beta
 
 from discreet.accounting import epsilon
 from discreet.data.memory import in_memory
-from discreet.data.rows import RowSpec
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.events import Gaussian, NonPrivate, PureDP
 from discreet.geometry import L1Ball, SparseSet, WholeSpace
@@ -17,6 +16,7 @@ from discreet.losses import Huber, Logistic
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.noise.bits import Bits
 from discreet.queries.minimiser import RidgeMinimiser
+from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.output_perturbation import OutputPerturbation, default, theory_regularisation
 from discreet.solvers.planning import Guarantee

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Dataset
-from discreet.rows import MOST_ROWS, RowSpec
 from discreet.data.threads import on_all_cores
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.losses import Domain, Logistic, Loss, Softmax
+from discreet.rows import MOST_ROWS, RowSpec
 
 __all__ = ["RidgeMinimiser"]
 

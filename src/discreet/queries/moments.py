@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset
-from discreet.rows import ROW_BITS, RowSpec
 from discreet.errors import InvalidInput
 from discreet.queries.base import Integers, Norm
+from discreet.rows import ROW_BITS, RowSpec
 
 __all__ = ["MOMENT_BITS", "CrossMoment", "LeastEigenvalue", "SecondMoment", "TargetMoment"]
 

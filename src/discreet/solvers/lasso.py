@@ -12,15 +12,20 @@ These were chosen by simulation on public data: a sparse linear model (d = 200) 
 
 from __future__ import annotations
 
-from discreet.data.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball
 from discreet.losses import Squared
+from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.frank_wolfe import FrankWolfe, default
 from discreet.solvers.planning import Guarantee
 
-__all__ = ["lasso"]
+__all__ = ["default_radius", "lasso"]
+
+
+def default_radius(n_epsilon: float, feature_bound: float) -> float:
+    """The ℓ1 radius for targets in [−1, 1]: 4 over the feature bound, or 2 where nε < 2000."""
+    return (4.0 if n_epsilon >= 2000 else 2.0) / feature_bound
 
 
 def lasso(
@@ -58,7 +63,7 @@ def lasso(
     if not (target_bound > 0 and feature_bound > 0):
         raise InvalidInput(f"bounds must be positive, got target_bound={target_bound}, feature_bound={feature_bound}.")
     if radius is None:
-        radius = (4.0 if n * guarantee.epsilon >= 2000 else 2.0) * target_bound / feature_bound
+        radius = target_bound * default_radius(n * guarantee.epsilon, feature_bound)
     if clip is None:
         clip = target_bound * feature_bound / 2
     problem = Problem(rows, Squared(), n, L1Ball(radius))
