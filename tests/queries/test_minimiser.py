@@ -122,7 +122,9 @@ def test_dense_and_sparse_and_many_dimensions_agree():
     for d in (40, 700):
         rows = RowSpec(d, norm=2.0, intercept=1.0)
         query = RidgeMinimiser(rows, Logistic(), 3.0)
-        found = [query.minimise(in_memory(A(X[:, :d]), y, rows), np.full(d + 1, 0.1), 1e-6) for A in (np.array, sp.csr_array)]
+        found = [
+            query.minimise(in_memory(A(X[:, :d]), y, rows), np.full(d + 1, 0.1), 1e-6) for A in (np.array, sp.csr_array)
+        ]
         assert np.linalg.norm(found[0] - found[1]) <= 2e-6 / 3.0
 
 
