@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from discreet.data.memory import in_memory
-from discreet.rows import ROW_BITS, RowSpec
 from discreet.losses import Huber, Logistic, Poisson, Quantile, SmoothedHinge, Softmax, Squared
 from discreet.queries.count import RowCount
 from discreet.queries.gradient import GradientSum
+from discreet.rows import ROW_BITS, RowSpec
 
 LOSSES = [
     Squared(),

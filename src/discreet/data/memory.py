@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, DenseBlock, SparseBlock
-from discreet.rows import MOST_ROWS, ROW_BITS, RowSpec
 from discreet.data.threads import on_all_cores, split
 from discreet.errors import InvalidInput
+from discreet.rows import MOST_ROWS, ROW_BITS, RowSpec
 
 __all__ = ["Dense", "InMemory", "Sparse", "in_memory"]
 

@@ -66,7 +66,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
         """Set coef_ and intercept_ in the units of the user's targets."""
 
-    def _domain(self, row_norm: float) -> Geometry:
+    def _domain(self, row_norm: float, n: float) -> Geometry:
         """The set that θ is kept in."""
         return self.domain or WholeSpace()
 
@@ -104,7 +104,7 @@ class PrivateLinearModel(PrivateEstimator):
         guarantee = Guarantee(float(self.epsilon), self._delta(matrix.shape[0], private), unit)
         released: list[Event] = []
         n, rest = self._rows(matrix.shape[0], vault, guarantee, released)
-        problem = Problem(rows, self._loss(), n, self._domain(features.row_norm), float(self.alpha))
+        problem = Problem(rows, self._loss(), n, self._domain(features.row_norm, n), float(self.alpha))
         name, solver = self._plan(problem, rest)
         plan = rehearse(solver, problem, unit)
         released.extend(plan)

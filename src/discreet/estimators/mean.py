@@ -16,7 +16,7 @@ from discreet.estimators.privacy import PrivateEstimator
 from discreet.events import Event, compose
 from discreet.rows import RowSpec
 from discreet.solvers import Guarantee
-from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean, gaussian_noise, laplace_noise, sketch_rows
+from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean, gaussian_noise, laplace_noise, sketch_width
 from discreet.theory.sparse import sparse_mean_gaussian, sparse_mean_laplace
 from discreet.units import Unit
 from discreet.vault import Vault
@@ -39,7 +39,8 @@ class MeanEstimator(PrivateEstimator):
                               ‖·‖₁ ≤ L√s and ‖·‖₂ ≤ L                          than the lines above
     ``"threshold"``           the same noise, soft thresholding at the level   adapts to the mean's own sparsity
                               that the noisy mean shows best, projection
-    ``"l1-recovery"``         a sketch's sum + Gaussian noise, ℓ1 recovery     of the same order, from few numbers
+    ``"l1-recovery"``         a sketch's sum + Gaussian noise, ℓ1 recovery     of the same order, from few numbers;
+                              (the identity where a sketch saves nothing)      ``"threshold"`` for the identity
     ``"auto"``                ``"threshold"``, its noise chosen from           the least of the above
                               n, d, s, ε, δ alone
     ========================  ===============================================  ==================================
@@ -109,6 +110,12 @@ class MeanEstimator(PrivateEstimator):
         self.privacy_ = self._certificate(compose(released), guarantee, rest, name, plan, vault.protective)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True  # a missing entry counts as 0: no exception depends on a row
+        return tags
+
     def _declared(self, d: int, private: bool) -> tuple[RowSpec, int]:
         if self.method not in _METHODS:
             raise InvalidInput(f"method must be one of {', '.join(_METHODS)}; got {self.method!r}.")
@@ -135,7 +142,10 @@ class MeanEstimator(PrivateEstimator):
             return NoisyMean(laplace_noise(guarantee), sparsity, "laplace", "nothing")
         if method == "l1-recovery":
             noise = gaussian_noise(guarantee)
-            return RecoveredMean(noise, sparsity, sketch_rows(rows, sparsity, n, noise), seed=int(self.sketch_seed))
+            width = sketch_width(rows, sparsity, n, noise)
+            if width is None:
+                return NoisyMean(noise, sparsity, "gaussian", "threshold")
+            return RecoveredMean(noise, sparsity, width, seed=int(self.sketch_seed))
         # every mean lies in the balls, so projecting is never worse than not; thresholding adapts to means that are
         # sparser than s says; and the proved error of a recovery is twice the projection's
         finish: Any = "projection" if method == "projection" else "threshold"

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset
-from discreet.rows import RowSpec
 from discreet.data.steps import chunks
 from discreet.errors import InvalidInput
 from discreet.losses import Loss
 from discreet.queries.base import Integers, Norm
+from discreet.rows import RowSpec
 
 __all__ = ["CandidateScores"]
 

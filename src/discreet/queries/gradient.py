@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock
-from discreet.rows import ROW_BITS, RowSpec
 from discreet.errors import InvalidInput
 from discreet.losses import Loss
 from discreet.queries.base import Integers, Norm
+from discreet.rows import ROW_BITS, RowSpec
 
 __all__ = ["SLOPE_BITS", "GradientSum", "block_gradient", "whole"]
 

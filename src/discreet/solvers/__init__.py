@@ -15,6 +15,7 @@ __all__ = ["RECIPES", "Guarantee", "Problem", "Solver", "Steps", "recipe"]
 RECIPES = (
     "descent",
     "exponential_mechanism",
+    "exponential_mechanism",
     "frank_wolfe",
     "hard_threshold",
     "heavy_tailed",
