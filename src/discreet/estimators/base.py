@@ -30,10 +30,6 @@ from discreet.vault import Vault
 
 __all__ = ["PrivateLinearModel"]
 
-_DENSE_WIDTH = 4
-"""Encoded tables have as many entries in each row as columns in the schema. Up to this many times as many encoded
-columns, dense float32 rows take little more memory than compressed ones and are several times faster to sum."""
-
 
 @dataclass(eq=False, repr=False)
 class PrivateLinearModel(PrivateEstimator):
@@ -88,8 +84,6 @@ class PrivateLinearModel(PrivateEstimator):
         column = self._target_column(y)
         features = Features.declared(X, self.schema, self.row_norm, getattr(y, "name", None), private)
         matrix = self._matrix(X, features, reset=True)
-        if features.encoder is not None and matrix.shape[1] * matrix.shape[0] <= _DENSE_WIDTH * matrix.nnz:
-            matrix = matrix.astype(np.float32).toarray()
         targets, outputs = self._read_target(y, column, private)
         if matrix.shape[0] != len(targets):
             raise InvalidInput(
