@@ -16,7 +16,7 @@ MODELS = [
     dp.LinearRegression(**REGRESSION),
     dp.HuberRegression(**REGRESSION),
     dp.QuantileRegression(**REGRESSION),
-    dp.PoissonRegression(**{**PRIVATE, "target_bounds": (0.0, 8.0)}),
+    dp.PoissonRegression(**{**PRIVATE, "target_bounds": (0.0, 8.0), "row_norm": 5.0}),
     dp.LogisticRegression(epsilon=float("inf"), row_norm=10.0),
     dp.LinearRegression(epsilon=float("inf"), row_norm=10.0),
 ]
