@@ -124,7 +124,7 @@ def _linked(mu: float, moved: int, added: int, link: float) -> Bound:
 
 
 def _drifted(bound: Bound, deviation: float) -> Bound:
-    """The composition with one more Gaussian loss ηw + η²/2, w normal: E δ(ε − ηw − η²/2), rounded up on a grid of w."""
+    """Composed with one more Gaussian loss ηw + η²/2, w normal: E δ(ε − ηw − η²/2), rounded up on a grid of w."""
     two_sided = symmetric(bound)
 
     def drifted(epsilon: Array) -> Array:

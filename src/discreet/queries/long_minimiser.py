@@ -111,8 +111,8 @@ def _slopes(loss: Loss, z: list[Decimal], y: float, cap: float) -> list[Decimal]
         case Squared():
             a = score - target
         case Quantile():
-            level, width = Decimal(loss.parameter), Decimal(loss.smoothing)
-            a = min(max((score - target) / width, -level), one - level)
+            level, band = Decimal(loss.parameter), Decimal(loss.smoothing)
+            a = min(max((score - target) / band, -level), one - level)
         case _:
             raise NotImplementedError(type(loss).__name__)
     bound = Decimal(cap)

@@ -121,6 +121,8 @@ def default(
         free = least(2.0**40 * problem.rows.radius**2, guess, 0.01)
         scale, ridge = _SHRINK * free * problem.rows.radius**2, problem.ridge * problem.n
         linked = noise == "gaussian" and solver(free, scale).measurement(problem).query.link > 0
+        if linked:  # from here on log det is free, so a larger λ would only shrink
+            scale = max(scale, guarantee.unit.sensitivity(1.0) * problem.rows.radius**2 / guarantee.epsilon)
         best = math.inf
         for a in [1.0] if linked else 2.0 ** np.arange(0.0, 8.0, 0.5):
             strength = max(a * scale - ridge, 0.0)
