@@ -165,9 +165,10 @@ def test_sparsity_is_enforced() -> None:
     assert found.mean_[45:].min() > 1.0
 
 
-def test_persons_with_several_rows() -> None:
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_persons_with_several_rows(delta: float) -> None:
     X = zipf_rows(500, 50, 5)
-    found = dp.MeanEstimator(1.0, 1e-6, row_norm=1.0, sparsity=5, rows_per_unit=3, random_state=0).fit(X)
+    found = dp.MeanEstimator(1.0, delta, row_norm=1.0, sparsity=5, rows_per_unit=3, random_state=0).fit(X)
     assert found.privacy_.recompute().upper <= 1.0 + 1e-9
     assert found.privacy_.unit == Unit("replace-one", 3)
 

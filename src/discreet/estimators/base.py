@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from discreet.data.columns import Column
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
-from discreet.estimators.features import Features
+from discreet.estimators.features import Features, numbers_only
 from discreet.estimators.privacy import PrivateEstimator
 from discreet.estimators.progress import progress_bar
 from discreet.events import Event, compose
@@ -130,16 +130,17 @@ class PrivateLinearModel(PrivateEstimator):
             if reset:
                 self.n_features_in_ = len(features.encoder.schema) - (features.encoder.target is not None)
             return matrix
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_all_finite=False,
-            accept_large_sparse=True,
-        )
+        with np.errstate(all="ignore"):  # numbers too long for a float64 become infinite, without a word
+            return validate_data(
+                self,
+                numbers_only(X),
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                order="C",
+                ensure_all_finite=False,
+                accept_large_sparse=True,
+            )
 
     def _constant(self, features: Features) -> float:
         """The intercept's column: half the longest row, a compromise between its shrinkage and its noise."""

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
+from discreet.estimators.features import numbers_only
 from discreet.estimators.privacy import PrivateEstimator
 from discreet.events import Event, compose
 from discreet.rows import RowSpec
@@ -89,14 +90,16 @@ class MeanEstimator(PrivateEstimator):
         """
         self._check_privacy()
         private = math.isfinite(self.epsilon)
-        matrix = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_all_finite=False
-        )
+        kinds = [np.float64, np.float32]
+        with np.errstate(all="ignore"):
+            matrix = validate_data(
+                self, numbers_only(X), accept_sparse="csr", dtype=kinds, order="C", ensure_all_finite=False
+            )
         n, d = matrix.shape
         rows, sparsity = self._declared(d, private)
         unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
         guarantee = Guarantee(float(self.epsilon), self._delta(n, private), unit)
-        self._plan(rows, sparsity, 1.0 if n == 0 else float(n), guarantee)  # refuses before anything is released
+        self._plan(rows, sparsity, float(self.n_public or 1), guarantee)  # refuses before anything is released
         vault = Vault(in_memory(matrix, np.zeros(n), rows), unit, self._ledger(), self._bits())
         released: list[Event] = []
         count, rest = self._rows(n, vault, guarantee, released)

@@ -101,6 +101,11 @@ class PoissonRegression(_Regressor):
     def _loss(self) -> Loss:
         return Poisson()
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
         # a count of mean e^z coded as y/scale has log-mean z − log(scale)
         self.coef_ = weights[0]

@@ -262,7 +262,10 @@ class _Objective:
                 break
             products = on_all_cores(partial(_product, direction), self.parts)
             image = scale * np.sum(products, axis=0) + self.ridge * direction
-            alpha = inner / float(np.vdot(direction, image))
+            bend = float(np.vdot(direction, image))
+            if not bend > 0:  # flat along this direction: without regularisation there is nothing left to gain
+                break
+            alpha = inner / bend
             x += alpha * direction
             residual -= alpha * image
             z = residual / diagonal

@@ -15,7 +15,6 @@ __all__ = ["RECIPES", "Guarantee", "Problem", "Solver", "Steps", "recipe"]
 RECIPES = (
     "descent",
     "exponential_mechanism",
-    "exponential_mechanism",
     "frank_wolfe",
     "hard_threshold",
     "heavy_tailed",

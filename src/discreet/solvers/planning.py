@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from discreet.errors import InvalidInput, NotCertifiable
+from discreet.errors import InvalidInput
 from discreet.events import Event, compose, from_dict
 from discreet.solvers.base import Problem, Solver
 from discreet.solvers.rehearsal import rehearse
@@ -45,7 +45,7 @@ def calibrated(make: Callable[[float], S], problem: Problem, guarantee: Guarante
         return make(0.0)
     if guarantee.delta == 0:
         raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; choose a pure-ε solver.")
-    from discreet.accounting import calibrate
+    from discreet.accounting import calibrate, epsilon
 
     def rehearsed(noise_multiplier: float) -> Event:
         return compose(rehearse(make(noise_multiplier), problem, guarantee.unit))
@@ -53,29 +53,22 @@ def calibrated(make: Callable[[float], S], problem: Problem, guarantee: Guarante
     def least_noise(event: Callable[[float], Event]) -> float:
         return calibrate(event, guarantee.epsilon, guarantee.delta, guarantee.unit)
 
-    # One rehearsal usually shows where the noise stands in the plan. If the plan of the solver that this leads to is
-    # another one, each candidate is rehearsed.
-    plan = rehearsed(_MARKER).to_dict()
-
-    def filled(noise_multiplier: float) -> Event:
-        return from_dict(_with_noise(plan, noise_multiplier))
-
-    try:
-        noise = least_noise(filled)
-        if rehearsed(noise) == filled(noise):
-            return make(noise)
-    except NotCertifiable:
-        pass  # the noise stands elsewhere too, in a form that was not recognised
+    once = rehearsed(1.0)
+    if _scaled(once, 2.0) == rehearsed(2.0):
+        # all noise is in proportion, so two rehearsals tell every plan; the one taken is still checked itself
+        solver = make(least_noise(lambda noise: _scaled(once, noise)))
+        plan = compose(rehearse(solver, problem, guarantee.unit))
+        if epsilon(plan, guarantee.delta, guarantee.unit).upper <= guarantee.epsilon:
+            return solver
     return make(least_noise(rehearsed))
 
 
-_MARKER = 1.2345678901234567
+def _scaled(event: Event, factor: float) -> Event:
+    """The event with every noise multiplier in it multiplied."""
 
+    def scaled(tree: Any) -> Any:
+        if isinstance(tree, dict):
+            return {k: v * factor if k == "noise_multiplier" else scaled(v) for k, v in tree.items()}
+        return [scaled(item) for item in tree] if isinstance(tree, list) else tree
 
-def _with_noise(plan: Any, noise_multiplier: float) -> Any:
-    """The plan, every number `_MARKER` in it replaced."""
-    if isinstance(plan, dict):
-        return {name: _with_noise(value, noise_multiplier) for name, value in plan.items()}
-    if isinstance(plan, list):
-        return [_with_noise(value, noise_multiplier) for value in plan]
-    return noise_multiplier if plan == _MARKER else plan
+    return from_dict(scaled(event.to_dict()))
