@@ -47,7 +47,9 @@ class Environment:
             print(f"preparing {self.folder.name} …", file=sys.stderr, flush=True)
             venv.create(self.folder, with_pip=True, clear=True)
             where = [option for index in self.indexes for option in ("--extra-index-url", index)]
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *where, *self.requirements], check=True)
+            subprocess.run(
+                [python, "-m", "pip", "install", "--quiet", "--retries", "1", *where, *self.requirements], check=True
+            )
             stamp.write_text(wanted)
         return python
 

@@ -86,8 +86,16 @@ class Labels:
             codes = np.asarray(self.column.labels(y), dtype=np.float64)
         else:
             position = {_key(label): code for code, label in enumerate(self.classes.tolist())}
-            codes = np.array([_code(position, label) for label in y.tolist()], dtype=np.float64)
+            if y.dtype.kind in "biuf" and len(position) <= _FEW_CLASSES:
+                codes = np.full(len(y), np.nan)
+                for label, code in position.items():
+                    codes[y == label] = code
+            else:
+                codes = np.array([_code(position, label) for label in y.tolist()], dtype=np.float64)
         return 2 * codes - 1 if self.outputs == 1 else codes
+
+
+_FEW_CLASSES = 32  # up to here one comparison a class is faster than one look-up a row
 
 
 def _code(position: dict[Any, int], label: Any) -> float:

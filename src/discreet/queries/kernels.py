@@ -23,7 +23,7 @@ from discreet.queries.vectors import BLOCK, LANES, add_rows, float_row_score, la
 
 FLUSH = 1 << 18  # 2^18 rows × 2^34 < 2^53
 LARGEST_FLOAT = 1.7e308
-EXACT = {"reassoc", "contract", "nsz"}
+EXACT = {"reassoc", "contract", "nsz"}  # for sums of whole numbers; slopes are computed strictly (fastmath=False)
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT)
@@ -46,7 +46,7 @@ def _score(row, theta, start):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, fastmath=False, inline="always")
 def _clipped_steps(slope, steps, cap, rounded):  # type: ignore[no-untyped-def]
     a = slope * steps
     a = cap if a > cap else a
@@ -55,12 +55,12 @@ def _clipped_steps(slope, steps, cap, rounded):  # type: ignore[no-untyped-def]
     return a if a == a else 0.0  # an unknown target contributes nothing
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=False)
 def _slope_steps(kind, z, y, parameter, smoothing, steps, cap, rounded):  # type: ignore[no-untyped-def]
     return _clipped_steps(slope_of(kind, z, y, parameter, smoothing), steps, cap, rounded)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
 def _block_slopes(loss, z, start, z_unit, y, steps, cap, rounded, slopes):  # type: ignore[no-untyped-def]
     """Slopes of a block's rows from their scores; those beyond the last row are 0."""
     kind, parameter, smoothing = loss
@@ -74,7 +74,7 @@ def _block_slopes(loss, z, start, z_unit, y, steps, cap, rounded, slopes):  # ty
     slopes[y.shape[0] :] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=False)
 def _careful_row(x, factor, rounded, columns, theta, row):  # type: ignore[no-untyped-def]
     """What `row_score` does, for rows with non-finite entries, which count as 0, and for very narrow ones."""
     score = 0.0
@@ -90,7 +90,7 @@ def _careful_row(x, factor, rounded, columns, theta, row):  # type: ignore[no-un
     return score
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=False)
 def _drain(total, columns, out):  # type: ignore[no-untyped-def]
     """Move float64 sums, whole while ``out`` is whole, to ``out``."""
     moved = total.astype(out.dtype)
@@ -100,7 +100,7 @@ def _drain(total, columns, out):  # type: ignore[no-untyped-def]
     total[:] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=False)
 def gradient_dense(X, y, scale, cap, theta, constant, loss, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
     """out += Σ slope·row over a dense block; the last entry of theta and out belongs to the constant column."""
     n, d = X.shape
@@ -157,7 +157,7 @@ def gradient_sparse(values, indices, indptr, y, scale, cap, theta, constant, los
             _drain(total, columns, out)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=False)
 def _softmax_steps(z, y, steps, cap, rounded, slopes):  # type: ignore[no-untyped-def]
     """The K slopes in steps, their ℓ2 norm at most cap. Rounding toward zero lengthens no vector."""
     if not (0 <= y < z.shape[0]):  # an unknown label contributes nothing
@@ -238,7 +238,7 @@ def softmax_sparse(values, indices, indptr, y, scale, cap, theta, constant, z_un
             out[k, d] += slopes[k] * constant
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=False)
 def largest_slopes(squared_length, bound):  # type: ignore[no-untyped-def]
     """For each row the largest integer slope a with a·‖row‖ ≤ bound; 0 for a row of length 0.
 

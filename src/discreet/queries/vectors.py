@@ -87,7 +87,7 @@ class _Emitter:
 
 
 def _row_score(*, rounded: bool) -> Callable[..., Any]:
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def row_score(typing: Any, X: Any, i: Any, factor: Any, rows: Any, b: Any, theta: Any) -> Any:
         """rows[b] = X[i]·factor, rounded to whole numbers; returns ⟨rows[b], θ⟩. Needs at least `LANES` columns."""
         signature = types.float64(X, types.intp, X.dtype, rows, types.intp, theta)
@@ -126,14 +126,14 @@ def _row_score(*, rounded: bool) -> Callable[..., Any]:
 
         return signature, generate
 
-    return row_score  # type: ignore[no-any-return]
+    return row_score
 
 
 whole_row_score = _row_score(rounded=True)
 float_row_score = _row_score(rounded=False)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def add_rows(typing: Any, rows: Any, slopes: Any, total: Any) -> Any:
     """total += Σ_b slopes[b]·rows[b] over the `BLOCK` rows, each place of the total read and written once."""
     signature = types.void(rows, slopes, total)
