@@ -191,6 +191,8 @@ class _Objective:
             if self.certified(gradient, theta, tolerance):
                 return theta, True
             size = float(np.linalg.norm(gradient))
+            if size == 0:
+                break  # the minimiser, as far as float64 can tell
             if solve is None:
                 solve = self._newton()
             step = solve(-gradient)
@@ -249,7 +251,10 @@ class _Objective:
                 break
             products = on_all_cores(lambda part, v=direction: part.product(v), self.parts)
             image = scale * np.sum(products, axis=0) + self.ridge * direction
-            alpha = inner / float(np.vdot(direction, image))
+            bend = float(np.vdot(direction, image))
+            if not bend > abs(inner) * 1e-250:
+                break  # no curvature left along it: a flat objective without regularisation
+            alpha = inner / bend
             x += alpha * direction
             residual -= alpha * image
             z = residual / diagonal
