@@ -7,7 +7,7 @@ on all cores. Beside it, taking turns with it: a pass that only reads X (each co
 in numpy, and the same step in floating point. Each is judged by its best round.
 
 Whole passes on all cores mean little while other programs use the cores. So a second column has the same on one core,
-in slices of 40 000 rows, each judged by its best round: a slice may find a quiet moment where a pass does not. (Two
+in slices of 20 000 rows, each judged by its best round: a slice may find a quiet moment where a pass does not. (Two
 passes over a slice find it in the cache, so numpy's column is no measure there.)
 """
 
@@ -33,7 +33,7 @@ from discreet.losses import Logistic
 from discreet.queries.gradient import GradientSum
 from discreet.rows import RowSpec
 
-ROWS, COLUMNS, SLICE = 400_000, 100, 40_000
+ROWS, COLUMNS, SLICE = 400_000, 100, 20_000
 CLIP = 6.0
 
 

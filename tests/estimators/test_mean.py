@@ -152,7 +152,11 @@ def test_the_sketch_follows_the_theory() -> None:
     assert sketch_width(RowSpec(10**9, 1.0), 50, 1e9, 8.45) == 2**18
 
 
-@parametrize_with_checks([dp.MeanEstimator(50.0, 1e-5, row_norm=10.0, random_state=0)])
+# cells that are no numbers are filled by a public rule: an exception must not depend on a row
+@parametrize_with_checks(
+    [dp.MeanEstimator(50.0, 1e-5, row_norm=10.0, random_state=0)],
+    expected_failed_checks=lambda estimator: {"check_dtype_object": "no exception depends on a row's value"},
+)
 def test_scikit_learn_check(estimator: object, check: object) -> None:
     check(estimator)  # type: ignore[operator]
 

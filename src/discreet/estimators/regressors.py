@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Numbers in, numbers out; targets are coded to [−1, 1] by their public bounds."""
 
@@ -51,7 +51,7 @@ class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         return np.clip(self._scores(X).ravel(), self._coding.low, self._coding.high)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearRegression(_Regressor):
     """Private least squares.
 
@@ -71,7 +71,7 @@ class LinearRegression(_Regressor):
         return Squared()
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class HuberRegression(_Regressor):
     """Private robust regression: squared near zero, absolute beyond ``width`` half-ranges of the target."""
 
@@ -81,7 +81,7 @@ class HuberRegression(_Regressor):
         return Huber(float(self.width))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class QuantileRegression(_Regressor):
     """Private quantile regression at ``quantile``, with the pinball loss smoothed over ``smoothing`` half-ranges."""
 
@@ -92,7 +92,7 @@ class QuantileRegression(_Regressor):
         return Quantile(float(self.quantile), float(self.smoothing))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class PoissonRegression(_Regressor):
     """Private regression of counts with a log link; ``target_bounds`` start at 0 or above."""
 
@@ -123,7 +123,7 @@ class PoissonRegression(_Regressor):
         return coded, outputs
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Lasso(_Regressor):
     """Private least squares over the ℓ1 ball by Frank–Wolfe, for many features of which few matter.
 
@@ -162,7 +162,7 @@ class Lasso(_Regressor):
         return "frank_wolfe", frank_wolfe.default(problem, guarantee, clip=clip, feature_bound=entry)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparseLinearRegression(_Regressor):
     """Private least squares with at most ``sparsity`` coefficients, by iterative hard thresholding.
 

@@ -203,7 +203,7 @@ class _Objective:
                 return theta, True
             size = float(np.linalg.norm(gradient))
             if size == 0:
-                break
+                break  # the minimiser, as far as float64 can tell
             if solve is None:
                 solve = self._newton()
             step = solve(-gradient)
@@ -263,8 +263,8 @@ class _Objective:
             products = on_all_cores(partial(_product, direction), self.parts)
             image = scale * np.sum(products, axis=0) + self.ridge * direction
             bend = float(np.vdot(direction, image))
-            if not bend > 0:  # flat along this direction: without regularisation there is nothing left to gain
-                break
+            if not bend > abs(inner) * 1e-250:
+                break  # no curvature left along it: a flat objective without regularisation
             alpha = inner / bend
             x += alpha * direction
             residual -= alpha * image
