@@ -10,7 +10,8 @@ compilation), wall clock and CPU, median over the seeds. Accuracy is on people k
 Neighbours: Opacus counts a row added or removed, diffprivlib a row replaced (its noise is for twice the gradient), so
 ours is fitted under both and each peer is compared with ours under its own relation. The number of rows is public to
 all. Settings of the peers: their defaults or common practice, and a second set. For diffprivlib that is the best of a
-few regularisations *on the test data*, for free, which is more than a user could do; for Opacus a larger batch and rate.
+few regularisations *on the test data*, for free, which is more than a user could do; for Opacus a larger batch and
+rate.
 """
 
 from __future__ import annotations

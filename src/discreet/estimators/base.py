@@ -84,12 +84,6 @@ class PrivateLinearModel(PrivateEstimator):
         column = self._target_column(y)
         features = Features.declared(X, self.schema, self.row_norm, getattr(y, "name", None), private)
         matrix = self._matrix(X, features, reset=True)
-<<<<<<< HEAD
-=======
-        stored = matrix.nnz / max(1, matrix.shape[0]) if features.encoder and features.encoder.sparse else 0.0
-        if matrix.shape[1] <= _DENSE_WIDTH * stored:
-            matrix = matrix.astype(np.float32).toarray()
->>>>>>> main
         targets, outputs = self._read_target(y, column, private)
         if matrix.shape[0] != len(targets):
             raise InvalidInput(
