@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset
 from discreet.data.steps import chunks
+from discreet.errors import InvalidInput
 from discreet.losses import Domain, Huber, Logistic, Loss, Quantile, SmoothedHinge, Softmax, Squared
 
 if TYPE_CHECKING:
@@ -114,6 +115,6 @@ def _slopes(loss: Loss, z: list[Decimal], y: float, cap: float) -> list[Decimal]
             level, band = Decimal(loss.parameter), Decimal(loss.smoothing)
             a = min(max((score - target) / band, -level), one - level)
         case _:
-            raise NotImplementedError(type(loss).__name__)
+            raise InvalidInput(f"{type(loss).__name__} has no minimiser in longer arithmetic.")
     bound = Decimal(cap)
     return [min(max(a, -bound), bound)]

@@ -178,4 +178,4 @@ class _Softmax:
         return total
 
     def hessian(self, kind: Any) -> Array:
-        raise NotImplementedError("softmax Hessians are only ever multiplied by")
+        raise TypeError("softmax Hessians are only ever multiplied by")
