@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,9 @@ from discreet.units import Unit
 from discreet.vault import Vault
 
 __all__ = ["PrivateLinearModel"]
+
+_SOME_ROWS = 1e4
+"""Stands for the number of rows while it is not known; no refusal of a plan depends on it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -97,8 +100,11 @@ class PrivateLinearModel(PrivateEstimator):
         vault = Vault(in_memory(matrix, targets, rows), unit, self._ledger(), self._bits())
         guarantee = Guarantee(float(self.epsilon), self._delta(matrix.shape[0], private), unit)
         released: list[Event] = []
+        problem = Problem(rows, self._loss(), _SOME_ROWS, self._domain(features.row_norm), float(self.alpha))
+        if unit.relation == "add-remove" and self.n_public is None:
+            self._plan(problem, guarantee)  # what cannot be planned is refused before the rows are counted
         n, rest = self._rows(matrix.shape[0], vault, guarantee, released)
-        problem = Problem(rows, self._loss(), n, self._domain(features.row_norm), float(self.alpha))
+        problem = replace(problem, n=n)
         name, solver = self._plan(problem, rest)
         plan = rehearse(solver, problem, unit)
         released.extend(plan)
