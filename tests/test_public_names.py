@@ -85,6 +85,15 @@ def test_estimators_take_the_documented_parameters(name: str) -> None:
     assert {key: defaults[key] for key in expected} == expected
 
 
+def test_the_search_takes_the_documented_parameters() -> None:
+    taken = parameters(dp.PrivateSearchCV)
+    assert [p.name for p in taken[:2]] == ["estimator", "param_grid"]
+    assert all(p.kind is p.KEYWORD_ONLY for p in taken[2:])
+    assert {"epsilon", "delta", "adjacency", "validation", "n_public", "ledger", "random_state"} <= {
+        p.name for p in taken
+    }
+
+
 @pytest.mark.parametrize(("name", "expected"), EVENTS.items())
 def test_events_take_the_documented_parameters(name: str, expected: list[str]) -> None:
     taken = parameters(getattr(dp.events, name))

@@ -27,6 +27,7 @@ _NAMES = {
     "Numeric": "discreet.data.columns",
     "PoissonRegression": "discreet.estimators",
     "PrivacyWarning": "discreet.estimators",
+    "PrivateSearchCV": "discreet.estimators",
     "QuantileRegression": "discreet.estimators",
     "Schema": "discreet.data.schema",
     "SparseLinearRegression": "discreet.estimators",

@@ -26,6 +26,7 @@ from discreet.queries.count import RowCount
 from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.queries.gradient import GradientSum
 from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.model_score import ModelScore
 from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
 from discreet.queries.ranks import Grid, Ranks
 from discreet.queries.scores import ScoreSum, Walk
@@ -65,6 +66,11 @@ SUMS: dict[type, list[Make]] = {
     ScoreSum: [
         lambda rng: walked(rng, L1Ball(2.0), 3),
         lambda rng: walked(rng, Polytope(np.vstack([np.eye(D + 1), -np.ones((1, D + 1))])), 2),
+    ],
+    ModelScore: [
+        lambda rng: ModelScore(ROWS, Logistic(), theta(rng), True),
+        lambda rng: ModelScore(MANY, Softmax(3), theta(rng, MANY), True),
+        lambda rng: ModelScore(ROWS, Squared(), theta(rng), False),
     ],
     SparseSum: [lambda rng: SparseSum(PLAIN, 2, "l1"), lambda rng: SparseSum(PLAIN, 3, "l2")],
     SketchedSum: [lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7))],

@@ -56,7 +56,8 @@ OPTIONS = {
 
 def test_no_estimator_is_forgotten() -> None:
     kinds = {name for name in dp.__all__ if isinstance(getattr(dp, name), type)}
-    assert {name for name in kinds if issubclass(getattr(dp, name), PrivateEstimator)} == set(CASES)
+    found = {name for name in kinds if issubclass(getattr(dp, name), PrivateEstimator)}
+    assert found == {*CASES, "PrivateSearchCV"}  # the search is over the others; its own tests are in test_search.py
 
 
 def test_every_solver_fits_in_some_case() -> None:
@@ -217,3 +218,15 @@ def test_progress_shows_steps_and_epsilon_only(caplog: pytest.LogCaptureFixture)
         noise = re.search(r"noise multiplier ([\d.]+)", text)
         assert noise is not None
         assert numbers <= {"1", "8", noise[1], *map(str, range(9))}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"solver": "descent", "delta": 0.0}, {"solver": "frank_wolfe"}, {"solver": "descent", "solver_options": {"x": 1}}],
+)
+def test_what_cannot_be_planned_is_refused_before_the_rows_are_counted(changes: dict[str, Any]) -> None:
+    ledger = dp.Ledger()
+    model = dp.LogisticRegression(**{**COMMON, "classes": ["sick", "well"], "adjacency": "add-remove", **changes})
+    with pytest.raises(DiscreetError):
+        model.set_params(ledger=ledger).fit(X, LABELS)
+    assert ledger.history() == ()

@@ -12,6 +12,7 @@ from discreet.estimators.regressors import (
     QuantileRegression,
     SparseLinearRegression,
 )
+from discreet.estimators.search import PrivateSearchCV
 from discreet.estimators.targets import PrivacyWarning
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MeanEstimator",
     "PoissonRegression",
     "PrivacyWarning",
+    "PrivateSearchCV",
     "QuantileRegression",
     "SparseLinearRegression",
     "load",

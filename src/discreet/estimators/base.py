@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from discreet.data.columns import Column
-from discreet.data.memory import in_memory
+from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import Features, numbers_only
 from discreet.estimators.privacy import PrivateEstimator
@@ -29,6 +29,9 @@ from discreet.units import Unit
 from discreet.vault import Vault
 
 __all__ = ["PrivateLinearModel"]
+
+_SOME_ROWS = 1e4
+"""Stands for the number of rows while it is not known; no refusal of a plan depends on it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -81,6 +84,30 @@ class PrivateLinearModel(PrivateEstimator):
         """
         self._check_parameters()
         private = math.isfinite(self.epsilon)
+        features, data = self._prepare(X, y, private)
+        rows, n_rows = data.rows, len(data)
+        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
+        vault = Vault(data, unit, self._ledger(), self._bits())
+        guarantee = Guarantee(float(self.epsilon), self._delta(n_rows, private), unit)
+        released: list[Event] = []
+        problem = self._problem(rows, _SOME_ROWS)
+        if unit.relation == "add-remove" and self.n_public is None:
+            self._plan(problem, guarantee)  # what cannot be planned is refused before the rows are counted
+        n, rest = self._rows(n_rows, vault, guarantee, released)
+        problem = replace(problem, n=n)
+        name, solver = self._plan(problem, rest)
+        plan = rehearse(solver, problem, unit)
+        released.extend(plan)
+        with progress_bar(len(plan), guarantee, _in_words(name, solver, plan), shown=bool(self.verbose)) as progress:
+            theta = vault.run(solver, problem, note=f"{type(self).__name__}({name})", progress=progress)
+        self._features = features
+        self.n_iter_ = len(plan)
+        self._set(theta, rows)
+        self.privacy_ = self._certificate(compose(released), guarantee, rest, name, solver, vault.protective)
+        return self
+
+    def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
+        """Rows and coded targets by the declarations; sets the attributes that decoding needs."""
         column = self._target_column(y)
         features = Features.declared(X, self.schema, self.row_norm, getattr(y, "name", None), private)
         matrix = self._matrix(X, features, reset=True)
@@ -93,22 +120,10 @@ class PrivateLinearModel(PrivateEstimator):
         if matrix.shape[0] == 0:
             raise InvalidInput("Found array with 0 sample(s) while a minimum of 1 is required.")
         rows = RowSpec(matrix.shape[1], features.row_norm, self._constant(features), outputs)
-        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
-        vault = Vault(in_memory(matrix, targets, rows), unit, self._ledger(), self._bits())
-        guarantee = Guarantee(float(self.epsilon), self._delta(matrix.shape[0], private), unit)
-        released: list[Event] = []
-        n, rest = self._rows(matrix.shape[0], vault, guarantee, released)
-        problem = Problem(rows, self._loss(), n, self._domain(features.row_norm, n), float(self.alpha))
-        name, solver = self._plan(problem, rest)
-        plan = rehearse(solver, problem, unit)
-        released.extend(plan)
-        with progress_bar(len(plan), guarantee, _in_words(name, solver, plan), shown=bool(self.verbose)) as progress:
-            theta = vault.run(solver, problem, note=f"{type(self).__name__}({name})", progress=progress)
-        self._features = features
-        self.n_iter_ = len(plan)
-        self._set(theta, rows)
-        self.privacy_ = self._certificate(compose(released), guarantee, rest, name, solver, vault.protective)
-        return self
+        return features, in_memory(matrix, targets, rows)
+
+    def _problem(self, rows: RowSpec, n: float) -> Problem:
+        return Problem(rows, self._loss(), n, self._domain(rows.norm, n), float(self.alpha))
 
     def _check_parameters(self) -> None:
         self._check_privacy()

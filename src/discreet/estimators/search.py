@@ -1,0 +1,266 @@
+"""Private search for hyper-parameters: the best of a random number of private trials.
+
+Claim. The rows are split once: under replace-one into parts of public size by place, under add-remove by a coin for
+each row. Given the split, one trial draws a candidate uniformly, fits it privately on the training part, and counts,
+with noise, how well it does on the validation part. One person's row is in one part only: in the training part it
+meets the fit (and the score, as post-processing of the model); in the validation part it meets the score alone. So a
+trial is as private as the worst of the candidates' fits and the score, `Parallel`; drawing the candidate first and
+telling it changes nothing, as e^((λ−1)D_λ) is then an average over candidates. K trials are independent given the
+data, K is geometric, and nothing but the best trial is shown: `PrivateSelection` (Papernot–Steinke 2022, Theorem 2).
+Averaging over splits keeps the guarantee, by joint convexity.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import MetaEstimatorMixin, clone, is_classifier
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.errors import InvalidInput, NotCertifiable
+from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.privacy import PrivateEstimator
+from discreet.events import Event, Laplace, Parallel, PrivateSelection, compose
+from discreet.ledger import Ledger
+from discreet.measurements import Noisy
+from discreet.mechanisms import Laplace as LaplaceNoise
+from discreet.noise.bits import Bits
+from discreet.queries.model_score import ModelScore
+from discreet.report.certificate import Certificate
+from discreet.solvers import Guarantee, Problem, Solver
+from discreet.solvers.rehearsal import rehearse
+from discreet.theory.planner import choose
+from discreet.units import Unit
+from discreet.vault import Vault
+
+__all__ = ["PrivateSearchCV"]
+
+_OWN = ("epsilon", "delta", "adjacency", "rows_per_unit", "n_public", "ledger", "random_state")
+
+
+class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[misc]
+    """The best of a random number of private fits, by a private score on rows set aside.
+
+    Args:
+        estimator: a linear model of this library. Its own ``epsilon``, ``delta``, ``adjacency``, ``ledger``,
+            ``n_public`` and ``random_state`` are not used: those of the search hold for all of it. ``solver="auto"``
+            takes descent where it would take objective perturbation, which has no Rényi bound.
+        param_grid: candidates, as for scikit-learn's grid search.
+        epsilon: privacy budget of the whole search, final model included.
+        delta: probability of failure; by default 1/n² under replace-one or for a declared ``n_public``.
+        adjacency: ``"replace-one"``, or ``"add-remove"`` with ``n_public``.
+        rows_per_unit: 1; people with several rows would be in both parts.
+        n_public: the number of rows, declared public.
+        validation: share of the rows that scores are measured on.
+        trials: mean of the geometric number of trials.
+        ledger: a `Ledger` or its url; charged once, before anything is fitted.
+        random_state: an integer seed makes the search reproducible and *not private*.
+
+    Attributes: ``best_estimator_``, ``best_params_``, ``best_score_`` (with noise), ``privacy_``. How many trials there
+    were is not told.
+
+    Example:
+        >>> import numpy as np, discreet as dp
+        >>> X = np.repeat([[0.6, 0.8], [-0.6, -0.8]], 1000, axis=0)
+        >>> model = dp.LogisticRegression(row_norm=1.0, classes=[0, 1], solver="descent")
+        >>> search = dp.PrivateSearchCV(model, {"alpha": [0.0, 0.1]}, epsilon=2.0, delta=1e-6, trials=2)
+        >>> search.fit(X, np.repeat([1, 0], 1000)).privacy_.epsilon <= 2.0
+        True
+    """
+
+    def __init__(
+        self,
+        estimator: PrivateLinearModel,
+        param_grid: Any,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        adjacency: str = "replace-one",
+        rows_per_unit: int = 1,
+        n_public: int | None = None,
+        validation: float = 0.2,
+        trials: int = 8,
+        ledger: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.estimator, self.param_grid = estimator, param_grid
+        self.epsilon, self.delta, self.adjacency, self.rows_per_unit = epsilon, delta, adjacency, rows_per_unit
+        self.n_public, self.validation, self.trials = n_public, validation, trials
+        self.ledger, self.random_state = ledger, random_state
+
+    def fit(self, X: Any, y: Any) -> PrivateSearchCV:
+        """Plan all candidates without data, charge the whole search, then run it.
+
+        Raises:
+            InvalidInput: a declaration is missing or contradictory. Nothing was released or charged.
+            NotCertifiable: a candidate's solver has no Rényi bound. Nothing was released or charged.
+            BudgetExceeded: the ledger refused. Nothing was released.
+        """
+        models = self._candidates()
+        features, prepared = zip(*(model._prepare(X, y, True) for model in models), strict=True)
+        n, unit = len(prepared[0]), Unit(self.adjacency)  # type: ignore[arg-type]
+        guarantee = Guarantee(float(self.epsilon), self._delta(n, True), unit)
+        rows = self._public_rows(n, unit)
+        training = _training_rows(rows, self.validation)
+        problems = [model._problem(data.rows, training) for model, data in zip(models, prepared, strict=True)]
+        for model, problem in zip(models, problems, strict=True):
+            if model.solver == "auto" and choose(problem, guarantee) == "objective_perturbation":
+                model.set_params(solver="descent")  # the other has no Rényi bound, which a selection needs
+        event, noise, solvers = self._calibrated(models, problems, guarantee)
+        bits, ledger = self._bits(), self._ledger()
+        charge = ledger.charge(event, unit, note="PrivateSearchCV", protective=bits.protective)
+        part = _split(n, training, unit, self.validation, bits)
+        best = (-math.inf, -1, np.empty(0))
+        for chosen in _draws(self.trials, len(models), bits):
+            train, aside = (prepared[chosen].take(np.flatnonzero(part == half)) for half in (0, 1))
+            theta = Vault(train, unit, Ledger(), bits).run(solvers[chosen], problems[chosen])
+            query = ModelScore(aside.rows, problems[chosen].loss, theta, is_classifier(self.estimator))
+            score = float(Vault(aside, unit, Ledger(), bits).release(Noisy(query, LaplaceNoise(noise))))
+            best = max(best, (score, chosen, theta), key=lambda trial: trial[0])
+        ledger.release(charge)
+        score, chosen, theta = best
+        self.best_estimator_, self.best_params_ = models[chosen], self._grid()[chosen]
+        self.best_estimator_._features = features[chosen]
+        self.best_estimator_._set(theta, prepared[chosen].rows)
+        self.best_estimator_.n_iter_ = len(rehearse(solvers[chosen], problems[chosen], unit))
+        self.best_score_ = score / max(1.0, rows - training)
+        self.privacy_ = self._search_certificate(event, guarantee, bits.protective)
+        self.best_estimator_.privacy_ = self.privacy_
+        return self
+
+    # --- planning, without data -----------------------------------------------------------------------------------
+
+    def _grid(self) -> list[dict[str, Any]]:
+        return list(ParameterGrid(self.param_grid))
+
+    def _candidates(self) -> list[PrivateLinearModel]:
+        self._check_privacy()
+        if not math.isfinite(self.epsilon):
+            raise InvalidInput("a search without privacy needs no noise: use scikit-learn's GridSearchCV.")
+        if self.rows_per_unit != 1:
+            raise InvalidInput("a search protects rows: people with several rows would be in both parts of the split.")
+        if not (isinstance(self.validation, float) and 0 < self.validation < 1):
+            raise InvalidInput(f"validation must be a share between 0 and 1, got {self.validation!r}.")
+        if isinstance(self.trials, bool) or not isinstance(self.trials, int) or self.trials < 1:
+            raise InvalidInput(f"trials must be a positive integer, got {self.trials!r}.")
+        if not isinstance(self.estimator, PrivateLinearModel):
+            raise InvalidInput(f"estimator must be a linear model of this library, got {self.estimator!r}.")
+        models = []
+        for settings in self._grid():
+            if taken := sorted(set(settings) & set(_OWN)):
+                raise InvalidInput(f"param_grid must not vary {', '.join(taken)}: the search has its own.")
+            model = clone(self.estimator).set_params(**settings)
+            model.set_params(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, rows_per_unit=1)
+            model.set_params(ledger=None, random_state=None, n_public=None)
+            model._check_parameters()
+            models.append(model)
+        return models
+
+    def _public_rows(self, n: int, unit: Unit) -> float:
+        if unit.relation == "replace-one":
+            if self.n_public not in (None, n):
+                raise InvalidInput(f"under replace-one n is public: n_public={self.n_public}, but X has {n} rows.")
+            if n < 2:
+                raise InvalidInput("a search needs rows to fit and rows to score on: at least two.")
+            return float(n)
+        if self.n_public is None:
+            raise InvalidInput(
+                "under add-remove a search needs n_public, a public number of rows. Nothing was released."
+            )
+        return float(self.n_public)
+
+    def _calibrated(
+        self, models: list[PrivateLinearModel], problems: list[Problem], guarantee: Guarantee
+    ) -> tuple[Event, float, list[Solver]]:
+        """The search with the largest ε a trial, to 3 %, that keeps the guarantee; and what each trial needs."""
+        from discreet.accounting import epsilon
+
+        def search(each: float) -> tuple[Event, float, list[Solver]]:
+            inner = Guarantee(each, guarantee.delta, guarantee.unit)
+            solvers = [model._plan(problem, inner)[1] for model, problem in zip(models, problems, strict=True)]
+            fits = [compose(rehearse(s, p, guarantee.unit)) for s, p in zip(solvers, problems, strict=True)]
+            noise = guarantee.unit.sensitivity(1.0) / each
+            trial = Parallel([*dict.fromkeys(fits), Laplace(noise)])
+            return PrivateSelection(trial, float(self.trials)), noise, solvers
+
+        def cost(each: float) -> float:
+            try:
+                return epsilon(search(each)[0], guarantee.delta, guarantee.unit).upper / guarantee.epsilon
+            except NotCertifiable:
+                raise NotCertifiable(
+                    "a candidate's solver has no Rényi bound, which the best of many trials needs: leave out "
+                    "objective_perturbation, or use descent or preconditioned. Nothing was released."
+                ) from None
+
+        low, high = guarantee.epsilon / 64, guarantee.epsilon
+        if not cost(low) <= 1:
+            raise NotCertifiable(f"no noise keeps a search of {self.trials} trials on average within the guarantee.")
+        while high > 1.03 * low:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if cost(middle) <= 1 else (low, middle)
+        return search(low)
+
+    # --- the result -----------------------------------------------------------------------------------------------
+
+    def _search_certificate(self, event: Event, guarantee: Guarantee, protective: bool) -> Certificate:
+        from discreet.accounting import epsilon
+
+        spent = min(guarantee.epsilon, epsilon(event, guarantee.delta, guarantee.unit).upper)
+        unprotected = list(self.best_estimator_._unprotected())
+        if guarantee.unit.relation == "replace-one":
+            unprotected.append("number of rows")
+        settings = {"trials": self.trials, "validation": self.validation, "candidates": len(self._grid())}
+        return Certificate(
+            spent, guarantee.delta, guarantee.unit, event, "search", settings, tuple(unprotected), protective
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type, tags.input_tags = inner.estimator_type, inner.input_tags
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        return tags
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels of a classifier."""
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.classes_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The best model's prediction."""
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.predict(X))
+
+    def score(self, X: Any, y: Any) -> float:
+        """The best model's score."""
+        check_is_fitted(self, "best_estimator_")
+        return float(self.best_estimator_.score(X, y))
+
+
+def _training_rows(rows: float, validation: float) -> float:
+    """Public size of the training part: at least one row on either side."""
+    return float(min(max(1, round(rows * (1 - validation))), max(1, round(rows) - 1)))
+
+
+def _split(n: int, training: float, unit: Unit, validation: float, bits: Bits) -> NDArray[np.int64]:
+    """0 for rows to fit, 1 for rows to score on."""
+    from discreet.noise import permutation, uniform_integers
+
+    if unit.relation == "add-remove":
+        return (uniform_integers(2**30, n, bits=bits) < validation * 2**30).astype(np.int64)
+    return np.asarray(permutation(n, bits=bits) >= training).astype(np.int64)
+
+
+def _draws(trials: int, candidates: int, bits: Bits) -> Any:
+    """A geometric number of uniform candidates: after each, on with probability 1 − 1/trials."""
+    from discreet.noise import uniform_integers
+
+    while True:
+        yield int(uniform_integers(candidates, 1, bits=bits)[0])
+        if int(uniform_integers(trials, 1, bits=bits)[0]) == 0:
+            return

@@ -1,0 +1,84 @@
+"""How well a released model does on rows: one number, a sum of bounded row scores.
+
+Claim: each row contributes a whole number of 0 … 2^20 steps, for every row content whatever: 0 or all of them for a
+wrong or right label, or 1 − (error/range)² for a number. θ is rounded to whole steps, so ⟨x, θ⟩ is exact in any order
+of summation and a row's contribution depends on nothing but the row and the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.data.base import Block, Dataset
+from discreet.errors import InvalidInput
+from discreet.losses import Loss
+from discreet.queries.base import Integers, Norm
+from discreet.queries.gradient import whole
+from discreet.rows import RowSpec
+
+__all__ = ["ModelScore"]
+
+_STEPS = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class ModelScore:
+    """Σ_i of row scores in [0, 1].
+
+    Args:
+        rows: public facts about the rows.
+        loss: whose ``mean`` turns scores ⟨x, θ⟩ into predicted targets in [−1, 1].
+        theta: the model, of shape ``rows.shape``.
+        labels: whether targets are labels (±1, or 0 … K − 1) and not numbers in [−1, 1].
+    """
+
+    rows: RowSpec
+    loss: Loss
+    theta: NDArray[np.float64]
+    labels: bool
+
+    norm: ClassVar[Norm] = "l1"
+    bound: ClassVar[int] = _STEPS
+    grid: ClassVar[float] = 1.0 / _STEPS
+    shape: ClassVar[tuple[int, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if self.theta.shape != self.rows.shape:
+            raise InvalidInput(f"θ has shape {self.theta.shape}, the rows need {self.rows.shape}.")
+
+    def integers(self, data: Dataset) -> Integers:
+        """The exact sum in grid steps."""
+        if not self.rows.bounded:
+            raise InvalidInput("a private score needs rows of bounded length: give row_norm or a schema.")
+
+        def block_sum(block: Block) -> Integers:
+            scores = self._scores(block, rounded=True)
+            return np.asarray(np.rint(np.clip(scores, 0.0, 1.0) * _STEPS).astype(np.int64).sum())
+
+        return data.map_sum(block_sum, self.shape)
+
+    def unrounded(self, data: Dataset) -> NDArray[np.float64]:
+        """The same sum in floating point."""
+        return np.asarray(sum(data.map_blocks(lambda block: float(self._scores(block, rounded=False).sum()))))
+
+    def _scores(self, block: Block, *, rounded: bool) -> NDArray[np.float64]:
+        from discreet.data.steps import chunks
+
+        theta, unit = whole(self.theta, self.rows.unit) if rounded else (self.theta, self.rows.unit)
+        scores = np.zeros(len(block.y))
+        for part, rows in chunks(block, rounded=rounded):
+            scores[part] = self._of(np.asarray(rows @ theta.T) * unit, block.y[part])
+        return scores
+
+    def _of(self, z: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[Any]:
+        """Scores from ⟨x, θ⟩ and targets; a row without a target scores 0."""
+        if self.labels:
+            return (z.argmax(axis=1) if z.ndim == 2 else np.where(z > 0, 1.0, -1.0)) == y
+        known = np.isfinite(y)
+        with np.errstate(over="ignore"):
+            error = np.clip(self.loss.mean(z), -1.0, 1.0) - np.clip(np.where(known, y, 0.0), -1.0, 1.0)
+        return np.where(known, 1.0 - (error / 2) ** 2, 0.0)

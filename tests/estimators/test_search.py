@@ -1,0 +1,205 @@
+"""The search spends what it says, once and beforehand, on parts that no row shares."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import beta
+from sklearn.base import clone, is_classifier
+
+import discreet as dp
+from discreet import events
+from discreet.data.memory import in_memory
+from discreet.errors import BudgetExceeded, DiscreetError, InvalidInput, NotCertifiable
+from discreet.estimators import search as search_module
+from discreet.losses import Logistic
+from discreet.measurements import Noisy
+from discreet.mechanisms import Laplace
+from discreet.noise import Bits
+from discreet.queries.model_score import ModelScore
+from discreet.rows import RowSpec
+from discreet.units import Unit
+
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((600, 3)) / 2
+LABELS = np.where(X[:, 0] + 0.1 * RNG.standard_normal(600) > 0, "sick", "well")
+MODEL = dp.LogisticRegression(
+    row_norm=1.5, classes=["sick", "well"], solver="descent", solver_options={"iterations": 5}
+)
+GRID = {"alpha": [0.0, 0.5]}
+
+
+def search(**changes):
+    settings = {"epsilon": 3.0, "delta": 1e-6, "trials": 3, "random_state": 0}
+    return dp.PrivateSearchCV(MODEL, GRID, **{**settings, **changes})
+
+
+@pytest.mark.parametrize(("adjacency", "n_public"), [("replace-one", None), ("add-remove", 600)])
+def test_the_whole_search_costs_what_was_asked_and_is_charged_once(adjacency, n_public):
+    ledger = dp.Ledger()
+    found = search(adjacency=adjacency, n_public=n_public, ledger=ledger).fit(X, LABELS)
+    (charge,) = ledger.history()
+    assert charge.event == found.privacy_.event
+    assert isinstance(charge.event, events.PrivateSelection)
+    assert charge.event.mean == 3.0
+    bound = dp.accounting.epsilon(charge.event, 1e-6, adjacency).upper
+    assert 0.9 * 3.0 < bound <= 3.0
+    assert found.privacy_.epsilon == pytest.approx(bound)
+    # a trial is charged as the worst of its parts, and every candidate is among them
+    parts = charge.event.event.events
+    assert events.Laplace in map(type, parts)
+    assert len(parts) == 2  # both candidates make the same releases
+    assert found.best_params_ in [{"alpha": 0.0}, {"alpha": 0.5}]
+    assert found.score(X, LABELS) > 0.6
+    assert found.best_estimator_.privacy_ == found.privacy_
+
+
+def test_candidates_of_different_cost_are_all_accounted():
+    grid = {"solver_options": [{"iterations": 5}, {"iterations": 9}, {"iterations": 5, "rate": 0.5}]}
+    found = dp.PrivateSearchCV(MODEL, grid, epsilon=3.0, delta=1e-6, trials=2, random_state=0).fit(X, LABELS)
+    whole = found.privacy_.event
+    assert len(whole.event.events) == 4
+    for part in whole.event.events:  # the whole is never cheaper than a search in which every trial were this part
+        alone = dp.accounting.epsilon(events.PrivateSelection(part, whole.mean), 1e-6, "replace-one").upper
+        assert alone <= dp.accounting.epsilon(whole, 1e-6, "replace-one").upper * (1 + 1e-9)
+
+
+def test_a_refused_search_fits_nothing(monkeypatch):
+    ledger = dp.Ledger(epsilon=1.0, delta=1e-6, adjacency="replace-one")
+    monkeypatch.setattr(search_module, "Vault", lambda *_: pytest.fail("rows were touched"))
+    with pytest.raises(BudgetExceeded):
+        search(ledger=ledger).fit(X, LABELS)
+    assert ledger.history() == ()
+
+
+def test_the_charge_comes_before_the_first_fit(monkeypatch):
+    ledger = dp.Ledger()
+
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search_module, "Vault", dies)
+    with pytest.raises(KeyboardInterrupt):
+        search(ledger=ledger).fit(X, LABELS)
+    assert len(ledger.history()) == 1
+
+
+def test_a_durable_ledger_refuses_a_seeded_search(tmp_path):
+    with pytest.raises(InvalidInput, match="seed"):
+        search(ledger=f"sqlite:///{tmp_path / 'l.db'}").fit(X, LABELS)
+
+
+def test_every_row_is_in_one_part_whatever_the_others_are():
+    part = search_module._split(100, 80.0, Unit("replace-one"), 0.2, Bits.seeded(1))
+    assert np.bincount(part).tolist() == [80, 20]
+    # under add-remove a row's coin does not depend on how many rows follow it
+    one, two = (search_module._split(n, 80.0, Unit("add-remove"), 0.2, Bits.seeded(1)) for n in (100, 99))
+    assert (one[:99] == two).all()
+
+
+def test_the_number_of_trials_is_geometric():
+    bits = Bits.seeded(2)
+    counts = np.array([len(list(search_module._draws(5, 3, bits))) for _ in range(4000)])
+    # mean 5, variance 20: the mean of 4000 is within 4.5·√(20/4000) with probability 1 − 7e-6
+    assert abs(counts.mean() - 5) < 4.5 * math.sqrt(20 / 4000)
+    # P(K = 1) = 1/5
+    assert abs((counts == 1).mean() - 0.2) < 4.5 * math.sqrt(0.16 / 4000)
+    assert counts.min() == 1
+
+
+def proved(noise):
+    """ε proved by {best score > 2} for two rows that the model gets right, against one and a row without a label."""
+    spec, runs, hits = RowSpec(1, 1.0), 3000, []
+    measurement = Noisy(ModelScore(spec, Logistic(), np.ones(1), True), Laplace(noise))
+    for labels in ([1.0, 1.0], [1.0, np.nan]):
+        bits, aside = Bits.seeded(4), in_memory(np.ones((2, 1)), np.array(labels), spec)
+        trials = (search_module._draws(3, 1, bits) for _ in range(runs))
+        hits.append(sum(max(measurement.sample(aside, Unit("replace-one"), bits) for _ in k) > 2 for k in trials))
+    low = beta.ppf(5e-5, hits[0], runs - hits[0] + 1)  # wrong with probability at most 1e-4 in all
+    return math.log(low / beta.ppf(1 - 5e-5, hits[1] + 1, runs - hits[1]))
+
+
+def test_an_attack_on_the_best_score_proves_no_more_than_is_claimed():
+    # The score moves by 1. A trial with Laplace noise of scale 1 is 1-DP for it, and a geometric selection 3-DP.
+    claimed = dp.accounting.epsilon(events.PrivateSelection(events.Laplace(1.0), 3.0), 0.0, "add-remove").upper
+    assert claimed == pytest.approx(3.0)
+    assert 0.3 < proved(1.0) <= claimed
+    assert proved(0.2) > claimed  # the attack is not blind: it finds noise that is too small
+
+
+def test_nothing_shown_depends_on_rows_or_under_add_remove_on_n():
+    wild, labels = X.copy(), LABELS.astype(object)
+    wild[0], wild[1, 0], wild[2], wild[3] = np.nan, np.inf, 1e308, 5e-324
+    labels[:4] = ["unheard of", None, 10**5000, ["sick"]]
+    for settings in ({}, {"adjacency": "add-remove", "n_public": 600, "delta": None}):
+        facts = []
+        for rows, y in ((X, LABELS), (wild, labels), (sp.csr_array(wild), labels)):
+            found = search(**settings).fit(rows, y)
+            facts.append((found.privacy_.to_json(), found.best_estimator_.coef_.shape))
+        assert facts[0] == facts[1] == facts[2]
+    few = search(adjacency="add-remove", n_public=600, delta=None).fit(X[:1], LABELS[:1])  # an empty part is no error
+    assert few.privacy_.to_json() == facts[0][0]
+
+
+@pytest.mark.parametrize("kind", [dp.LinearRegression, dp.PoissonRegression, dp.HuberRegression])
+def test_regressors(kind):
+    model = kind(row_norm=1.5, target_bounds=(0.0, 6.0), solver="descent", solver_options={"iterations": 5})
+    found = dp.PrivateSearchCV(model, GRID, epsilon=8.0, delta=1e-6, trials=2, random_state=1).fit(X, 3 + X[:, 0])
+    assert not is_classifier(found)
+    assert found.predict(X).shape == (600,)
+    assert 0.5 < found.best_score_ < 1.3
+
+
+def test_scikit_learn_habits():
+    original = search()
+    copy = clone(original)
+    assert copy.get_params()["trials"] == 3
+    assert copy.get_params()["estimator__row_norm"] == 1.5
+    assert is_classifier(copy)
+    copy.set_params(validation=0.5, estimator__row_norm=2.0).fit(X, LABELS)
+    assert copy.classes_.tolist() == ["sick", "well"]
+    assert MODEL.get_params()["epsilon"] == 1.0  # the estimator that was passed is left as it was
+    assert not hasattr(MODEL, "coef_")
+
+
+def test_auto_takes_a_solver_that_a_selection_can_account_for():
+    model = dp.LogisticRegression(row_norm=1.5, classes=["sick", "well"])
+    found = dp.PrivateSearchCV(model, {"alpha": [0.0]}, epsilon=3.0, delta=1e-6, trials=2, random_state=0).fit(
+        X, LABELS
+    )
+    assert found.best_estimator_.solver == "descent"
+    with pytest.raises(NotCertifiable, match="objective_perturbation"):
+        dp.PrivateSearchCV(model, {"solver": ["objective_perturbation"]}, delta=1e-6).fit(X, LABELS)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epsilon": 0.0},
+        {"epsilon": math.inf},
+        {"delta": 1.0},
+        {"delta": 0.0},
+        {"adjacency": "neighbours"},
+        {"adjacency": "add-remove"},
+        {"adjacency": "add-remove", "delta": None},
+        {"rows_per_unit": 2},
+        {"validation": 0.0},
+        {"validation": 1.0},
+        {"validation": 3},
+        {"trials": 0},
+        {"trials": 2.5},
+        {"n_public": 7},
+        {"param_grid": {"epsilon": [1.0, 2.0]}},
+        {"param_grid": {"solver_options": [{"magic": 1}]}},
+        {"estimator": dp.MeanEstimator(row_norm=1.0)},
+        {"random_state": "seed"},
+    ],
+)
+def test_bad_settings_are_refused_before_anything_is_charged(changes):
+    ledger = dp.Ledger()
+    with pytest.raises(DiscreetError):
+        search(ledger=ledger).set_params(**changes).fit(X, LABELS)
+    assert ledger.history() == ()
