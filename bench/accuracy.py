@@ -2,7 +2,7 @@
 
     python bench/accuracy.py --data FOLDER      # prepares .venv-bench-… for the peers, measures, writes bench/results/
     python bench/accuracy.py                    # the bundled data only
-    python bench/accuracy.py --no-peers --sets adult,a9a   # these sets anew; all other figures stay as they are
+    python bench/accuracy.py --only own --sets adult,a9a    # discreet on these sets; all other figures stay as they are
     python bench/accuracy.py --quick            # two seeds, three ε, prints only
 
 FOLDER holds adult/, a9a/, … as their usual files; what is not there is left out. Splits are fixed (Adult, a9a, Reuters
@@ -137,6 +137,17 @@ def peer_methods(data: Encoded, epsilons: list[float], seeds: int) -> dict[str, 
 def measure(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Any]:
     large = math.prod(data.X.shape) * (10 if data.task == "multinomial" else 1) > LARGE and not sp.issparse(data.X)
     seeds = min(options.seeds, 3) if large else options.seeds
+    methods: dict[str, Method] = {}
+    if options.only != "peers":
+        methods |= own_methods(data, epsilons, seeds)
+    if options.only != "own":
+        asked = [epsilon for epsilon in epsilons if epsilon in options.peer_epsilons]
+        methods |= peer_methods(data, asked, min(seeds, options.peer_seeds))
+    n, d = data.X.shape
+    return {"task": data.task, "n": n, "d": d, "majority": _majority(data), "methods": methods}
+
+
+def own_methods(data: Encoded, epsilons: list[float], seeds: int) -> dict[str, Method]:
     one_fit(data, 1.0, "add-remove", 0)  # compiles
     methods = {
         ADD_REMOVE: own(data, "add-remove", epsilons, seeds),
@@ -147,10 +158,7 @@ def measure(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -
     if data.task == "regression":
         methods[FIXED_DESCENT] = own(data, "add-remove", epsilons, min(seeds, 3), "descent")
     methods[CEILING] = ceiling(data)
-    if not options.no_peers:
-        methods |= peer_methods(data, epsilons, min(seeds, options.peer_seeds))
-    n, d = data.X.shape
-    return {"task": data.task, "n": n, "d": d, "majority": _majority(data), "methods": methods}
+    return methods
 
 
 def _majority(data: Encoded) -> float:
@@ -205,6 +213,8 @@ def verdicts(results: dict[str, Any]) -> list[dict[str, Any]]:
 
     for name, found in results.items():
         methods = found["methods"]
+        if ADD_REMOVE not in methods:
+            continue
         for epsilon, target in TARGETS.get(name, {}).items():
             runs = methods[ADD_REMOVE]["scores"].get(str(epsilon))
             if runs:
@@ -237,37 +247,43 @@ def main() -> None:
     parser.add_argument("--sets", help="folders' names, with commas; the bundled set is randhie")
     parser.add_argument("--seeds", type=int, default=10, help="runs of discreet for each figure")
     parser.add_argument("--peer-seeds", type=int, default=3, help="runs of peers, which are slower")
-    parser.add_argument("--no-peers", action="store_true", help="keep the peers' figures of the last run")
+    parser.add_argument(
+        "--peer-epsilons", type=float, nargs="+", default=EPSILONS, help="budgets that peers are run at"
+    )
+    parser.add_argument("--only", choices=["own", "peers"], help="keep the other figures of the last run")
+    parser.add_argument("--no-peers", dest="only", action="store_const", const="own", help="the same as --only own")
     parser.add_argument("--quick", action="store_true", help="two seeds, three ε; writes nothing")
     options = parser.parse_args()
     epsilons = EPSILONS
     if options.quick:
         options.seeds, options.peer_seeds, epsilons = 2, 1, [0.1, 1.0, 8.0]
     wanted = set(options.sets.split(",")) if options.sets else None
-    kept = json.loads(RESULTS.read_text())["sets"] if RESULTS.exists() and not options.quick else {}
     measured: dict[str, Any] = {}
     for data in sets.encoded_problems(options.data, wanted):
-        found = measure(data, options, epsilons)
-        if options.no_peers and data.name in kept:
-            found["methods"] = {**kept[data.name]["methods"], **found["methods"]}
-        measured[data.name] = found
+        measured[data.name] = found = measure(data, options, epsilons)
         print(table({data.name: found}, epsilons), flush=True)
         if not options.quick:
-            keep(kept | measured, options)
+            measured[data.name] = keep(data.name, found)
     print("\n" + summary(verdicts(measured)))
 
 
-def keep(results: dict[str, Any], options: argparse.Namespace) -> None:
-    """Write all that is known so far."""
+def keep(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Write what is known so far: new figures replace old ones of the same set and method."""
+    results = json.loads(RESULTS.read_text())["sets"] if RESULTS.exists() else {}
+    found["methods"] = {**results.get(name, {"methods": {}})["methods"], **found["methods"]}
+    results[name] = found
     judged = verdicts(results)
     versions = peers.versions(["numpy", "scipy", "scikit-learn", "numba"]) | {"discreet": dp.__version__}
-    for found in results.values():
-        versions |= {name.split()[0]: m["version"] for name, m in found["methods"].items() if "version" in m}
-    described = ", ".join(f"{name} {version}" for name, version in versions.items())
+    for each in results.values():
+        versions |= {
+            method.split()[0].strip(","): m["version"] for method, m in each["methods"].items() if "version" in m
+        }
+    described = ", ".join(f"{package} {version}" for package, version in versions.items())
     text = (
-        "`python bench/accuracy.py --data FOLDER`: `solver=\"auto\"`, only ε given, δ = 1/n², n public. Test accuracy in % "
-        f"(or R²), mean ± standard error of {options.seeds} runs (peers {options.peer_seeds}; large dense sets 3); CPU "
-        "seconds of the median fit, on a busy machine.\n\n"
+        '`python bench/accuracy.py --data FOLDER`: `solver="auto"`, only ε given, δ = 1/n², n public. Test accuracy in % '
+        "(or R²), mean ± standard error over runs; CPU seconds of the median fit, on a busy machine. Runs a figure: "
+        f'{_runs(results)}. Peers are slower, so they get fewer runs and, where blank, not every ε. "best C" is chosen on '
+        "the test set for each ε.\n\n"
         f"{table(results, EPSILONS)}\n\n{summary(judged)}\n\nVersions: {described}."
     )
     machine = peers.machine()
@@ -276,6 +292,18 @@ def keep(results: dict[str, Any], options: argparse.Namespace) -> None:
     RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
     where = ", ".join(f"{key} {value}" for key, value in machine.items())
     RESULTS.with_suffix(".md").write_text(f"# Accuracy\n\n{text}\n\nMachine: {where}.\n")
+    return found
+
+
+def _runs(results: dict[str, Any]) -> str:
+    """How many runs the figures rest on, for discreet and for peers."""
+    counts: dict[str, set[int]] = defaultdict(set)
+    for found in results.values():
+        for method, measured in found["methods"].items():
+            if method != CEILING:
+                peer = method.startswith(("diffprivlib", "Opacus"))
+                counts["peers" if peer else "discreet"] |= {len(runs) for runs in measured["scores"].values()}
+    return ", ".join(f"{who} {'–'.join(map(str, sorted({min(n), max(n)})))}" for who, n in sorted(counts.items()))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-STRENGTHS = [0.01, 0.1, 1.0, 10.0, 100.0]
+STRENGTHS = [0.01, 0.1, 1.0, 10.0]
 """Values of diffprivlib's C, the best of which is taken *by the test set*, for free."""
 
 BATCHES_AN_EPOCH, EPOCHS, CLIP = 32, 10, 1.0

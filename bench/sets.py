@@ -121,7 +121,14 @@ def encoded(problem: Problem) -> Encoded:
         return Encoded(name, "regression", X, y, X_test, y_test, 1.0, (column.low, column.high), problem)
     task: Task = "binary" if len(column.categories) == 2 else "multinomial"
     return Encoded(
-        name, task, X, column.labels(train[target]), X_test, column.labels(test[target]), encoder.row_norm, table=problem
+        name,
+        task,
+        X,
+        column.labels(train[target]),
+        X_test,
+        column.labels(test[target]),
+        encoder.row_norm,
+        table=problem,
     )
 
 
