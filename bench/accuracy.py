@@ -24,13 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import peers
-import scipy.sparse as sp
-import sets
-from sets import Encoded
 
 import discreet as dp
+import peers
+import sets
 from discreet.cli.fit import NamedColumn
+from sets import Encoded
 
 EPSILONS = [0.1, 0.5, 1.0, 2.0, 8.0]
 DIFFPRIVLIB = peers.Environment("diffprivlib", ["diffprivlib==0.6.6", "scikit-learn<1.6"])
@@ -38,8 +37,8 @@ OPACUS = peers.Environment("opacus", ["opacus==1.6.0", "torch==2.13.0", "scikit-
 PEERS = str(Path(__file__).with_name("accuracy_peers.py"))
 RESULTS = peers.RESULTS / "accuracy.json"
 
-LARGE = 2e8
-"""Entries of X times outputs from which three runs must do."""
+MANY_ROWS = 50_000
+"""Sets with more rows get three runs: their standard errors are small."""
 DENSE = 2e8
 """Peers get dense rows; sets that would need more entries than this are not given to them."""
 
@@ -58,7 +57,7 @@ TARGETS = {
 Method = dict[str, Any]  # {"scores": {ε: [score of each run]}, "seconds": of the median fit}
 
 
-# --- fits --------------------------------------------------------------------------------------------------------------
+# --- fits -------------------------------------------------------------------------------------------------------------
 
 
 def own(data: Encoded, adjacency: str, epsilons: list[float], seeds: int, solver: str = "auto") -> Method:
@@ -135,8 +134,7 @@ def peer_methods(data: Encoded, epsilons: list[float], seeds: int) -> dict[str, 
 
 
 def measure(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Any]:
-    large = math.prod(data.X.shape) * (10 if data.task == "multinomial" else 1) > LARGE and not sp.issparse(data.X)
-    seeds = min(options.seeds, 3) if large else options.seeds
+    seeds = min(options.seeds, 3) if data.X.shape[0] > MANY_ROWS else options.seeds
     methods: dict[str, Method] = {}
     if options.only != "peers":
         methods |= own_methods(data, epsilons, seeds)
@@ -165,7 +163,7 @@ def _majority(data: Encoded) -> float:
     return 0.0 if data.task == "regression" else 100 * float(np.bincount(data.y_test).max() / len(data.y_test))
 
 
-# --- tables and verdicts -----------------------------------------------------------------------------------------------
+# --- tables and verdicts ----------------------------------------------------------------------------------------------
 
 
 def mean_and_error(runs: list[float]) -> tuple[float, float]:
@@ -203,7 +201,7 @@ def table(results: dict[str, Any], epsilons: list[float]) -> str:
 
 
 def verdicts(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every promise as {"claim", "least", "measured", "met"}: a mean is allowed one standard error of the difference."""
+    """Each promise as {"claim", "least", "measured", "met"}: a mean is allowed one standard error of the difference."""
     judged = []
 
     def judge(claim: str, least: list[float], runs: list[float]) -> None:
@@ -280,10 +278,10 @@ def keep(name: str, found: dict[str, Any]) -> dict[str, Any]:
         }
     described = ", ".join(f"{package} {version}" for package, version in versions.items())
     text = (
-        '`python bench/accuracy.py --data FOLDER`: `solver="auto"`, only ε given, δ = 1/n², n public. Test accuracy in % '
-        "(or R²), mean ± standard error over runs; CPU seconds of the median fit, on a busy machine. Runs a figure: "
-        f'{_runs(results)}. Peers are slower, so they get fewer runs and, where blank, not every ε. "best C" is chosen on '
-        "the test set for each ε.\n\n"
+        '`python bench/accuracy.py --data FOLDER`: `solver="auto"`, only ε given, δ = 1/n², n public. Test accuracy in '
+        "% (or R²), mean ± standard error over runs; CPU seconds of the median fit, on a busy machine. Runs a figure: "
+        f"{_runs(results)}. Peers are slower, so they get fewer runs and, where blank, not every ε. 'best C' is chosen "
+        "on the test set for each ε.\n\n"
         f"{table(results, EPSILONS)}\n\n{summary(judged)}\n\nVersions: {described}."
     )
     machine = peers.machine()
