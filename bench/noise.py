@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
 import time
-import venv
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
+
+import peers as shared
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench" / "results"
-PEER_ENVIRONMENT = ROOT / ".venv-bench-noise"
-PEER_REQUIREMENTS = ["opendp==0.16.0", "diffprivlib==0.6.6", "scikit-learn<1.6"]
+PEER_ENVIRONMENT = shared.Environment("noise", ["opendp==0.16.0", "diffprivlib==0.6.6", "scikit-learn<1.6"])
 PEER_PACKAGES = ["opendp", "diffprivlib", "numpy"]
 
 SAMPLES, PEER_SAMPLES = 1_000_000, 20_000
@@ -101,21 +99,11 @@ def serve_peers() -> None:
         print(cpu_seconds(contenders[name], int(samples)), flush=True)
 
 
-def peer_python() -> Path:
-    """The interpreter of the peers' environment, which is created on first use."""
-    python = PEER_ENVIRONMENT / "bin" / "python"
-    if not python.exists():
-        print(f"preparing {PEER_ENVIRONMENT.name} …", flush=True)
-        venv.create(PEER_ENVIRONMENT, with_pip=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *PEER_REQUIREMENTS], check=True)
-    return python
-
-
 class Peers:
     """The peers' process."""
 
     def __init__(self) -> None:
-        command = [str(peer_python()), str(Path(__file__).resolve()), "--serve-peers"]
+        command = [str(PEER_ENVIRONMENT.python()), str(Path(__file__).resolve()), "--serve-peers"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         greeting = json.loads(self._line())
         self.contenders: list[str] = greeting["contenders"]
@@ -154,39 +142,20 @@ def measure(rounds: int, peers: Peers | None) -> dict[str, float]:
     return best
 
 
-def machine() -> dict[str, str]:
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-        model = names[0] if names else model
-    return {
-        "cpu": model,
-        "cores": str(os.cpu_count()),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-    }
+def verdicts(ns: dict[str, float]) -> list[dict[str, Any]]:
+    reached = [target for target in TARGETS if target[2] is None or target[2] in ns]
+    return shared.verdicts(
+        [(what, ns[ours] / (ns[other] if other else 1.0), most) for what, ours, other, most in reached]
+    )
 
 
-def verdicts(ns: dict[str, float]) -> list[dict[str, object]]:
-    found = []
-    for what, ours, other, most in TARGETS:
-        if other is None or other in ns:
-            value = ns[ours] / (ns[other] if other else 1.0)
-            found.append({"target": what, "at most": most, "measured": value, "met": value <= most})
-    return found
-
-
-def table(ns: dict[str, float], judged: list[dict[str, object]]) -> str:
+def table(ns: dict[str, float], judged: list[dict[str, Any]]) -> str:
     base = {"gaussian": ns["discreet rounded_gaussian"], "laplace": ns["discreet rounded_laplace"]}
     lines = ["| sampler | ns a sample | times ours |", "|---|---:|---:|"]
     for family, names in (("gaussian", ("gauss", "normal")), ("laplace", ("laplace", "geometric"))):
         rows = [n for n in ns if any(part in n.lower() for part in names)]
         lines += [f"| {n} | {ns[n]:,.1f} | {ns[n] / base[family]:,.2f} |" for n in sorted(rows, key=ns.__getitem__)]
-    lines += ["", "| target | at most | measured | met |", "|---|---:|---:|---|"]
-    lines += [
-        f"| {v['target']} | {v['at most']:g} | {v['measured']:.4g} | {'yes' if v['met'] else 'NO'} |" for v in judged
-    ]
+    lines += ["", shared.verdict_table(judged)]
     return "\n".join(lines)
 
 
@@ -203,27 +172,22 @@ def main() -> int:
     peers = None if arguments.no_peers else Peers()
     ns = measure(arguments.rounds, peers)
     judged = verdicts(ns)
-    print(table(ns, judged))
-    if peers:
+    text = table(ns, judged)
+    if peers is None:
+        print(text)
+    else:
         peers.close()
-        import numba
-        import numpy as np
-
         import discreet
 
-        versions = {"discreet": discreet.__version__, "numpy": np.__version__, "numba": numba.__version__}
-        versions["cryptography"] = metadata.version("cryptography")
-        about = {
-            "machine": machine(),
-            "versions": versions | {f"{k} (peers)": v for k, v in peers.versions.items()},
-            "method": f"best of {arguments.rounds} alternating rounds, CPU time, one thread; {SAMPLES} samples a round "
-            f"(peers {PEER_SAMPLES}); scale 2^40 grid steps",
-        }
-        RESULTS.mkdir(exist_ok=True)
-        record = about | {"ns_per_sample": ns, "targets": judged}
-        (RESULTS / "noise.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
-        facts = "\n".join(f"- {k}: {v}" for part in ("machine", "versions") for k, v in about[part].items())  # type: ignore[attr-defined]
-        (RESULTS / "noise.md").write_text(f"# Cost of noise\n\n{table(ns, judged)}\n\n{about['method']}.\n\n{facts}\n")
+        method = (
+            f"best of {arguments.rounds} alternating rounds, CPU time, one thread; {SAMPLES} samples a round "
+            f"(peers {PEER_SAMPLES}); scale 2^40 grid steps"
+        )
+        versions = {"discreet": discreet.__version__, **shared.versions(["numpy", "numba", "cryptography"])}
+        versions |= {f"{k} (peers)": v for k, v in peers.versions.items()}
+        facts = "\n".join(f"- {package}: {version}" for package, version in versions.items())
+        results = {"versions": versions, "method": method, "ns_per_sample": ns, "targets": judged}
+        shared.write("noise", "Cost of noise", f"{text}\n\n{method}.\n\n{facts}", results)
     return 0 if all(v["met"] for v in judged) else 1
 
 

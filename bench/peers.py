@@ -1,8 +1,9 @@
 """What benchmark scripts share: environments for peers, the machine's description, results as files.
 
-A script keeps its peers' code in functions of its own and calls `in_environment(Environment(…), __file__, "function", …)`;
-such a function imports its peer itself, takes and returns what JSON can hold, and runs as a subprocess whose
-environment is created once, as ``.venv-bench-NAME`` in the repository's root.
+A script keeps its peers' code in functions of its own and calls them by
+``in_environment(Environment(…), __file__, "function", …)``. Such a function imports its peer itself, takes and returns
+what JSON can hold, and runs in a subprocess, in an environment that is created once: ``.venv-bench-NAME`` in the
+repository's root.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Environment:
             print(f"preparing {self.folder.name} …", file=sys.stderr, flush=True)
             venv.create(self.folder, with_pip=True, clear=True)
             where = [option for index in self.indexes for option in ("--extra-index-url", index)]
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *where, *self.requirements], check=True)
+            subprocess.run(
+                [python, "-m", "pip", "install", "--quiet", "--retries", "1", *where, *self.requirements], check=True
+            )
             stamp.write_text(wanted)
         return python
 
@@ -65,7 +68,8 @@ def answer() -> None:
     """The subprocess's side: reads a request from standard input, prints the answer as its last line."""
     request = json.load(sys.stdin)
     spec = importlib.util.spec_from_file_location("bench_script", request["script"])
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     print(json.dumps(getattr(module, request["function"])(**request["arguments"])))

@@ -10,7 +10,6 @@ import pytest
 from discreet import events
 from discreet.accounting.filters import ZCDPFilter
 from discreet.data.memory import in_memory
-from discreet.rows import RowSpec
 from discreet.errors import BudgetExceeded, InvalidInput, PlanViolation
 from discreet.ledger import Ledger
 from discreet.losses import Logistic
@@ -19,6 +18,7 @@ from discreet.mechanisms import Choice, Gaussian, Laplace
 from discreet.noise import Bits
 from discreet.queries.count import RowCount
 from discreet.queries.gradient import GradientSum
+from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.descent import Descent
 from discreet.units import Unit

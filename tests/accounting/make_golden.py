@@ -3,12 +3,14 @@
 - closed form: one Gaussian; T of them; one sampled Gaussian or Laplace (mpmath, 40 digits);
 - direct integration: δ of T = 2, 3 sampled Gaussians as the mean of the last step's closed form over the earlier steps;
 - enumeration: discrete losses, every outcome of every step (by counts);
-- inversion: T ≤ 100 sampled Gaussians by an mpmath Laplace inversion at 40 digits on a contour twice as long and a grid twice as
+- inversion: T ≤ 100 sampled Gaussians by an mpmath Laplace inversion at 40 digits on a contour twice as long and a
+  grid twice as
   fine as its error asks for.
 
 Run: python tests/accounting/make_golden.py
 """
 
+# ruff: noqa: E741
 from __future__ import annotations
 
 import itertools
@@ -42,7 +44,9 @@ def gaussian_delta(epsilon, mu):
 
 
 def gaussians() -> None:
-    for sigma, steps, relation in itertools.product((0.5, 1.0, 2.0, 10.0, 1000.0), (1, 10, 1000), ("add-remove", "replace-one")):
+    for sigma, steps, relation in itertools.product(
+        (0.5, 1.0, 2.0, 10.0, 1000.0), (1, 10, 1000), ("add-remove", "replace-one")
+    ):
         reach = 2 if relation == "replace-one" else 1
         mu = mp.sqrt(steps) * reach / mp.mpf(sigma)
         for quantile in (3, 7):
@@ -117,7 +121,10 @@ class Sampled:
             return mp.fsum(w * mp.exp(z * l) for w, l in zip(weights, losses, strict=True))
 
         with mp.workdps(15):
-            c = min((mp.mpf(k) / 8 for k in range(1, 200)), key=lambda c: steps * mp.log(moment(c)) - c * e - mp.log(c * (c + 1)))
+            c = min(
+                (mp.mpf(k) / 8 for k in range(1, 200)),
+                key=lambda c: steps * mp.log(moment(c)) - c * e - mp.log(c * (c + 1)),
+            )
         period = 90 / c + 10 * e
         spacing = 2 * mp.pi / period
         total, k = mp.mpf(0), 0
@@ -148,7 +155,8 @@ def sampled() -> None:
         value = max(Sampled(sigma, q, kind).two(epsilon) for kind in KINDS[relation])
         record(ev.Repeat(ev.Poisson(q, ev.Gaussian(sigma)), 2), relation, epsilon, value, "direct integration")
     for (sigma, q, steps, epsilon), relation in itertools.product(
-        ((1.0, 0.1, 10, 1.5), (1.5, 0.2, 50, 4.0), (0.8, 0.05, 100, 3.0), (4.0, 0.3, 100, 2.0), (2.0, 0.05, 30, 0.3)), KINDS
+        ((1.0, 0.1, 10, 1.5), (1.5, 0.2, 50, 4.0), (0.8, 0.05, 100, 3.0), (4.0, 0.3, 100, 2.0), (2.0, 0.05, 30, 0.3)),
+        KINDS,
     ):
         value = max(Sampled(sigma, q, kind).inverted(epsilon, steps) for kind in KINDS[relation])
         record(ev.Repeat(ev.Poisson(q, ev.Gaussian(sigma)), steps), relation, epsilon, value, "inversion")
@@ -198,7 +206,11 @@ def discrete() -> None:
             mass = {x: v / norm for x, v in zip(xs, law, strict=True)}
             atoms: dict[object, mp.mpf] = {}
             for x, p in mass.items():
-                loss = (abs(x - moved) - abs(x)) / b if kind == "laplace" else (moved * moved - 2 * x * moved) / (2 * b * b)
+                loss = (
+                    (abs(x - moved) - abs(x)) / b
+                    if kind == "laplace"
+                    else (moved * moved - 2 * x * moved) / (2 * b * b)
+                )
                 atoms[loss] = atoms.get(loss, mp.mpf(0)) + p
             if kind == "laplace":  # both half-lines beyond the enumeration
                 rest = mp.exp(-(far + 1) / b) / (1 - mp.exp(-1 / b)) / norm

@@ -44,7 +44,8 @@ def test_reference_lies_inside(case) -> None:
         # δ was rounded to a double: where the curve is flat that moves ε
         assert privacy.epsilon(delta * (1 + 1e-15)).lower <= case["epsilon"] * (1 + 1e-14)
         assert privacy.epsilon(delta * (1 - 1e-15)).upper >= case["epsilon"] * (1 - 1e-14)
-        assert back.upper - back.lower <= 2e-4 * back.upper
+        if privacy.delta(1.01 * case["epsilon"]).upper < delta * (1 - 1e-6):  # else δ says little about ε
+            assert back.upper - back.lower <= 2e-4 * back.upper
 
 
 # Poisson-sampled Gaussians: noise, rate, steps, δ, ε under add-remove and under replace-one, to the digits known.

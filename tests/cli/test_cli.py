@@ -156,3 +156,21 @@ def test_the_choice_follows_the_problem(options, expected):
 @pytest.mark.parametrize("options", [["--loss", "magic"], ["--n", "0"], ["--l1-radius", "1", "--sparsity", "2"]])
 def test_a_plan_refuses_nonsense(options):
     assert plan(*options).exception is not None
+
+
+def test_a_schema_template_uses_names_alone(folder):
+    result = RUN.invoke(app, ["schema", "people.csv"])
+    assert result.output.count(": {numeric: [LOW, HIGH]}") == 4  # one a column
+    assert "pilot" not in result.output
+    assert RUN.invoke(app, ["schema", "people.csv", "--check", "schema.yaml"]).exit_code == 0
+    (folder / "schema.yaml").write_text("age: {numeric: [0, 1]}\nwealth: boolean\n")
+    assert "wealth" in problem(RUN.invoke(app, ["schema", "people.csv", "--check", "schema.yaml"]))
+
+
+def test_a_ledger_can_be_read(folder):
+    fit("--target", "sick", "--epsilon", "1", "--ledger", "sqlite:///ledger.db")
+    shown = RUN.invoke(app, ["ledger", "sqlite:///ledger.db"])
+    assert "LogisticRegression" in shown.output
+    facts = json.loads(RUN.invoke(app, ["ledger", "sqlite:///ledger.db", "--json"]).output)
+    assert facts["default"][0]["status"] == "completed"
+    assert "absent" in problem(RUN.invoke(app, ["ledger", "sqlite:///ledger.db", "--dataset", "absent"]))

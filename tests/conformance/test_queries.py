@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from discreet.data.memory import in_memory
-from discreet.rows import ROW_BITS, RowSpec
 from discreet.losses import Huber, Logistic, Poisson, Quantile, SmoothedHinge, Softmax, Squared
 from discreet.queries.count import RowCount
 from discreet.queries.gradient import GradientSum
+from discreet.rows import ROW_BITS, RowSpec
 
 LOSSES = [
     Squared(),
@@ -108,6 +108,7 @@ def test_sums_do_not_depend_on_order_partition_threads_or_storage(loss, dtype, m
     assert (query.integers(in_memory(X[order], y[order], rows)) == expected).all()
     assert (sum(query.integers(in_memory(X[p], y[p], rows)) for p in parts) == expected).all()
     monkeypatch.setenv("DISCREET_THREADS", "3")
+    monkeypatch.setattr("discreet.data.memory._LEAST_ENTRIES", 100)
     assert (query.integers(in_memory(X, y, rows)) == expected).all()
     assert (query.integers(in_memory(np.asfortranarray(X), y, rows)) == expected).all()
     assert (query.integers(in_memory(sp.csr_array(X), y, rows)) == expected).all()
@@ -146,3 +147,41 @@ def test_private_sums_refuse_rows_without_a_bound():
 def test_a_row_counts_once():
     data = in_memory(np.zeros((5, 2)), np.zeros(5), RowSpec(2, 1.0))
     assert int(RowCount().integers(data)) == 5
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 2, 7, 8, 9, 15, 16, 17, 31, 100])
+def test_sums_follow_the_definition_at_every_width(d, dtype):
+    """Σ rint(clip(slope))·rint(scale·x) in Python integers; a squared loss, so that no exponential is in the way."""
+    from discreet.data.steps import chunks
+    from discreet.queries.gradient import whole
+    from discreet.queries.kernels import largest_slopes
+
+    rng = np.random.default_rng(d)
+    n = 37  # two blocks of the kernel and a part of one
+    X, y = rng.standard_normal((n, d)).astype(dtype), rng.standard_normal(n)
+    X[3, d // 2], X[20, -1], X[36, 0], y[5] = np.nan, np.inf, -np.inf, np.nan
+    rows = RowSpec(d, 1.5, 0.7)
+    query = GradientSum(rows, Squared(), rng.standard_normal(d + 1), 0.8)
+    data = in_memory(X, y, rows)
+    (block,) = data.map_blocks(lambda b: b)
+    theta, z_unit = whole(query.theta, rows.unit)
+    caps = largest_slopes(block.squared_length, query.bound)
+    expected = [0] * (d + 1)
+    for part, steps in chunks(block):
+        for row, target, cap in zip(steps, y[part], caps[part], strict=True):
+            z = sum(int(a) * int(b) for a, b in zip(row, theta, strict=True))
+            slope = (z * z_unit - target) * (rows.unit / query.grid)
+            slope = 0 if np.isnan(slope) else round(min(max(slope, -cap), cap))
+            expected = [e + slope * int(a) for e, a in zip(expected, row, strict=True)]
+    assert query.integers(data).tolist() == expected
+
+
+def test_the_kernels_exponential_is_exact_to_a_few_units_in_the_last_place():
+    from discreet.losses._kernels import _exp
+
+    x = np.concatenate([np.linspace(-708, 708, 4001), np.linspace(-1, 1, 1001), [0.0]])
+    np.testing.assert_allclose([_exp(v) for v in x], np.exp(x), rtol=1e-15)
+    assert _exp(1e9) == _exp(708.0)
+    assert _exp(-1e9) == _exp(-708.0)
+    assert np.isnan(_exp(np.nan))

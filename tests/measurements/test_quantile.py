@@ -12,13 +12,13 @@ from scipy.stats import beta, chisquare
 
 import discreet as dp
 from discreet.data.memory import in_memory
-from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.estimators.quantile import quantile
 from discreet.ledger import Ledger
 from discreet.measurements import QuantileDraw
 from discreet.noise import Bits
 from discreet.queries.ranks import Grid, Ranks
+from discreet.rows import RowSpec
 from discreet.units import Unit
 
 GRID = Grid.between(0, 3, 1)

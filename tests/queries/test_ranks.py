@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from discreet.data.memory import in_memory
-from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.queries.ranks import RANK_BITS, Grid, Ranks
+from discreet.rows import RowSpec
 
 GRID = Grid.between(0, 4, 1)
 

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.data.memory import in_memory
-from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.geometry import GroupInfL1Ball, L1Ball, L2Ball, Polytope, Simplex
 from discreet.geometry.base import Geometry
@@ -21,6 +20,7 @@ from discreet.queries import walking
 from discreet.queries.atoms import CoordinateAtoms, whole_atoms
 from discreet.queries.scores import ScoreSum, Walk
 from discreet.queries.walking import walk_of
+from discreet.rows import RowSpec
 
 D = 6
 RNG = np.random.default_rng(0)
@@ -127,7 +127,10 @@ def test_many_outputs() -> None:
 
 def sparse_case(intercept: float, dtype: type) -> tuple[RowSpec, sp.csr_array, NDArray[np.float64]]:
     rng = np.random.default_rng(7)
-    X = sp.random_array((5000, 80), density=0.03, rng=rng, format="csr", dtype=np.float64)
+    table = np.zeros((5000, 80))
+    for j in range(80):  # columns of 4000 non-zeros and of 2, so that every tier is met
+        table[rng.choice(5000, int(2 + 4000 * 0.9**j), replace=False), j] = 1.0
+    X = sp.csr_array(table)
     X.data = rng.uniform(-1, 1, X.nnz)
     X.data[:20] = np.nan
     y = rng.choice([-1.0, 1.0], 5000)
@@ -147,7 +150,7 @@ def test_the_sparse_walk_gives_the_same_integers(
     rows, X, y = sparse_case(intercept, dtype)
     data = in_memory(X, y, rows)
     atoms, walk, bits = whole_atoms(domain, rows.dimension), Walk(), Bits.seeded(3)
-    recorded_at = set()
+    recorded_at: set[bytes] = set()
     for _ in range(25):
         query = ScoreSum(rows, loss, atoms, walk, 0.8)
         state = walk_of(query, data)
@@ -155,6 +158,7 @@ def test_the_sparse_walk_gives_the_same_integers(
         expected = query.integers(data)
         assert [state.score_of(k) for k in range(atoms.count)] == expected.tolist()
         assert np.abs(state._recorded_scores() - expected).max() <= state.slack
+        assert len(state.longest) == 5
         recorded_at.add(state._recorded_scores().tobytes())
         walk.go(vertex)
     if noise == 0.3:

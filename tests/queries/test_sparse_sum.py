@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 from discreet.data.memory import in_memory
-from discreet.rows import ROW_BITS, RowSpec
 from discreet.errors import InvalidInput
 from discreet.queries.sketch import Sketch, SketchedSum
 from discreet.queries.sparse_sum import SparseSum
+from discreet.rows import ROW_BITS, RowSpec
 
 D = 30
 ROWS = RowSpec(D, norm=2.0)

@@ -9,13 +9,14 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import beta
 
+import discreet as dp
 from discreet.data.memory import in_memory
-from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
 from discreet.losses import Logistic, Loss, Squared
 from discreet.noise import Bits
 from discreet.queries.candidates import CandidateScores
+from discreet.rows import RowSpec
 from discreet.solvers import Guarantee, Problem
 from discreet.solvers.exponential_mechanism import ExponentialMechanism, default, product_grid
 from discreet.theory import exponential_mechanism
@@ -118,6 +119,14 @@ def test_excess_risk_is_below_the_theorem() -> None:
     excess = np.mean([risks[(solver.candidates == theta).all(axis=1)][0] for theta in found]) - risks.min()
     rate = n / (solver.noise_multiplier * solver.loss_bound / 2)
     assert excess <= exponential_mechanism(candidates=len(risks), inverse_temperature=rate).value
+
+
+def test_estimators_reach_it_by_name() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (2000, 2))
+    model = dp.LogisticRegression(2.0, solver="exponential_mechanism", row_norm=1.5, classes=[0, 1], random_state=0)
+    assert model.fit(X, (X[:, 0] > 0).astype(int)).score(X, (X[:, 0] > 0).astype(int)) > 0.85
+    assert model.privacy_.recompute().upper <= 2.0 + 1e-9
 
 
 def test_bad_input() -> None:

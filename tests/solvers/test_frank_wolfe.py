@@ -14,7 +14,6 @@ from sklearn.linear_model import Lasso
 from discreet import events
 from discreet.accounting.classical import pure_epsilon, zcdp_epsilon_upper
 from discreet.data.memory import Sparse, in_memory
-from discreet.rows import RowSpec
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry import GroupInfL1Ball, L1Ball, L2Ball, Polytope, Simplex
 from discreet.geometry.base import Geometry
@@ -25,6 +24,7 @@ from discreet.mechanisms import Choice
 from discreet.noise.bits import Bits
 from discreet.queries.atoms import whole_atoms
 from discreet.queries.scores import ScoreSum, Walk
+from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.frank_wolfe import FrankWolfe, default
 from discreet.solvers.planning import Guarantee
@@ -84,7 +84,7 @@ def clopper_pearson(hits: int, trials: int, error: float) -> tuple[float, float]
 def attacked_epsilon(noise: float, sparse: bool, selection: str, trials: int, error: float = 1e-4) -> float:
     """A lower bound on ε, wrong with probability at most 2·error, from the rarer vertex of a worst-case pair.
 
-    Replace-one: k rows of gradient +C, and one more that turns from +C to −C. The vertex +e has score −(k + 1)C and then
+    Replace-one: k rows of gradient +C, and one more that turns from +C to −C. The vertex +e has score −(k + 1)C, then
     −(k − 1)C against (k + 1)C and (k − 1)C of −e: by permute-and-flip its probability moves by e^{4C/b} = e^{2Δ/b}, by
     the exponential mechanism by almost that, the rarer the vertex the closer.
     """

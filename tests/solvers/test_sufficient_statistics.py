@@ -14,7 +14,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from discreet import events
 from discreet.accounting import epsilon
 from discreet.data.memory import in_memory
-from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.geometry import L2Ball
@@ -22,6 +21,7 @@ from discreet.ledger import Ledger
 from discreet.losses import Logistic, Poisson, Softmax, Squared
 from discreet.noise.bits import Bits
 from discreet.queries.moments import MOMENT_BITS, CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
+from discreet.rows import RowSpec
 from discreet.solvers import Guarantee, Problem, preconditioned, sufficient_statistics
 from discreet.solvers.preconditioned import Preconditioned
 from discreet.solvers.rehearsal import rehearse
@@ -222,14 +222,17 @@ def test_adassp_needs_no_ridge_where_the_data_suffice():
     np.testing.assert_allclose(theta[:-1], LinearRegression().fit(X, y).coef_, atol=2e-3)
 
 
-def _attack(solver, problem, claimed_event, delta=0.01, runs=1600):
+def _attack(solver, problem, claimed_event, delta=0.01, runs=3000):
     """One row as long as it may be, with the largest target, or none; d = 1, where every release feels all of it."""
     rows = problem.rows
     row = in_memory(np.array([[rows.norm]]), np.array([1.0]), rows)
     none = row.take(np.empty(0, np.int64))
-    bits = Bits.seeded(11)
+    bits, known = Bits.seeded(11), {}
     found = [
-        [attacks.gaussian_transcript_ratio(solver, problem, row, none, present, ADD_REMOVE, bits) for _ in range(runs)]
+        [
+            attacks.gaussian_transcript_ratio(solver, problem, row, none, present, ADD_REMOVE, bits, known)
+            for _ in range(runs)
+        ]
         for present in (True, False)
     ]
     return attacks.proved_epsilon(*found, delta), epsilon(claimed_event, delta, "add-remove").upper
@@ -259,6 +262,8 @@ def test_bad_input():
     data = in_memory(np.zeros((3, 2)), np.zeros(3), loose)
     with pytest.raises(InvalidInput, match="target_bound must be positive"):
         CrossMoment(rows, 0.0)
+    with pytest.raises(InvalidInput, match="at most 8192 columns"):
+        SecondMoment(RowSpec(10_000, 1.0))
     with pytest.raises(InvalidInput, match="finite row_norm"):
         SecondMoment(loose).integers(data)
     with pytest.raises(InvalidInput, match="finite target_bound"):

@@ -13,6 +13,7 @@ from discreet.geometry import L1Ball
 from discreet.theory import (
     gaussian_noise_std,
     log_packing,
+    sparse_descent_gaussian,
     sparse_descent_pure,
     sparse_erm_lower_bound,
     sparse_mean_gaussian,
@@ -143,6 +144,30 @@ def test_pure_descent_on_a_sparse_problem() -> None:
         excess.append(np.abs(total / T - centre).mean())
     assert np.mean(excess) <= bound.value
     assert bound.value < 1.0
+
+
+def test_gaussian_descent_on_a_sparse_problem() -> None:
+    """The same problem with projected Gaussian gradients, ρ/T a step."""
+    rng = np.random.default_rng(4)
+    d, n, rho, T, diameter = 50, 20_000, 0.05, 20, 2.0
+    centre = np.zeros(d)
+    centre[:5] = 0.4
+    common = {"n": n, "d": d, "s": 1, "bound": 1.0, "adjacency": "replace-one"}
+    bound = sparse_descent_gaussian(**common, rho=rho, diameter=diameter, iterations=T)
+    noise_std = gaussian_noise_std(1.0, n, rho, "replace-one", T)
+    error = sparse_mean_gaussian(d=d, s=1, bound=1.0, noise_std=noise_std).value
+    assert dict(bound.parts) == {"optimisation": diameter * (1 + error) / math.sqrt(T), "bias": diameter * error}
+    step = diameter / ((1 + error) * math.sqrt(T))
+    excess = []
+    for _ in range(50):
+        theta, total = np.zeros(d), np.zeros(d)
+        for _ in range(T):
+            total += theta
+            noisy = np.sign(theta - centre) / d + noise_std * rng.standard_normal(d)
+            theta = theta - step * L1Ball(1.0).project(noisy)
+            theta /= max(1.0, np.linalg.norm(theta))
+        excess.append(np.abs(total / T - centre).mean())
+    assert np.mean(excess) <= bound.value
 
 
 def test_stationarity() -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from discreet.accounting import perturbation as _perturbation  # noqa: F401 - registers its rule
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.calibrate import calibrate, calibrate_rate, calibrate_steps
 from discreet.accounting.curve import Curve, curve, delta, epsilon
-from discreet.accounting import perturbation as _perturbation  # noqa: F401 - registers its rule
 from discreet.accounting.rules import Mu, Pairs, Rho, Unbounded, from_profile, rule
 from discreet.accounting.tradeoff import Tradeoff, tradeoff
 

@@ -79,7 +79,9 @@ def _log_ratio(found: float, wanted: float) -> float:
 
 
 def _approach(excess: Callable[[float], float], x: float, least: float, most: float) -> tuple[float, float]:
-    """A first guess of where a decreasing excess crosses 0, and its slope there: a few secant steps, proving nothing."""
+    """A first guess of where a decreasing excess crosses 0, and its slope there: a few secant steps, proving
+    nothing.
+    """
     slope, value = -1.0, excess(x)
     for _ in range(12):
         step = min(max(-value / slope, -3.0), 3.0)
@@ -106,8 +108,8 @@ def _search(
 ) -> float:
     """The least x, up to ``tolerance``, with excess(x) ≤ 0, for a decreasing excess of log ε.
 
-    Ends at an x that was found within the target, and either misses it by a relative ``tolerance`` or lies that close to an
-    x that was found beyond it.
+    Ends at an x that was found within the target, and either misses it by a relative ``tolerance`` or lies that close
+    to an x that was found beyond it.
     """
     good, bad = math.nan, math.nan
     last: tuple[float, float] | None = None

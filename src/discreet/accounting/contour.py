@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from discreet.errors import NotCertifiable
 
 __all__ = ["Contour", "Transform"]
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 _UNIT = 2.0**-53
 _MOST_NODES = 65536
 _ORDERS = np.exp(np.arange(-16.0, 30.0, 0.7))

@@ -1,8 +1,9 @@
-"""The Fourier accountant: any losses on a lattice, tilted, convolved by FFT, and read off with every error inside the bounds.
+"""The Fourier accountant: any losses on a lattice, tilted, convolved by FFT, and read off with every error inside
+the bounds.
 
-Each loss is moved to a lattice, pessimistically and optimistically (`discreet.accounting.lattice`). Its probabilities are
-tilted, p_l e^{cl}/M(c), with c the saddle point of the question asked, so that the answer sits in the bulk of what the
-transform sees: δ = 1e-300 costs no more digits than δ = 0.1. What wraps around the window is bounded by
+Each loss is moved to a lattice, pessimistically and optimistically (`discreet.accounting.lattice`). Its probabilities
+are tilted, p_l e^{cl}/M(c), with c the saddle point of the question asked, so that the answer sits in the bulk of
+what the transform sees: δ = 1e-300 costs no more digits than δ = 0.1. What wraps around the window is bounded by
 P_c(L > x) ≤ e^{K(c+a) − K(c) − ax}, and the rounding of the transform by its ℓ2 norm.
 """
 
@@ -11,6 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +26,9 @@ from discreet.errors import NotCertifiable
 
 __all__ = ["Fourier"]
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 _UNIT = 2.0**-53
-_SIZES = (1 << 13, 1 << 16, 1 << 18)
+_SIZES = (1 << 13, 1 << 15, 1 << 17)
 _MARGIN = 32.0  # e^−32 of the tilted mass may fall outside the window
 
 
@@ -108,7 +111,7 @@ class Fourier:
     def _spacing(self, width: float, size: int) -> float:
         """A lattice that fits the window, and meets the atoms of a part where there are some."""
         spacing = max(width / (size * 0.9), 1e-290)
-        for pair, times in self.parts:
+        for pair, _ in self.parts:
             low, high = pair.span(-800.0)
             spacing = max(spacing, (high - low) / (1 << 19), 1e-13 * abs(high))
         lattices = [pair.lattice for pair, _ in self.parts if pair.lattice is not None]
@@ -171,15 +174,30 @@ class Fourier:
         """Bounds of the tilted mass above and below the window."""
         reach = sum(t * float(law.losses[-1]) for law, (_, t) in zip(laws, self.parts, strict=True))
         floor = sum(t * float(law.losses[0]) for law, (_, t) in zip(laws, self.parts, strict=True))
-        above = below = 0.0
         scale = max(self._spread(laws, c), 1e-300)
-        steps = [factor / scale for factor in (1.0, 2.0, 4.0, 8.0, 16.0)]
-        if reach > top:
-            above = min(self._moment(laws, c + a) - here - a * top for a in [*steps, c / 2, c])
-            above = math.exp(min(0.0, above + 1e-6))
-        if floor < bottom:
-            below = min(self._moment(laws, c - a) - here + a * bottom for a in [*steps, c / 4, c / 2, c, c + 1])
-            below = math.exp(min(0.0, below + 1e-6))
+        steps = [8 / scale, 4 / scale, 16 / scale, 2 / scale, c, c / 2, 1 / scale]
+        known = [
+            (np.log(law.probabilities[keep]), law.losses[keep]) for law in laws for keep in [law.probabilities > 0]
+        ]
+
+        def moment(at: float) -> float:
+            total = 0.0
+            for (log_p, losses), (_, times) in zip(known, self.parts, strict=True):
+                terms = log_p + at * losses
+                peak = float(terms.max())
+                total += times * (peak + math.log(float(np.exp(terms - peak).sum())))
+            return total
+
+        def least(sign: float, end: float) -> float:
+            best = 0.0
+            for a in steps:
+                best = min(best, moment(c + sign * a) - here - sign * a * end + 1e-6)
+                if best < -_MARGIN + 4:
+                    break
+            return math.exp(best)
+
+        above = least(1.0, top) if reach > top else 0.0
+        below = least(-1.0, bottom) if floor < bottom else 0.0
         return above, below
 
     def _spread(self, laws: list[Law], c: float) -> float:
@@ -190,15 +208,6 @@ class Fourier:
             mean = float(terms @ law.losses)
             total += times * float(terms @ (law.losses - mean) ** 2)
         return math.sqrt(total)
-
-    def _moment(self, laws: list[Law], c: float) -> float:
-        total = 0.0
-        for law, (_, times) in zip(laws, self.parts, strict=True):
-            keep = law.probabilities > 0
-            terms = np.log(law.probabilities[keep]) + c * law.losses[keep]
-            peak = float(terms.max())
-            total += times * (peak + math.log(float(np.exp(terms - peak).sum())))
-        return total
 
     def _both(self, epsilon: float, log_tail: float, guide: Contour, size: int) -> tuple[_Composed, _Composed | None]:
         c, bottom, top = self._plan(guide, epsilon)
@@ -242,13 +251,17 @@ class Fourier:
         """Certified bounds of ε(δ)."""
         log_tail = max(-745.0, math.log(delta) - math.log(self.steps) - 25)
         laws, guide = self._coarse(log_tail)
-        infinite = -math.expm1(sum(t * math.log1p(-min(w.infinite, 0.5)) for w, (_, t) in zip(laws, self.parts, strict=True)))
+        infinite = -math.expm1(
+            sum(t * math.log1p(-min(w.infinite, 0.5)) for w, (_, t) in zip(laws, self.parts, strict=True))
+        )
         guess = guide._guess(max(delta - infinite, delta * 1e-3))
         best, before = Bounds(0.0, math.inf), math.inf
         for size in _SIZES:
             upper, lower = self._both(guess, log_tail, guide, size)
-            high = _invert(lambda e, u=upper: u.delta(e, upper=True), delta, guess, up=True)
-            low = _invert(lambda e, w=lower: w.delta(e, upper=False), delta, guess, up=False) if lower is not None else 0.0
+            high = _invert(partial(upper.delta, upper=True), delta, guess, -upper.c, up=True)
+            low = 0.0
+            if lower is not None:
+                low = _invert(partial(lower.delta, upper=False), delta, guess, -lower.c, up=False)
             best = Bounds(max(best.lower, low), min(best.upper, high))
             if best.upper - best.lower <= self.tolerance * best.upper or self._exact():
                 break
@@ -260,50 +273,37 @@ class Fourier:
         return best
 
 
-def _invert(bound: Callable[[float], float], delta: float, guess: float, *, up: bool) -> float:
+def _invert(bound: Callable[[float], float], delta: float, guess: float, slope: float, *, up: bool) -> float:
     """Where a bound of δ(ε) crosses δ near ``guess``: an ε with bound ≤ δ (``up``), or else one with bound ≥ δ.
 
-    Far from the guess a tilted sum knows little, so the search walks away from it in growing steps; whatever is returned
-    was itself checked.
+    A few secant steps in log δ (whose slope starts at −c) find the crossing; from there the search steps outwards
+    until the inequality was itself checked. Far from the guess a tilted sum knows little, and nothing is claimed
+    there.
     """
     if up and bound(0.0) <= delta:
         return 0.0
-    holds = (lambda e: bound(e) <= delta) if up else (lambda e: bound(e) >= delta)
-    sign = 1.0 if up else -1.0
-    guess = max(guess, 1e-300)
-    step = 1e-7 * guess
-    good, bad = math.nan, math.nan
-    point = guess
-    if holds(point):
-        good = point
-        while point > 0 and math.isnan(bad):  # back until it fails
-            point = max(0.0, guess - sign * step)
-            step *= 4
-            if point > 0 and holds(point):
-                good = point
-            else:
-                bad = point
-            if step > 1e3 * guess:
-                bad = point
-    else:
-        bad = point
-        while math.isnan(good):
-            point = guess + sign * step
-            step *= 4
-            if point <= 0:
-                return 0.0
-            if step > 1e9 * guess:
-                return math.inf
-            if holds(point):
-                good = point
-            else:
-                bad = point
-    for _ in range(60):
-        middle = (good + bad) / 2
-        if abs(good - bad) <= 1e-11 * good:
+    target, point, last = math.log(delta), max(guess, 1e-300), (math.nan, math.nan)
+    for _ in range(8):
+        value = bound(point)
+        if not 0 < value < math.inf:
             break
-        if holds(middle):
-            good = middle
-        else:
-            bad = middle
-    return good
+        miss = math.log(value) - target
+        if point != last[0] and (found := (miss - last[1]) / (point - last[0])) < 0:
+            slope = found
+        last = point, miss
+        if abs(miss) < 1e-11:
+            break
+        point = max(point - miss / slope, 0.25 * point)
+    sign = 1.0 if up else -1.0
+    step = 1e-12 * point
+    for _ in range(80):
+        here = point + sign * step
+        if here <= 0:
+            return 0.0
+        value = bound(here)
+        if value <= delta if up else value >= delta:
+            return here
+        step *= 4
+        if step > 1e9 * max(point, 1.0):
+            break
+    return math.inf if up else 0.0

@@ -1,15 +1,17 @@
-"""Privacy losses moved to a lattice, so that they are never better (`upper_law`) or never worse (`lower_law`) than they were.
+"""Privacy losses moved to a lattice, so that they are never better (`upper_law`) or never worse (`lower_law`) than
+they were.
 
-δ as a function of α = e^ε is convex. Linear interpolation between its values at the lattice points lies above it and is the
-profile of a law on the lattice: "connect the dots" (Doroshenko et al. 2022). A piecewise linear convex function below it,
-with kinks at lattice points only, is the profile of a law that is never worse: the dots are lowered by the largest gap
-between chord and curve beside them. Both err by the square of the spacing.
+δ as a function of α = e^ε is convex. Linear interpolation between its values at the lattice points lies above it and
+is the profile of a law on the lattice: "connect the dots" (Doroshenko et al. 2022). A piecewise linear convex
+function below it, with kinks at lattice points only, is the profile of a law that is never worse: the dots are
+lowered by the largest gap between chord and curve beside them. Both err by the square of the spacing.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ from discreet.accounting.pairs import Atoms, Pair, ProfilePair
 
 __all__ = ["Law", "lower_law", "upper_law"]
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 _UNIT = 2.0**-53
 _BIN_ERROR = 1e-13  # relative, of the masses that pairs report (their contract)
 _MOST_POINTS = 1 << 21
@@ -78,9 +80,9 @@ def _slip(edges: Array) -> float:
 def upper_law(pair: Pair | ProfilePair, spacing: float, log_tail: float) -> Law:
     """A law on the lattice that dominates the pair.
 
-    A bin of masses (a, b) goes to its ends as p₁ = (a − be^{left})/(1 − e^{−h}) and p₀ = a − p₁, which keeps both masses; what
-    rounding may have taken from p₁ is given back from p₀, which only makes the law worse. Mass below goes up to the first
-    point, mass beyond the last to infinity.
+    A bin of masses (a, b) goes to its ends as p₁ = (a − be^{left})/(1 − e^{−h}) and p₀ = a − p₁, which keeps both
+    masses; what rounding may have taken from p₁ is given back from p₀, which only makes the law worse. Mass below
+    goes up to the first point, mass beyond the last to infinity.
     """
     if (exact := _exact(pair, spacing)) is not None:
         return replace(exact, probabilities=exact.probabilities * (1 + 1e-15))
@@ -111,11 +113,11 @@ def _split(p: Array, q: Array, edges: Array, spacing: float) -> tuple[Array, Arr
 def _from_profile(pair: ProfilePair, offset: float, spacing: float, first: int, edges: Array) -> Law:
     """Connect the dots of a bound: the mass at a point is the change of slope there; a concave dent only adds mass.
 
-    In units of δ: p_j = (δ_{j+1} − δ_j)/(e^h − 1) − (δ_j − δ_{j−1})/(1 − e^{−h}). Each δ is granted a relative error of 1e-13,
-    added before and after, and rounding of the differences is charged to the mass itself.
+    In units of δ: p_j = (δ_{j+1} − δ_j)/(e^h − 1) − (δ_j − δ_{j−1})/(1 − e^{−h}). Each δ is granted a relative error
+    of 1e-13, added before and after, and rounding of the differences is charged to the mass itself.
     """
     values = np.minimum(pair.profile(edges) * (1 + _BIN_ERROR), 1.0)
-    grow, shrink = math.expm1(spacing), -math.expm1(-spacing)
+    grow, shrink = math.expm1(min(spacing, 700.0)), -math.expm1(-spacing)
     steps = np.diff(values)
     law = np.empty(len(edges))
     law[1:-1] = steps[1:] / grow - steps[:-1] / shrink
@@ -130,14 +132,16 @@ def _from_profile(pair: ProfilePair, offset: float, spacing: float, first: int, 
 def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
     """A law on the lattice that the pair dominates; part of its mass may be missing, which only lowers it.
 
-    Chord and curve differ in a bin by at most Δα·q₀q₁/(q₀ + q₁) (the corner of the tangents at its ends). Lowering both ends by
-    that keeps the chord below the curve. No dot may fall below 0: where the right end of a bin would, it becomes 0 and the left
-    end goes down to the tangent at the right, and to 0.
-    Where the lowered dots are not convex their convex minorant is taken (isotonic regression of the slopes).
+    Chord and curve differ in a bin by at most Δα·q₀q₁/(q₀ + q₁) (the corner of the tangents at its ends). Lowering
+    both ends by that keeps the chord below the curve. No dot may fall below 0: where the right end of a bin would, it
+    becomes 0 and the left end goes down to the tangent at the right, and to 0. Where the lowered dots are not convex
+    their convex minorant is taken (isotonic regression of the slopes).
     """
     if (exact := _exact(pair, spacing)) is not None:
         return replace(exact, probabilities=exact.probabilities * (1 - 1e-15))
     offset, first, edges = _edges(pair, spacing, log_tail)
+    if edges[-1] - edges[0] > 600:  # slopes would leave the range of doubles: claim nothing
+        return Law(offset, spacing, first, np.zeros(len(edges)), pair.infinite, _slip(edges))
     p, q = pair.masses(edges)
     left, right = _split(p, q, edges, spacing)
     unsure = 2 * _BIN_ERROR * p[1:-1] / -math.expm1(-spacing)  # of the split
@@ -150,8 +154,6 @@ def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
         gaps = grow * np.nan_to_num(high_left * high_right / (high_left + high_right))
     certain = (left <= 2 * unsure) | (right <= 2 * unsure)  # an atom on a lattice point: no curve between the dots
     gaps = np.where(certain, grow * 3 * unsure, gaps)
-    if edges[-1] - edges[0] > 600:  # slopes would leave the range of doubles: claim nothing
-        return Law(offset, spacing, first, np.zeros(len(edges)), pair.infinite, _slip(edges))
     wanted = np.maximum(np.append(gaps, 0.0), np.append(0.0, gaps))
     scale = np.exp(edges[-1] - edges)
     tails = np.cumsum((law * scale)[::-1])[::-1]  # −slope to the left of each point, in units of e^−last

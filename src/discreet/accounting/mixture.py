@@ -1,7 +1,7 @@
 """Moment generating functions of sampled Gaussian releases, with every error bounded.
 
-A unit takes part j times with probability b_j, moving the mean by j·ν noise standard deviations (ν = C/σ). With
-w(t) = log Σ_j b_j exp(jνt − j²ν²/2), the density ratio of the mixture Σ b_j N(jν, 1) to N(0, 1) at t, the three pairs are
+A unit takes part j times with probability b_j, moving the mean by j·ν noise standard deviations (ν = C/σ). With w(t)
+= log Σ_j b_j exp(jνt − j²ν²/2), the density ratio of the mixture Σ b_j N(jν, 1) to N(0, 1) at t, the three pairs are
 
     remove    P = Σ b_j N(jν, 1)   Q = N(0, 1)             L(t) = w(t)
     add       P = N(0, 1)          Q = Σ b_j N(jν, 1)      L(t) = −w(−t)          (t reflected)
@@ -31,7 +31,7 @@ from discreet.errors import NotCertifiable
 
 __all__ = ["Mixture", "OnContour"]
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 Kind = Literal["remove", "add", "replace"]
 
 _UNIT = 2.0**-53
@@ -123,6 +123,13 @@ class Mixture:
                 near = np.abs(y) < 0.1  # there expm1(y)/q keeps the digits of u that matter
                 u = np.where(near & (y > floor), np.log1p(np.maximum(np.expm1(np.minimum(y, 1.0)) / q, -1.0)), u)
             return sign * (u / nu + nu / 2)
+        if self._many == 1 and q < 1:
+            # With z = e^{νt} and a = qe^{−ν²/2}: az² + (1 − q)(1 − e^l)z − ae^l = 0, solved for l ≥ 0 and mirrored.
+            size = np.abs(edges)
+            log_2a = math.log(2 * q) - nu * nu / 2
+            bend = (1 - q) * -np.expm1(-size)
+            root = bend + np.hypot(bend, np.exp(np.maximum(log_2a - size / 2, -740.0)))
+            return np.sign(edges) * np.maximum(size - log_2a + np.log(root), 0.0) / nu
         low = np.full(len(edges), -60.0 - 2 * self._many * nu)
         high = -low
         ends = self.loss(np.array([low[0], high[0]])) if len(edges) else np.zeros(2)
@@ -242,8 +249,8 @@ class Mixture:
     def _range(self, c: float) -> tuple[float, float, float]:
         """Where the integrand of M(c) matters, and log of a bound on its trapezoid sum outside.
 
-        Outside, the integrand is bounded on cells of width 1/4: φ at the end nearer to 0, the increasing exponent at the
-        right end; a cell holds so few nodes that its sum is below 3 times that. Left of −9.5 it is at most
+        Outside, the integrand is bounded on cells of width 1/4: φ at the end nearer to 0, the increasing exponent at
+        the right end; a cell holds so few nodes that its sum is below 3 times that. Left of −9.5 it is at most
         φ·e^{exponent(−9.5)}, right of `reach` it falls as e^{−9t}.
         """
         if (known := self._cache.get(c)) is not None:
@@ -276,10 +283,12 @@ class Mixture:
         return low + step * np.arange(count), step, outside
 
     def _moment(self, c: float, omega: float) -> tuple[Array, Array, Array, float, float, float]:
-        """Nodes, normalised terms of M(c), the size of their arguments; log M(c), its error from rounding and from quadrature.
+        """Nodes, normalised terms of M(c), the size of their arguments; log M(c), its error from rounding and from
+        quadrature.
 
-        What is summed is M(c) − 1 where possible, so that tiny losses (a small rate, many steps) do not drown in the rounding of 1.
-        Each summand is off by a relative 8u(2 + |log|), and a sum of n terms by (n + 2)u of the sum of their magnitudes.
+        What is summed is M(c) − 1 where possible, so that tiny losses (a small rate, many steps) do not drown in the
+        rounding of 1. Each summand is off by a relative 8u(2 + |log|), and a sum of n terms by (n + 2)u of the sum of
+        their magnitudes.
         """
         t, step, outside = self._grid(c, omega)
         n, half = len(t), t * t / 2
@@ -307,8 +316,8 @@ class Mixture:
     def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
         """M(c + iω) at ω = 0, spacing, …, with error bounds.
 
-        Summed as Σ f·(e^{iωL} − 1), each term rounded like those of `_moment`; at high frequencies on a line above the axis,
-        where the integrand no longer swings (`_lifted`).
+        Summed as Σ f·(e^{iωL} − 1), each term rounded like those of `_moment`; at high frequencies on a line above
+        the axis, where the integrand no longer swings (`_lifted`).
         """
         lift, wide = self._lift(c)
         real = self._step(c, spacing * count)
@@ -328,7 +337,9 @@ class Mixture:
         sums = coarse @ fine.T  # Σ f(X − 1)(Y − 1); then XY − 1 = (X − 1)(Y − 1) + (X − 1) + (Y − 1)
         sums += coarse.sum(axis=1)[:, None]
         sums += fine @ terms
-        weight = weight + np.abs(terms) * float(weight.sum())  # the terms' own error, and that of the sum they are divided by
+        weight = weight + np.abs(terms) * float(
+            weight.sum()
+        )  # the terms' own error, and that of the sum they are divided by
         size = np.minimum(2 * float(weight.sum()), spacing * np.arange(1, count + 1) * float(weight @ np.abs(loss)))
         errors = 2 * quadrature + 2 * _UNIT * size
         return OnContour(log_moment, quadrature + rounding, sums.ravel()[:count], errors)
@@ -336,8 +347,8 @@ class Mixture:
     def _lift(self, c: float) -> tuple[float, float]:
         """The height y of a line Im t = y, and the step of a trapezoid on it that errs by e^−40·M(c) at every ω ≥ 0.
 
-        Between Im t = 0 and Im t = 2y, with 2y·kν < π, the argument of each mixture has one sign, so |e^{iωL}| ≤ 1: the integrand
-        is below that of M(c) on the lower edge and below e^{2y²}·cos(kνy)^{−c} times it on the upper.
+        Between Im t = 0 and Im t = 2y, with 2y·kν < π, the argument of each mixture has one sign, so |e^{iωL}| ≤ 1:
+        the integrand is below that of M(c) on the lower edge and below e^{2y²}·cos(kνy)^{−c} times it on the upper.
         """
         angle = self._many * self.shift
         negative = 0.0 if self.kind == "remove" else c
@@ -345,8 +356,12 @@ class Mixture:
         cost = _QUADRATURE + math.log(4) + 2 * y * y - negative * math.log(math.cos(angle * y))
         return y, 2 * math.pi * y / cost
 
-    def _lifted(self, c: float, y: float, step: float) -> tuple[NDArray[np.complex128], NDArray[np.complex128], Array, float]:
-        """L and the normalised terms on the line Im t = y, the weight of each term's rounding, and what lies outside."""
+    def _lifted(
+        self, c: float, y: float, step: float
+    ) -> tuple[NDArray[np.complex128], NDArray[np.complex128], Array, float]:
+        """L and the normalised terms on the line Im t = y, the weight of each term's rounding, and what lies
+        outside.
+        """
         low, high, outside = self._range(c)
         t = low + step * np.arange(int((high - low) / step) + 2)
         loss, start = self._complex(t, np.array([[y]]))
@@ -371,10 +386,10 @@ class Mixture:
     def log_tails(self, c: float, omegas: Array) -> Array:
         """Bounds, for each Ω, on log sup {|M(c + iω)| : ω ≥ Ω} − log M(c).
 
-        Moving t to t + iθ/(kν) (the integrand is analytic there) turns e^{iωL} into e^{−ω·Im L}, where Im L(t + iy) is a
-        sum of arguments of mixtures, all of one sign: the bound falls as ω grows, so its value at Ω holds beyond Ω.
-        Any 0 < θ < π will do; the least of a few is returned. The integrand's modulus is itself analytic for
-        |Im t|·kν < π − θ with the bounds of `_step`, so the same quadrature serves.
+        Moving t to t + iθ/(kν) (the integrand is analytic there) turns e^{iωL} into e^{−ω·Im L}, where Im L(t + iy)
+        is a sum of arguments of mixtures, all of one sign: the bound falls as ω grows, so its value at Ω holds beyond
+        Ω. Any 0 < θ < π will do; the least of a few is returned. The integrand's modulus is itself analytic for |Im
+        t|·kν < π − θ with the bounds of `_step`, so the same quadrature serves.
         """
         t, step, outside = self._grid(c, 0.0)
         angle = self._many * self.shift

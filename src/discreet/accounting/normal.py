@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +11,14 @@ from scipy.special import ndtr
 
 __all__ = ["normal_bins"]
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 def normal_bins(edges: Array) -> Array:
     """N(0, 1) of the bins between ``edges`` (which may be infinite), each to a relative 4e-14.
 
-    Wide bins are differences of the nearer tail, which lose at most 1/width digits; bins narrower than 0.04/(1 + |t|) are
-    three Gauss nodes, whose relative error is below (width·(1 + |t|))⁶/2e6.
+    Wide bins are differences of the nearer tail, which lose at most 1/width digits; bins narrower than 0.04/(1 + |t|)
+    are three Gauss nodes, whose relative error is below (width·(1 + |t|))⁶/2e6.
     """
     left = np.concatenate([[-np.inf], edges])
     right = np.concatenate([edges, [np.inf]])

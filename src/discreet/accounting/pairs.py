@@ -1,8 +1,8 @@
 """Pairs of output distributions that dominate what one unit can change, one small class a family.
 
-A pair (P, Q) is known by its privacy loss L = log dP/dQ. `masses` gives P and Q of the bins between loss values, all that
-a lattice needs (`discreet.accounting.lattice`); `profile` gives δ(ε) = E_P(1 − e^{ε−L})₊ at every real ε; pairs that know
-E e^{sL} also give it along a contour (`discreet.accounting.contour`).
+A pair (P, Q) is known by its privacy loss L = log dP/dQ. `masses` gives P and Q of the bins between loss values, all
+that a lattice needs (`discreet.accounting.lattice`); `profile` gives δ(ε) = E_P(1 − e^{ε−L})₊ at every real ε; pairs
+that know E e^{sL} also give it along a contour (`discreet.accounting.contour`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from discreet.accounting.normal import normal_bins
 
 __all__ = ["Atoms", "GaussianPair", "LaplacePair", "Pair", "ProfilePair", "attained", "symmetric"]
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 _UNIT = 2.0**-53
 
 
@@ -136,7 +136,9 @@ class LaplacePair:
         return -self.epsilon, self.epsilon
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
-        """P(L ≤ l) = ½e^{(l−ε₀)/2} for |l| < ε₀, and Q(L ≤ l) = 1 − ½e^{−(l+ε₀)/2}; an edge on an atom takes it in below."""
+        """P(L ≤ l) = ½e^{(l−ε₀)/2} for |l| < ε₀, and Q(L ≤ l) = 1 − ½e^{−(l+ε₀)/2}; an edge on an atom takes it in
+        below.
+        """
         inner = np.clip(edges, -self.epsilon, self.epsilon)
         steps = np.diff(inner, prepend=-self.epsilon, append=self.epsilon) / 2
         start = np.concatenate([[-self.epsilon], inner])
@@ -254,9 +256,9 @@ class Atoms:
 class ProfilePair:
     """Whatever has a privacy profile below ``bound``: δ(ε) ≤ bound(ε) for every real ε and every pair of neighbours.
 
-    ``low`` and ``high`` enclose the losses that matter: bound(ε) = 1 − e^ε may be used below ``low``, and above ``high`` the
-    bound's remaining value is charged as probability of failure. ``attained`` is a pair that neighbours do reach, and
-    serves the lower bound.
+    ``low`` and ``high`` enclose the losses that matter: bound(ε) = 1 − e^ε may be used below ``low``, and above
+    ``high`` the bound's remaining value is charged as probability of failure. ``attained`` is a pair that neighbours
+    do reach, and serves the lower bound.
     """
 
     bound: Callable[[Array], Array]
@@ -279,7 +281,8 @@ class ProfilePair:
 
 def attained(pair: Pair | ProfilePair) -> Pair | None:
     """A pair that some neighbours do reach: the pair itself, unless it says otherwise."""
-    return getattr(pair, "attained", pair)  # type: ignore[return-value]
+    reached: Pair | None = getattr(pair, "attained", pair)  # type: ignore[arg-type]
+    return reached
 
 
 def symmetric(bound: Callable[[Array], Array]) -> Callable[[Array], Array]:

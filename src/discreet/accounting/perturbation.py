@@ -32,6 +32,7 @@ Bound = Callable[[Array], Array]
 _TANGENTS = (0.0, 0.5, 1.0)
 _ROUNDING = 1e-12  # relative, of each term of a difference; the functions used are good to a few ulp
 _DRIFT = np.concatenate([np.arange(-2.0, 8.5, 0.5), [40.0]])
+_COARSE_DRIFT = np.array([1.0, 3.0, 5.5, 8.5, 40.0])  # for the many ε that a composition asks for
 
 
 def objective_profile(event: ObjectivePerturbation, adjacency: Adjacency) -> Bound:
@@ -123,16 +124,19 @@ def _linked(mu: float, moved: int, added: int, link: float) -> Bound:
 
 
 def _drifted(bound: Bound, deviation: float) -> Bound:
-    """The composition with one more Gaussian loss ηw + η²/2, w normal: E δ(ε − ηw − η²/2), rounded up on a grid of w."""
+    """Composed with one more Gaussian loss ηw + η²/2, w normal: E δ(ε − ηw − η²/2), rounded up on a grid of w."""
     two_sided = symmetric(bound)
-    weights = np.diff(ndtr(_DRIFT), prepend=0.0)
-    shifts = deviation * _DRIFT + deviation**2 / 2
 
     def drifted(epsilon: Array) -> Array:
-        flat = np.ravel(epsilon)
-        at = two_sided(np.subtract.outer(flat, shifts).ravel()).reshape(len(flat), len(shifts))
+        nodes = _DRIFT if np.size(epsilon) <= 64 else _COARSE_DRIFT
         # beyond the last w there is less than the smallest double; it is charged in full
-        return np.minimum(at @ weights + 5e-324, 1.0).reshape(np.shape(epsilon))
+        total = np.full(np.shape(epsilon), 5e-324)
+        if np.size(epsilon) <= 64:
+            at = two_sided(np.subtract.outer(epsilon, deviation * nodes + deviation**2 / 2))
+            return np.minimum(total + at @ np.diff(ndtr(nodes), prepend=0.0), 1.0)
+        for w, weight in zip(nodes, np.diff(ndtr(nodes), prepend=0.0), strict=True):
+            total += weight * two_sided(epsilon - (deviation * w + deviation**2 / 2))
+        return np.minimum(total, 1.0)
 
     return drifted
 

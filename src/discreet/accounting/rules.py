@@ -7,8 +7,8 @@ A rule is one of
 - `Rho`: any ρ-zCDP release; all of them fold to Σ ρ;
 - `Unbounded`: no protection.
 
-Another room adds its event with ``@rule.register`` and returns one of these; `from_profile` makes a rule of nothing but a
-bound on δ(ε).
+Another room adds its event with ``@rule.register`` and returns one of these; `from_profile` makes a rule of nothing
+but a bound on δ(ε).
 
 Example:
     >>> from discreet.events import Gaussian
@@ -23,6 +23,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ from discreet.units import Unit
 
 __all__ = ["Mu", "Pairs", "Rho", "Rule", "Unbounded", "from_profile", "profile_of", "rule", "zcdp_pair"]
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 Side = Pair | ProfilePair
 _MOST_ATOMS = 2_000_000
 
@@ -214,9 +215,10 @@ def _(event: RandomizedResponse, unit: Unit) -> Rule:
 
 @rule.register
 def _(event: Selection, unit: Unit) -> Rule:
-    """Exponential: losses in a window of length η, wherever it lies (bounded range, Dong–Durfee–Rogers 2020). The worst pair with
-    losses {t, t − η} at each ε has t = (η + ε)/2, hence δ(ε) ≤ (1 − e^{(ε−η)/2})²/(1 − e^{−η}); t = η/2 is one that occurs.
-    Permute-and-flip: no worse than Laplace noise (McKenna–Sheldon 2020; Ding et al. 2021).
+    """Exponential: losses in a window of length η, wherever it lies (bounded range, Dong–Durfee–Rogers 2020). The
+    worst pair with
+    losses {t, t − η} at each ε has t = (η + ε)/2, hence δ(ε) ≤ (1 − e^{(ε−η)/2})²/(1 − e^{−η}); t = η/2 is one that
+    occurs. Permute-and-flip: no worse than Laplace noise (McKenna–Sheldon 2020; Ding et al. 2021).
     """
     eta = event.epsilon * unit.rows_per_unit
     if eta == 0:
@@ -238,12 +240,13 @@ def _(event: ZCDP, unit: Unit) -> Rule:
 def zcdp_pair(rho: float) -> ProfilePair:
     """A pair no better than any ρ-zCDP release.
 
-    δ(ε) ≤ min over a > 1 of e^{(a−1)(aρ−ε)}/(a − 1)·(1 − 1/a)^a (Canonne–Kamath–Steinke 2020, Corollary 13); every a is valid, so
-    one near the best gives a bound. A Gaussian with μ²/2 = ρ is one such release.
+    δ(ε) ≤ min over a > 1 of e^{(a−1)(aρ−ε)}/(a − 1)·(1 − 1/a)^a (Canonne–Kamath–Steinke 2020, Corollary 13); every a
+    is valid, so one near the best gives a bound. A Gaussian with μ²/2 = ρ is one such release.
     """
 
     def bound(epsilon: Array) -> Array:
-        # With b = a − 1 the best b solves (1 + 2b)ρ + log(b/(1 + b)) = ε, whose left side increases: a few steps of Newton in log b.
+        # With b = a − 1 the best b solves (1 + 2b)ρ + log(b/(1 + b)) = ε, whose left side increases: a few steps of
+        # Newton in log b.
         e = np.asarray(epsilon, dtype=float)
         b = np.maximum((e - rho) / (2 * rho), 0.0) + 0.3 / math.sqrt(rho)
         for _ in range(7):
@@ -289,8 +292,8 @@ def _only_leaf(event: Event, outer: str) -> Event:
         if times == 1:
             return leaf
     raise NotCertifiable(
-        f"{outer} of a composition that is not all Gaussian: sample each part on its own, or state the inside's guarantee "
-        "as ApproxDP or PureDP."
+        f"{outer} of a composition that is not all Gaussian: sample each part on its own, or state the inside's "
+        "guarantee as ApproxDP or PureDP."
     )
 
 
@@ -360,9 +363,10 @@ def _group(known: Pairs, k: int) -> Pairs:
 
 @rule.register
 def _(event: FixedSize, unit: Unit) -> Rule:
-    """Replace-one: whether or not the changed row is drawn, batches of equal size differ in one exchanged row, so all three
-    outputs are neighbours. Add-remove (n the larger size): the smaller dataset's batch is the larger one's given that the
-    row was not drawn, and given that it was, it stands in another row's place: μ₁ and μ₀ differ by an exchange.
+    """Replace-one: whether or not the changed row is drawn, batches of equal size differ in one exchanged row, so
+    all three
+    outputs are neighbours. Add-remove (n the larger size): the smaller dataset's batch is the larger one's given that
+    the row was not drawn, and given that it was, it stands in another row's place: μ₁ and μ₀ differ by an exchange.
     """
     rate, k = event.batch / event.n, unit.rows_per_unit
     nu = _gaussian_inside(event.event)

@@ -1,7 +1,7 @@
 """One history of one unit's rows, in one direction: which accountant answers, and how far it can be trusted.
 
-Gaussians alone have closed forms; so has any single release; everything smooth goes along the contour; the rest, and what the
-contour cannot certify tightly, through the Fourier accountant. Certified intervals may be intersected.
+Gaussians alone have closed forms; so has any single release; everything smooth goes along the contour; the rest, and
+what the contour cannot certify tightly, through the Fourier accountant. Certified intervals may be intersected.
 """
 
 from __future__ import annotations
@@ -86,8 +86,6 @@ class Run:
             rough = [type(pair).__name__ for pair, _ in self.parts if not hasattr(pair, "on_contour")]
             if rough:
                 raise NotCertifiable(f"the contour accountant needs moment generating functions; {rough[0]} has none.")
-            if any(pair.infinite > 0 for pair, _ in self.parts):
-                raise NotCertifiable("the contour accountant takes no probability of failure.")
             if all(isinstance(pair, Atoms) for pair, _ in self.parts):
                 raise NotCertifiable("atoms do not decay along the contour.")
             self._contour = Contour(self.parts)  # type: ignore[arg-type]
@@ -109,7 +107,8 @@ class Run:
         best = Bounds(0.0, 1.0)
         for answer in self._engines(engine):
             try:
-                found = answer().delta(epsilon)
+                with np.errstate(all="ignore"):  # what overflows or is undefined fails its check and proves nothing
+                    found = answer().delta(epsilon)
             except (NotCertifiable, MemoryError):
                 if engine != "auto":
                     raise
@@ -139,7 +138,8 @@ class Run:
         problem: Exception | None = None
         for answer in self._engines(engine):
             try:
-                found = answer().epsilon(delta)
+                with np.errstate(all="ignore"):
+                    found = answer().epsilon(delta)
             except (NotCertifiable, MemoryError) as refusal:
                 if engine != "auto":
                     raise
@@ -157,19 +157,26 @@ class Run:
         if self.unbounded or self.mu is not None or delta <= 0 or delta >= 1 or self._single() is not None:
             return self.epsilon(delta).upper
         try:
-            return min(self.contour()._guess(delta), self.top)
+            with np.errstate(all="ignore"):
+                return min(self.contour()._guess(delta), self.top)
         except (NotCertifiable, MemoryError):
             return self.epsilon(delta).upper
 
-    def _engines(self, engine: Engine) -> list[Callable[[], Contour | Fourier]]:
-        both: dict[str, Callable[[], Contour | Fourier]] = {
-            "contour": self.contour,
+    def _engines(self, engine: Engine) -> list[Callable[[], _Failing | Fourier]]:
+        both: dict[str, Callable[[], _Failing | Fourier]] = {
+            "contour": lambda: _Failing(self.contour(), self._failure()),
             "fourier": lambda: Fourier(self.parts),
         }
         return list(both.values()) if engine == "auto" else [both[engine]]
 
+    def _failure(self) -> float:
+        """The probability of an infinite loss anywhere in the run."""
+        return -math.expm1(sum(n * math.log1p(-pair.infinite) for pair, n in self.parts if pair.infinite < 1))
+
     def _chernoff(self, delta: float) -> float:
         """ε ≤ (K(c) − log δ + log κ(c))/c at the best c for which K(c) can be proved."""
+        if self._failure() > 0:
+            return math.inf
         try:
             cs, moments = self.contour()._cumulants()
             c = float(cs[int(np.argmin((moments - math.log(delta) + log_kappa(cs)) / cs))])
@@ -184,26 +191,55 @@ class Run:
             return False
         if epsilon >= self.top:
             return True
-        target = math.log(delta)
         try:
-            contour = self.contour()
-            cs, moments = contour._cumulants()
-            height = moments - cs * epsilon + log_kappa(cs)
-            j = int(np.argmin(height))
-            if height[j] < target - 1e-3:
-                c = float(cs[j])
-                proved = sum(n * pair.log_moment_upper(c) for pair, n in contour.parts)
-                if proved - c * epsilon + float(log_kappa(c)) < target - 1e-9:
-                    return True
-            return contour.log_delta(epsilon)[1] <= target
+            with np.errstate(all="ignore"):
+                return self._quickly_within(epsilon, math.log(delta))
         except (NotCertifiable, MemoryError):
             return False
+
+    def _quickly_within(self, epsilon: float, target: float) -> bool:
+        contour = self.contour()
+        if self._failure() > 0:
+            raise NotCertifiable("not quickly")
+        cs, moments = contour._cumulants()
+        height = moments - cs * epsilon + log_kappa(cs)
+        j = int(np.argmin(height))
+        if height[j] < target - 1e-3:
+            c = float(cs[j])
+            proved = sum(n * pair.log_moment_upper(c) for pair, n in contour.parts)
+            if proved - c * epsilon + float(log_kappa(c)) < target - 1e-9:
+                return True
+        return contour.log_delta(epsilon)[1] <= target
+
+
+class _Failing:
+    """The contour accountant of finite losses, beside a probability of failure that is added to δ."""
+
+    def __init__(self, contour: Contour, failure: float) -> None:
+        self.contour = contour
+        self.most, self.least = failure * (1 + 1e-13), failure * (1 - 1e-13)
+
+    def delta(self, epsilon: float) -> Bounds:
+        """δ of the finite losses, plus the failure."""
+        finite = self.contour.delta(epsilon)
+        return Bounds(finite.lower + self.least, min(1.0, finite.upper + self.most))
+
+    def epsilon(self, delta: float) -> Bounds:
+        """ε at what failure leaves of δ."""
+        if delta <= self.most:
+            return Bounds(0.0, math.inf)
+        low, high = delta - self.most, delta - self.least
+        bounds = self.contour.epsilon(low)
+        return bounds if low == high else Bounds(self.contour.epsilon(high).lower, bounds.upper)
 
 
 def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
     """One release's profile, with the error of its evaluation."""
     at = np.array([epsilon])
-    value = float(pair.profile(at)[0])
+    with np.errstate(all="ignore"):
+        value = float(pair.profile(at)[0])
+    if math.isnan(value):
+        return Bounds(0.0, 1.0)
     slack = _EVALUATION * (value if isinstance(pair, ProfilePair) else float(pair.masses(at)[0][1]) + pair.infinite)
     reached = attained(pair)
     if reached is pair:

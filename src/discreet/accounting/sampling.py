@@ -1,10 +1,11 @@
 """What subsampling does to a pair, and to a profile.
 
-With probability q the unit takes part (output μ₁), else not (μ₀). Add-remove: (1 − q)μ₀ + qμ₁ against μ₀, so the loss l becomes
-log(1 − q + qe^l) and δ'(α) = q·δ(1 + (α − 1)/q), in the other direction −log(1 − q + qe^{−l}) (Zhu–Dong–Wang 2022, Theorem 11).
-Replace-one: (1 − q)μ₀ + qμ₁ against (1 − q)μ₀ + qμ₁'; where all three are neighbours, advanced joint convexity gives the
-same formula for α ≥ 1 (Balle–Barthe–Gaboardi 2018, Theorem 2), and swapping neighbours the values for α < 1. A single one of
-the mixtures' directions would not be enough there (Lebeda–Regehr–Kamath–Steinke 2024).
+With probability q the unit takes part (output μ₁), else not (μ₀). Add-remove: (1 − q)μ₀ + qμ₁ against μ₀, so the loss
+l becomes log(1 − q + qe^l) and δ'(α) = q·δ(1 + (α − 1)/q), in the other direction −log(1 − q + qe^{−l})
+(Zhu–Dong–Wang 2022, Theorem 11). Replace-one: (1 − q)μ₀ + qμ₁ against (1 − q)μ₀ + qμ₁'; where all three are
+neighbours, advanced joint convexity gives the same formula for α ≥ 1 (Balle–Barthe–Gaboardi 2018, Theorem 2), and
+swapping neighbours the values for α < 1. A single one of the mixtures' directions would not be enough there
+(Lebeda–Regehr–Kamath–Steinke 2024).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from discreet.accounting.pairs import Atoms, Pair, ProfilePair, symmetric
 
 __all__ = ["Amplified", "Revealed", "Spliced", "UpperOnly", "amplified", "amplify_profile", "grouped"]
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,10 +115,11 @@ def amplified(inner: Pair | ProfilePair, rate: float, kind: Literal["remove", "a
 
 @dataclass(frozen=True, eq=False)
 class Spliced:
-    """The worse of two directions at each ε: losses above 0 as in ``remove``, below 0 as in ``add``, an atom at 0 for the rest.
+    """The worse of two directions at each ε: losses above 0 as in ``remove``, below 0 as in ``add``, an atom at 0
+    for the rest.
 
-    Its profile is δ_remove(ε) for ε ≥ 0 and δ_add(ε) for ε < 0. They agree at 0, where both are the total variation distance of
-    the same two mixtures; the slope of the convex curve jumps there by the atom.
+    Its profile is δ_remove(ε) for ε ≥ 0 and δ_add(ε) for ε < 0. They agree at 0, where both are the total variation
+    distance of the same two mixtures; the slope of the convex curve jumps there by the atom.
     """
 
     remove: Pair

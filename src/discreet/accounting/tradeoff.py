@@ -18,9 +18,10 @@ _GRID = 48
 class Tradeoff:
     """The least false-negative rate at each false-positive rate, over all tests of one unit's presence.
 
-    f(x) = sup over ε ≥ 0 of max(0, 1 − δ(ε) − e^ε x, e^{−ε}(1 − δ(ε) − x)), the symmetric trade-off function that says the same as
-    the curve δ(ε) (Dong–Roth–Su 2022, Propositions 2.5 and 2.13). Lines with proved δ bound it from below; between two lines, the
-    concave α ↦ 1 − δ(α) − αx lies below the chords through its neighbours, prolonged, which bounds it from above.
+    f(x) = sup over ε ≥ 0 of max(0, 1 − δ(ε) − e^ε x, e^{−ε}(1 − δ(ε) − x)), the symmetric trade-off function that
+    says the same as the curve δ(ε) (Dong–Roth–Su 2022, Propositions 2.5 and 2.13). Lines with proved δ bound it from
+    below; between two lines, the concave α ↦ 1 − δ(α) − αx lies below the chords through its neighbours, prolonged,
+    which bounds it from above.
     """
 
     def __init__(self, privacy: Curve) -> None:

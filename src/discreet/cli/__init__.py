@@ -1,4 +1,4 @@
-"""The command line: ``discreet plan | fit | predict | account | calibrate | demo``."""
+"""The command line: ``discreet plan | fit | predict | account | calibrate | schema | ledger | demo``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from discreet.cli import account, demo, fit, plan, predict
+from discreet.cli import account, demo, fit, ledger, plan, predict, schema
 from discreet.errors import DiscreetError
 
 __all__ = ["app", "main"]
@@ -22,6 +22,8 @@ fit.register(app)
 predict.register(app)
 plan.register(app)
 account.register(app)
+schema.register(app)
+ledger.register(app)
 demo.register(app)
 
 

@@ -38,9 +38,7 @@ def fit(
     delta: Annotated[float | None, typer.Option(help="Default: 1/n² under replace-one.")] = None,
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")] = "replace-one",
     rows_per_unit: Annotated[int, typer.Option(help="The most rows one person has.")] = 1,
-    model: Annotated[
-        str, typer.Option(help="auto, " + ", ".join(MODELS))
-    ] = "auto",
+    model: Annotated[str, typer.Option(help="auto, " + ", ".join(MODELS))] = "auto",
     solver: Annotated[str, typer.Option(help="auto, or the name of a solver.")] = "auto",
     n_public: Annotated[int | None, typer.Option(help="Number of rows, if it is public (add-remove).")] = None,
     ledger: Annotated[str | None, typer.Option(help="Ledger, e.g. sqlite:///ledger.db.")] = None,

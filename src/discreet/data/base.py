@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,20 @@ __all__ = ["Block", "Dataset", "DenseBlock", "SparseBlock"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[Any]
+T = TypeVar("T")
+
+
+class _Remembering:
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """compute(), the first time; what a query derives from the rows alone need not be derived at every step."""
+        known: dict[Hashable, T] = self.__dict__.setdefault("_known", {})
+        if key not in known:
+            known[key] = compute()
+        return known[key]
 
 
 @dataclass(frozen=True, eq=False)
-class DenseBlock:
+class DenseBlock(_Remembering):
     """A run of rows held as a C-contiguous array.
 
     ``scale[i]·x`` rounded to the nearest integer is row i on the grid (non-finite entries are 0), and
@@ -33,7 +43,7 @@ class DenseBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseBlock:
+class SparseBlock(_Remembering):
     """A run of rows held as compressed sparse rows; ``indptr`` is relative to ``values`` and ``indices``."""
 
     rows: RowSpec

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from discreet.errors import InvalidInput
 
-__all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale"]
+__all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale", "read_floats"]
 
 Scale: TypeAlias = Literal["linear", "log"]
 Encoding: TypeAlias = Literal["bins", "linear", "spline", "both"]
@@ -105,7 +105,7 @@ class Numeric:
 
     def read(self, values: Iterable[Any]) -> Floats:
         """Each value as a float in [low, high]."""
-        numbers = _floats(values)
+        numbers = read_floats(values)
         return np.clip(np.where(np.isnan(numbers), self.constant, numbers), self.low, self.high)
 
     def rescale(self, numbers: Floats) -> Floats:
@@ -279,12 +279,16 @@ def _category(value: Any) -> str | int | float:
     return value
 
 
+_MOST_BITS = 10_000
+"""Python refuses to spell out whole numbers beyond some 14 000 bits; no category is that long."""
+
+
 def _text(value: Any) -> str:
     """The spelling by which values are compared; "" for what is missing or has none."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, bool | int):
-        return str(int(value))
+        return str(int(value)) if value.bit_length() < _MOST_BITS else ""
     if isinstance(value, float):
         return "" if math.isnan(value) else str(int(value)) if value.is_integer() else repr(value)
     if isinstance(value, Decimal):
@@ -311,7 +315,8 @@ def _is_integer(text: str) -> bool:
     return text.isascii() and text.removeprefix("-").isdecimal() and str(int(text)) == text
 
 
-def _floats(values: Iterable[Any]) -> Floats:
+def read_floats(values: Iterable[Any]) -> Floats:
+    """Each cell as a float; what is no number, whatever it is, as NaN. No cell raises an error or a warning."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         with np.errstate(all="ignore"):
             return values.astype(np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,38 +13,53 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, DenseBlock, SparseBlock
-from discreet.rows import MOST_ROWS, ROW_BITS, RowSpec
 from discreet.data.threads import on_all_cores, split
 from discreet.errors import InvalidInput
+from discreet.rows import MOST_ROWS, ROW_BITS, RowSpec
 
 __all__ = ["Dense", "InMemory", "Sparse", "in_memory"]
 
-_LEAST_ROWS = 2048  # below this a second thread costs more than it brings
+_LEAST_ENTRIES = 1 << 19  # a core needs about 0.1 ms for these; less is not worth handing over
 
 
-class InMemory:
+class InMemory(ABC):
     """What dense and sparse rows share: sums over blocks on all cores."""
 
     def __init__(self, rows: RowSpec, y: NDArray[np.float64]) -> None:
         if len(y) > MOST_ROWS:
             raise InvalidInput(f"at most {MOST_ROWS} rows fit the integer sums; nothing was released.")
         self.rows, self.y = rows, y
+        self._blocks: dict[int, list[Block]] = {}  # by their number, so that blocks remember from step to step
 
     def __len__(self) -> int:
         return len(self.y)
 
     @property
+    @abstractmethod
+    def _entries(self) -> int:
+        """Stored entries."""
+
+    @property
+    def _least_rows(self) -> int:
+        """The fewest rows worth a thread of their own."""
+        return 1 + _LEAST_ENTRIES * len(self) // max(1, self._entries)
+
+    @property
+    @abstractmethod
     def _grid(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Scale and squared length of each row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _block(self, part: slice) -> Block:
-        raise NotImplementedError
+        """A run of rows."""
 
     def map_blocks(self, function: Callable[[Block], Any]) -> list[Any]:
         """function(block) on one block a core."""
-        _ = self._grid  # prepared here: a worker that prepared it would wait for the pool it occupies
-        return on_all_cores(lambda part: function(self._block(part)), split(len(self), _LEAST_ROWS))
+        parts = split(len(self), self._least_rows)
+        if len(parts) not in self._blocks:
+            _ = self._grid  # prepared here: a worker that prepared it would wait for the pool it occupies
+            self._blocks[len(parts)] = [self._block(part) for part in parts]
+        return on_all_cores(function, self._blocks[len(parts)])
 
     def map_sum(self, function: Callable[[Block], NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int64]:
         """Σ function(block), exact in int64."""
@@ -69,6 +85,10 @@ class Dense(InMemory):
     def __post_init__(self) -> None:
         InMemory.__init__(self, self.rows, self.y)
 
+    @property
+    def _entries(self) -> int:
+        return int(self.X.size)
+
     @cached_property
     def _grid(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         scale, squared, arguments = _prepared(self.rows, self.X.dtype, len(self))
@@ -78,7 +98,7 @@ class Dense(InMemory):
 
         on_all_cores(
             lambda part: prepare_dense(self.X[part], *arguments, scale[part], squared[part]),
-            split(len(self), _LEAST_ROWS),
+            split(len(self), self._least_rows),
         )
         return scale, squared
 
@@ -105,6 +125,10 @@ class Sparse(InMemory):
     def __post_init__(self) -> None:
         InMemory.__init__(self, self.rows, self.y)
 
+    @property
+    def _entries(self) -> int:
+        return int(self.X.nnz)
+
     @cached_property
     def _grid(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         scale, squared, arguments = _prepared(self.rows, self.X.dtype, len(self))
@@ -118,7 +142,7 @@ class Sparse(InMemory):
             edges = indptr[part.start : part.stop + 1]
             prepare_sparse(self.X.data, edges, *arguments, scale[part], squared[part])
 
-        on_all_cores(prepare, split(len(self), _LEAST_ROWS))
+        on_all_cores(prepare, split(len(self), self._least_rows))
         return scale, squared
 
     def _block(self, part: slice) -> SparseBlock:

@@ -53,7 +53,7 @@ def _fit_row(i, values, norm, grid, intercept_squared, most, scale, squared_leng
             scale[i] = 0.0
     squared = _squared_steps(values, scale[i]) + intercept_squared
     while squared > most:  # nearest rounding can lengthen a row by a few steps: shrink until the integers agree
-        scale[i] *= 0.9999
+        scale[i] *= 1.0 - 2.0**-17
         squared = _squared_steps(values, scale[i]) + intercept_squared
     squared_length[i] = np.int64(squared)
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from discreet.data.columns import Column
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
-from discreet.estimators.features import Features
+from discreet.estimators.features import Features, numbers_only
 from discreet.estimators.privacy import PrivateEstimator
 from discreet.estimators.progress import progress_bar
 from discreet.events import Event, compose
@@ -62,7 +62,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
         """Set coef_ and intercept_ in the units of the user's targets."""
 
-    def _domain(self, row_norm: float) -> Geometry:
+    def _domain(self, row_norm: float, n: float) -> Geometry:
         """The set that θ is kept in."""
         return self.domain or WholeSpace()
 
@@ -98,7 +98,7 @@ class PrivateLinearModel(PrivateEstimator):
         guarantee = Guarantee(float(self.epsilon), self._delta(matrix.shape[0], private), unit)
         released: list[Event] = []
         n, rest = self._rows(matrix.shape[0], vault, guarantee, released)
-        problem = Problem(rows, self._loss(), n, self._domain(features.row_norm), float(self.alpha))
+        problem = Problem(rows, self._loss(), n, self._domain(features.row_norm, n), float(self.alpha))
         name, solver = self._plan(problem, rest)
         plan = rehearse(solver, problem, unit)
         released.extend(plan)
@@ -130,16 +130,17 @@ class PrivateLinearModel(PrivateEstimator):
             if reset:
                 self.n_features_in_ = len(features.encoder.schema) - (features.encoder.target is not None)
             return matrix
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_all_finite=False,
-            accept_large_sparse=True,
-        )
+        with np.errstate(all="ignore"):  # numbers too long for a float64 become infinite, without a word
+            return validate_data(
+                self,
+                numbers_only(X),
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                order="C",
+                ensure_all_finite=False,
+                accept_large_sparse=True,
+            )
 
     def _constant(self, features: Features) -> float:
         """The intercept's column: half the longest row, a compromise between its shrinkage and its noise."""

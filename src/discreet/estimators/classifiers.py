@@ -19,7 +19,7 @@ from discreet.losses import Logistic, Loss, SmoothedHinge, Softmax
 __all__ = ["LinearSVC", "LogisticRegression"]
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Classifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Labels in, labels out."""
 
@@ -49,7 +49,7 @@ class _Classifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
         return np.asarray(self.classes_[codes])
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LogisticRegression(_Classifier):
     """Private logistic regression, binary or multinomial.
 
@@ -96,7 +96,7 @@ class LogisticRegression(_Classifier):
         return np.log(np.maximum(self.predict_proba(X), 1e-300))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearSVC(_Classifier):
     """Private linear support vector classifier for two classes, with a smoothed hinge loss.
 

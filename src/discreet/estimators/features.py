@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from discreet.data.columns import read_floats
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, has_column_names
 from discreet.data.schema import Schema, schema_missing
 from discreet.errors import InvalidInput
 
-__all__ = ["Features", "matrix_of"]
+__all__ = ["Features", "numbers_only"]
 
 
 @dataclass(frozen=True)
@@ -54,32 +56,37 @@ class Features:
         names = tuple(as_table(X).columns) if has_column_names(X) else ()
         return cls(float(row_norm), names)
 
-    def matrix(self, X: Any) -> Any:
-        """X as float rows, dense or CSR."""
-        return self.encoder.transform(X) if self.encoder else matrix_of(X)
 
+def numbers_only(X: Any) -> Any:
+    """X such that reading it as floats depends on no cell: what is no number among Python objects becomes NaN.
 
-def matrix_of(X: Any) -> Any:
-    """A two-dimensional float array or CSR array; float32 stays float32."""
+    Raises:
+        InvalidInput: a column or the whole matrix is *declared* as text; its type is public.
+    """
+    if sp.issparse(X):
+        return X
+    if hasattr(X, "iloc") and hasattr(X, "dtypes"):  # a pandas frame keeps its names
+        return _numeric_frame(X)
     if has_column_names(X):
         table = as_table(X)
-        X = np.column_stack([np.asarray(table[name]) for name in table]) if table.columns else np.empty((0, 0))
-    if sp.issparse(X):
-        if np.iscomplexobj(X):
-            raise InvalidInput("Complex data not supported.")
-        X = sp.csr_array(X)
-        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-    array = np.asarray(X)
-    if np.iscomplexobj(array):
-        raise InvalidInput("Complex data not supported.")
-    if array.ndim != 2:
-        raise InvalidInput(
-            f"X must have two dimensions, got {array.ndim}: Expected 2D array, got a scalar or 1D array instead. "
-            "Reshape your data with .reshape(-1, 1) for one feature or .reshape(1, -1) for one row."
-        )
-    if array.dtype not in (np.float32, np.float64):
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInput("X must hold numbers; give a schema for a table with text columns.") from None
+        return np.column_stack([_numeric(table[name]) for name in table]) if table.columns else np.empty((0, 0))
+    return _numeric(np.asarray(X))
+
+
+def _numeric(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype.kind in "USTMmV":
+        raise InvalidInput("X must hold numbers, not text or dates; give a schema for a table with such columns.")
+    if array.dtype == object:
+        return read_floats(array.ravel()).reshape(array.shape)
     return array
+
+
+def _numeric_frame(frame: Any) -> Any:
+    odd = [j for j, kind in enumerate(frame.dtypes) if getattr(kind, "kind", "O") not in "biufc"]
+    if not odd:
+        return frame
+    columns = {j: _numeric(frame.iloc[:, j].to_numpy(dtype=object)) for j in odd}
+    copy = frame.copy()
+    for j, column in columns.items():
+        copy.isetitem(j, column)
+    return copy

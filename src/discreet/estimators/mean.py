@@ -12,11 +12,12 @@ from sklearn.utils.validation import validate_data
 
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
+from discreet.estimators.features import numbers_only
 from discreet.estimators.privacy import PrivateEstimator
 from discreet.events import Event, compose
 from discreet.rows import RowSpec
 from discreet.solvers import Guarantee
-from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean, gaussian_noise, laplace_noise, sketch_rows
+from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean, gaussian_noise, laplace_noise, sketch_width
 from discreet.theory.sparse import sparse_mean_gaussian, sparse_mean_laplace
 from discreet.units import Unit
 from discreet.vault import Vault
@@ -39,7 +40,8 @@ class MeanEstimator(PrivateEstimator):
                               ‖·‖₁ ≤ L√s and ‖·‖₂ ≤ L                          than the lines above
     ``"threshold"``           the same noise, soft thresholding at the level   adapts to the mean's own sparsity
                               that the noisy mean shows best, projection
-    ``"l1-recovery"``         a sketch's sum + Gaussian noise, ℓ1 recovery     of the same order, from few numbers
+    ``"l1-recovery"``         a sketch's sum + Gaussian noise, ℓ1 recovery     of the same order, from few numbers;
+                              (the identity where a sketch saves nothing)      ``"threshold"`` for the identity
     ``"auto"``                ``"threshold"``, its noise chosen from           the least of the above
                               n, d, s, ε, δ alone
     ========================  ===============================================  ==================================
@@ -88,14 +90,16 @@ class MeanEstimator(PrivateEstimator):
         """
         self._check_privacy()
         private = math.isfinite(self.epsilon)
-        matrix = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_all_finite=False
-        )
+        kinds = [np.float64, np.float32]
+        with np.errstate(all="ignore"):
+            matrix = validate_data(
+                self, numbers_only(X), accept_sparse="csr", dtype=kinds, order="C", ensure_all_finite=False
+            )
         n, d = matrix.shape
         rows, sparsity = self._declared(d, private)
         unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
         guarantee = Guarantee(float(self.epsilon), self._delta(n, private), unit)
-        self._plan(rows, sparsity, 1.0 if n == 0 else float(n), guarantee)  # refuses before anything is released
+        self._plan(rows, sparsity, float(self.n_public or 1), guarantee)  # refuses before anything is released
         vault = Vault(in_memory(matrix, np.zeros(n), rows), unit, self._ledger(), self._bits())
         released: list[Event] = []
         count, rest = self._rows(n, vault, guarantee, released)
@@ -108,6 +112,12 @@ class MeanEstimator(PrivateEstimator):
         self.mean_ = sp.csr_array(mean[None, :]) if self.sparse_output else mean
         self.privacy_ = self._certificate(compose(released), guarantee, rest, name, plan, vault.protective)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True  # a missing entry counts as 0: no exception depends on a row
+        return tags
 
     def _declared(self, d: int, private: bool) -> tuple[RowSpec, int]:
         if self.method not in _METHODS:
@@ -135,7 +145,10 @@ class MeanEstimator(PrivateEstimator):
             return NoisyMean(laplace_noise(guarantee), sparsity, "laplace", "nothing")
         if method == "l1-recovery":
             noise = gaussian_noise(guarantee)
-            return RecoveredMean(noise, sparsity, sketch_rows(rows, sparsity, n, noise), seed=int(self.sketch_seed))
+            width = sketch_width(rows, sparsity, n, noise)
+            if width is None:
+                return NoisyMean(noise, sparsity, "gaussian", "threshold")
+            return RecoveredMean(noise, sparsity, width, seed=int(self.sketch_seed))
         # every mean lies in the balls, so projecting is never worse than not; thresholding adapts to means that are
         # sparser than s says; and the proved error of a recovery is twice the projection's
         finish: Any = "projection" if method == "projection" else "threshold"

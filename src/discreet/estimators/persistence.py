@@ -30,6 +30,7 @@ _PARAMETERS = (
     "rows_per_unit",
     "fit_intercept",
     "radius",
+    "feature_bound",
     "sparsity",
 )
 

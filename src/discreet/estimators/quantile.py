@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.data.columns import read_floats
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
@@ -61,7 +62,7 @@ def quantile(
         >>> 38 <= median <= 42
         True
     """
-    column = np.asarray(values, dtype=np.float64)
+    column = _column(values)
     wanted = np.asarray(q, dtype=np.float64)
     if column.ndim != 1 or wanted.ndim > 1 or wanted.size == 0:
         raise InvalidInput(
@@ -86,6 +87,13 @@ def quantile(
     order = np.argsort(wanted, kind="stable")
     answers[order] = np.sort(answers)  # post-processing: quantiles do not cross
     return answers
+
+
+def _column(values: Any) -> NDArray[np.float64]:
+    array = np.asarray(values)
+    if array.dtype.kind in "USTMmVc":
+        raise InvalidInput("values must be numbers, not text, dates or complex numbers.")
+    return read_floats(array.ravel()).reshape(array.shape)
 
 
 def _ledger(ledger: Any) -> Ledger:

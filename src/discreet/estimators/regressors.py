@@ -17,6 +17,8 @@ from discreet.estimators.targets import Bounded, column_vector
 from discreet.geometry import L1Ball, SparseSet
 from discreet.geometry.base import Geometry
 from discreet.losses import Huber, Loss, Poisson, Quantile, Squared
+from discreet.solvers import Guarantee, Problem, Solver, frank_wolfe
+from discreet.solvers.lasso import default_radius
 
 __all__ = [
     "HuberRegression",
@@ -28,7 +30,7 @@ __all__ = [
 ]
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Numbers in, numbers out; targets are coded to [−1, 1] by their public bounds."""
 
@@ -49,7 +51,7 @@ class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         return np.clip(self._scores(X).ravel(), self._coding.low, self._coding.high)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearRegression(_Regressor):
     """Private least squares.
 
@@ -69,7 +71,7 @@ class LinearRegression(_Regressor):
         return Squared()
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class HuberRegression(_Regressor):
     """Private robust regression: squared near zero, absolute beyond ``width`` half-ranges of the target."""
 
@@ -79,7 +81,7 @@ class HuberRegression(_Regressor):
         return Huber(float(self.width))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class QuantileRegression(_Regressor):
     """Private quantile regression at ``quantile``, with the pinball loss smoothed over ``smoothing`` half-ranges."""
 
@@ -90,7 +92,7 @@ class QuantileRegression(_Regressor):
         return Quantile(float(self.quantile), float(self.smoothing))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class PoissonRegression(_Regressor):
     """Private regression of counts with a log link; ``target_bounds`` start at 0 or above."""
 
@@ -98,6 +100,11 @@ class PoissonRegression(_Regressor):
 
     def _loss(self) -> Loss:
         return Poisson()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
 
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
         # a count of mean e^z coded as y/scale has log-mean z − log(scale)
@@ -116,29 +123,46 @@ class PoissonRegression(_Regressor):
         return coded, outputs
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Lasso(_Regressor):
-    """Private least squares over the ℓ1 ball, for many features of which few matter.
+    """Private least squares over the ℓ1 ball by Frank–Wolfe, for many features of which few matter.
 
     Args:
-        radius: ℓ1 norm that the coefficients may have, with targets coded to [−1, 1] by their bounds; by default 5 over
-            the row norm. All others: see `LinearRegression`.
+        radius: ℓ1 norm that the coefficients may have, with targets coded to [−1, 1] by their bounds; by default 4 over
+            the feature bound, or 2 where n·ε < 2000 and noise outweighs what a larger set gains.
+        feature_bound: public bound on every |x_j|; by default the row norm. It sets the clip, which is enforced. All
+            others: see `LinearRegression`.
     """
 
     radius: float | None = None
+    feature_bound: float | None = None
 
     def _loss(self) -> Loss:
         return Squared()
 
-    def _domain(self, row_norm: float) -> Geometry:
+    def _largest_entry(self, row_norm: float) -> float:
+        if self.feature_bound is None:
+            return row_norm if math.isfinite(row_norm) else 1.0
+        if not 0 < self.feature_bound < math.inf:
+            raise InvalidInput(f"feature_bound must be positive and finite, got {self.feature_bound!r}.")
+        return float(self.feature_bound)
+
+    def _domain(self, row_norm: float, n: float) -> Geometry:
         if self.domain is not None:
             raise InvalidInput("Lasso's set is the ℓ1 ball: give radius, not domain.")
         if self.radius is not None:
             return L1Ball(float(self.radius))
-        return L1Ball(5.0 / row_norm) if math.isfinite(row_norm) else L1Ball(5.0)
+        return L1Ball(default_radius(n * self.epsilon, self._largest_entry(row_norm)))
+
+    def _plan(self, problem: Problem, guarantee: Guarantee) -> tuple[str, Solver]:
+        if self.solver != "auto" or self.solver_options:
+            return super()._plan(problem, guarantee)
+        entry = self._largest_entry(problem.rows.norm)
+        clip = entry / 2 if guarantee.private else math.inf
+        return "frank_wolfe", frank_wolfe.default(problem, guarantee, clip=clip, feature_bound=entry)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparseLinearRegression(_Regressor):
     """Private least squares with at most ``sparsity`` coefficients, by iterative hard thresholding.
 
@@ -152,7 +176,7 @@ class SparseLinearRegression(_Regressor):
     def _loss(self) -> Loss:
         return Squared()
 
-    def _domain(self, row_norm: float) -> Geometry:
+    def _domain(self, row_norm: float, n: float) -> Geometry:
         if self.domain is not None:
             raise InvalidInput("the set is that of sparse vectors: give sparsity, not domain.")
         return SparseSet(self.sparsity)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.data.columns import Boolean, Categorical, Column, Numeric
+from discreet.data.columns import Boolean, Categorical, Column, Numeric, read_floats
 from discreet.errors import InvalidInput
 
 __all__ = ["Bounded", "Labels", "PrivacyWarning", "column_vector"]
@@ -86,8 +86,24 @@ class Labels:
             codes = np.asarray(self.column.labels(y), dtype=np.float64)
         else:
             position = {_key(label): code for code, label in enumerate(self.classes.tolist())}
-            codes = np.array([position.get(_key(label), np.nan) for label in y.tolist()], dtype=np.float64)
+            if y.dtype.kind in "biuf" and len(position) <= _FEW_CLASSES:
+                codes = np.full(len(y), np.nan)
+                for label, code in position.items():
+                    codes[y == label] = code
+            else:
+                codes = np.array([_code(position, label) for label in y.tolist()], dtype=np.float64)
         return 2 * codes - 1 if self.outputs == 1 else codes
+
+
+_FEW_CLASSES = 32  # up to here one comparison a class is faster than one look-up a row
+
+
+def _code(position: dict[Any, int], label: Any) -> float:
+    """The label's code; NaN for one that is not declared, be it a list or a whole number beyond all floats."""
+    try:
+        return position.get(_key(label), math.nan)
+    except (TypeError, OverflowError):
+        return math.nan
 
 
 def _key(label: Any) -> Any:
@@ -138,10 +154,9 @@ class Bounded:
 
     def encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Coded targets, clipped; what is no number counts as the middle of the bounds."""
-        try:
-            numbers = y.astype(np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInput("targets must be numbers.") from None
+        if y.dtype.kind in "USTMmV":
+            raise InvalidInput("targets must be numbers, not text or dates.")
+        numbers = read_floats(y)
         middle = self.shift if math.isfinite(self.low) else 0.0
         numbers = np.where(np.isfinite(numbers), numbers, middle)
         return (np.clip(numbers, self.low, self.high) - self.shift) / self.scale

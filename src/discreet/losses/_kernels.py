@@ -1,7 +1,8 @@
 """Slopes for compiled kernels: the same formulas as the loss classes, on scalars.
 
 Kept apart from the classes because it needs numba, which ``import discreet.losses`` must not load. The agreement of the
-two is tested to 1e-12.
+two is tested to 1e-12. ``fastmath=False`` is said everywhere: unsaid, a function takes over the flags of whatever calls
+it first, and dense and sparse sums could then round a slope differently.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = [
     "SMOOTHED_HINGE",
     "SOFTMAX",
     "SQUARED",
+    "logistic_slope",
     "slope_of",
     "softmax_slopes",
 ]
@@ -41,17 +43,18 @@ QUANTILE = Quantile.kind
 SOFTMAX = Softmax.kind
 
 
-@njit(cache=True, inline="always", error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy", fastmath=False)
 def _squared_slope(z: float, y: float) -> float:
     return z - y
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _exp(x: float) -> float:
     """e^x to 4e-16 without a call or a branch, so that loops over rows run in vectors.
 
-    x = k·ln 2 + r with |r| ≤ 0.35, and e^r by its Taylor polynomial of degree 13, grouped so that the chain of dependent
-    operations is short. Plain operations in a fixed order: the same bits on every machine. Beyond ±708 it stays put.
+    x = k·ln 2 + r with |r| ≤ 0.35, and e^r by its Taylor polynomial of degree 13, grouped so that the chain of
+    dependent operations is short. Plain operations in a fixed order: the same bits on every machine. Beyond ±708 it
+    stays put.
     """
     x = -708.0 if x < -708.0 else x
     x = 708.0 if x > 708.0 else x
@@ -67,27 +70,28 @@ def _exp(x: float) -> float:
     return (p0 + r4 * (p4 + r4 * (p8 + r4 * p12))) * power
 
 
-@njit(cache=True, inline="always", error_model="numpy")
-def _logistic_slope(z: float, y: float) -> float:
+@njit(cache=True, inline="always", error_model="numpy", fastmath=False)
+def logistic_slope(z: float, y: float) -> float:
+    """−y/(1 + e^(yz))."""
     return -y / (1.0 + _exp(y * z))
 
 
-@njit(cache=True, inline="always", error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy", fastmath=False)
 def _huber_slope(z: float, y: float, width: float) -> float:
     return min(max(z - y, -width), width)
 
 
-@njit(cache=True, inline="always", error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy", fastmath=False)
 def _smoothed_hinge_slope(z: float, y: float, width: float) -> float:
     return -y * min(max((1.0 - y * z) / width, 0.0), 1.0)
 
 
-@njit(cache=True, inline="always", error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy", fastmath=False)
 def _poisson_slope(z: float, y: float) -> float:
     return math.exp(z) - y
 
 
-@njit(cache=True, inline="always", error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy", fastmath=False)
 def _quantile_slope(z: float, y: float, level: float, width: float) -> float:
     residual = z - y
     if width > 0.0:
@@ -99,14 +103,14 @@ def _quantile_slope(z: float, y: float, level: float, width: float) -> float:
     return 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def slope_of(kind: int, z: float, y: float, parameter: float, smoothing: float) -> float:
     """The slope of a scalar loss: ``slope_of(loss.kind, z, y, loss.parameter, loss.smoothing)``.
 
     Softmax has a vector of slopes (`softmax_slopes`); its kind, like any unknown one, gives NaN here.
     """
     if kind == LOGISTIC:
-        return _logistic_slope(z, y)
+        return logistic_slope(z, y)
     if kind == SQUARED:
         return _squared_slope(z, y)
     if kind == HUBER:
@@ -120,7 +124,7 @@ def slope_of(kind: int, z: float, y: float, parameter: float, smoothing: float) 
     return np.nan
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def softmax_slopes(z: Array, code: int, slopes: Array) -> None:
     """Write the K softmax slopes p − e_code at the scores ``z`` into ``slopes`` (which may be ``z`` itself)."""
     top = z[0]

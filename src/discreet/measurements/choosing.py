@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from discreet.data.base import Dataset
-from discreet.data.memory import Sparse
 from discreet.events import Event
 from discreet.measurements.base import Noisy
 from discreet.mechanisms.base import scale_in_steps
@@ -31,6 +30,8 @@ class Chosen:
 
     def sample(self, data: Dataset, unit: Unit, bits: Bits) -> int:
         """Choose; on sparse rows without scoring every vertex, with the same probabilities exactly."""
+        from discreet.data.memory import Sparse
+
         if self._sparse and isinstance(data, Sparse):
             from discreet.queries.walking import walk_of
 

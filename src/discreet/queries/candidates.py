@@ -2,7 +2,8 @@
 
 Claim: each row contributes B/2 − clip(ℓ(⟨x, θ_k⟩, y), 0, B) to the score of candidate k, in integer steps, hence at
 most half of B in absolute value for every candidate. The constant B/2 is the same for all candidates, so it changes no
-choice; it halves the bound. A row without a target contributes 0.
+choice; it halves the bound. A row without a target contributes 0. Candidates are rounded to whole steps of 2^−34 of
+their length, so ⟨x, θ_k⟩ is exact in any order of summation and a row's contribution depends on nothing but the row.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset
-from discreet.rows import RowSpec
 from discreet.data.steps import chunks
 from discreet.errors import InvalidInput
 from discreet.losses import Loss
 from discreet.queries.base import Integers, Norm
+from discreet.queries.gradient import whole
+from discreet.rows import RowSpec
 
 __all__ = ["CandidateScores"]
 
@@ -84,10 +86,16 @@ class CandidateScores:
 
     def _losses(self, block: Block, *, rounded: bool) -> Any:
         """Clipped ℓ of each known row under each candidate, a chunk of rows at a time; NaN counts as the bound."""
+        candidates, units = self._whole() if rounded else (self.candidates, np.full(self.shape, self.rows.unit))
         for part, rows in chunks(block, rounded=rounded):
             y = block.y[part]
             known = np.isfinite(y)
-            scores = np.asarray(rows[known] @ self.candidates.T) * self.rows.unit
+            scores = np.asarray(rows[known] @ candidates.T) * units
             with np.errstate(over="ignore", invalid="ignore"):  # a target of 1e308 gives inf, which the clip bounds
                 losses = np.asarray(self.loss.value(scores, y[known, None]), dtype=np.float64)
             yield np.clip(np.where(np.isnan(losses), self.loss_bound, losses), 0.0, self.loss_bound)
+
+    def _whole(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Candidates in whole steps, and the value of ⟨row, candidate⟩ = 1 for each."""
+        steps, units = zip(*(whole(theta, self.rows.unit) for theta in self.candidates), strict=True)
+        return np.array(steps), np.array(units)

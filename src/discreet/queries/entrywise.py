@@ -21,10 +21,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock
-from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.losses import Loss
 from discreet.queries.base import Integers, Norm
+from discreet.rows import RowSpec
 
 __all__ = ["EntrywiseGradientSum"]
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock
-from discreet.rows import ROW_BITS, RowSpec
 from discreet.errors import InvalidInput
 from discreet.losses import Loss
 from discreet.queries.base import Integers, Norm
+from discreet.rows import ROW_BITS, RowSpec
 
 __all__ = ["SLOPE_BITS", "GradientSum", "block_gradient", "whole"]
 
@@ -71,8 +71,7 @@ class GradientSum:
         def block_sum(block: Block) -> Integers:
             from discreet.queries.kernels import largest_slopes
 
-            cap = np.empty(len(block.y))
-            largest_slopes(block.squared_length, float(self.bound), cap)
+            cap = block.once(("largest slopes", self.bound), lambda: largest_slopes(block.squared_length, self.bound))
             return self._sum(block, cap, slope_steps, rounded=True)
 
         return data.map_sum(block_sum, self.shape)
@@ -82,10 +81,10 @@ class GradientSum:
         unit = self.rows.unit
 
         def block_sum(block: Block) -> NDArray[np.float64]:
-            cap = np.full(len(block.y), np.inf)
-            if self.rows.bounded and math.isfinite(self.clip):
-                lengths = np.sqrt(np.maximum(block.squared_length, 1.0))
-                cap = self.clip / unit / lengths
+            largest = self.clip / unit if self.rows.bounded else math.inf
+            cap = block.once(
+                ("float slopes", largest), lambda: largest / np.sqrt(np.maximum(block.squared_length, 1.0))
+            )
             return self._sum(block, cap, 1.0, rounded=False)
 
         return unit * np.sum(data.map_blocks(block_sum), axis=0)

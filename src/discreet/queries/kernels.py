@@ -6,6 +6,9 @@ every partial sum of ⟨x, θ⟩ is an integer below 2^53 and exact in any order
 are exact in float64 too before they go to int64. Hence the result does not depend on row order, partition, number of
 threads, vector width or dense / sparse storage, and reassociation is harmless.
 
+Reading X from memory takes about as long as the arithmetic may, so the dense sum keeps a block of rows in the
+first-level cache: scores first, then all slopes of the block at once, then the block is added to the sum.
+
 With ``rounded`` false the same code runs in plain floating point: the baseline without privacy.
 """
 
@@ -15,12 +18,12 @@ import numpy as np
 from numba import njit
 
 from discreet.data.prepare import LARGEST_STEP
-from discreet.losses._kernels import LOGISTIC, slope_of, softmax_slopes
+from discreet.losses._kernels import LOGISTIC, logistic_slope, slope_of, softmax_slopes
 from discreet.queries.vectors import BLOCK, LANES, add_rows, float_row_score, layout, padded, whole_row_score
 
 FLUSH = 1 << 18  # 2^18 rows × 2^34 < 2^53
 LARGEST_FLOAT = 1.7e308
-EXACT = {"reassoc", "contract", "nsz"}
+EXACT = {"reassoc", "contract", "nsz"}  # for sums of whole numbers; slopes are computed strictly (fastmath=False)
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT)
@@ -43,23 +46,27 @@ def _score(row, theta, start):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _slope_steps(kind, z, y, parameter, smoothing, steps, cap, rounded):  # type: ignore[no-untyped-def]
-    a = slope_of(kind, z, y, parameter, smoothing) * steps
+@njit(cache=True, nogil=True, fastmath=False, inline="always")
+def _clipped_steps(slope, steps, cap, rounded):  # type: ignore[no-untyped-def]
+    a = slope * steps
     a = cap if a > cap else a
     a = -cap if a < -cap else a
     a = np.rint(a) if rounded else a
     return a if a == a else 0.0  # an unknown target contributes nothing
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=False)
+def _slope_steps(kind, z, y, parameter, smoothing, steps, cap, rounded):  # type: ignore[no-untyped-def]
+    return _clipped_steps(slope_of(kind, z, y, parameter, smoothing), steps, cap, rounded)
+
+
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
 def _block_slopes(loss, z, start, z_unit, y, steps, cap, rounded, slopes):  # type: ignore[no-untyped-def]
     """Slopes of a block's rows from their scores; those beyond the last row are 0."""
     kind, parameter, smoothing = loss
-    if kind == LOGISTIC:  # told apart outside the loop, the loop runs in vectors
+    if kind == LOGISTIC:  # by far the commonest; told apart outside the loop, the loop runs in vectors
         for b in range(y.shape[0]):
-            score = (z[b] + start) * z_unit
-            slopes[b] = _slope_steps(LOGISTIC, score, y[b], parameter, smoothing, steps, cap[b], rounded)
+            slopes[b] = _clipped_steps(logistic_slope((z[b] + start) * z_unit, y[b]), steps, cap[b], rounded)
     else:
         for b in range(y.shape[0]):
             score = (z[b] + start) * z_unit
@@ -67,7 +74,7 @@ def _block_slopes(loss, z, start, z_unit, y, steps, cap, rounded, slopes):  # ty
     slopes[y.shape[0] :] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=False)
 def _careful_row(x, factor, rounded, columns, theta, row):  # type: ignore[no-untyped-def]
     """What `row_score` does, for rows with non-finite entries, which count as 0, and for very narrow ones."""
     score = 0.0
@@ -83,7 +90,7 @@ def _careful_row(x, factor, rounded, columns, theta, row):  # type: ignore[no-un
     return score
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=False)
 def _drain(total, columns, out):  # type: ignore[no-untyped-def]
     """Move float64 sums, whole while ``out`` is whole, to ``out``."""
     moved = total.astype(out.dtype)
@@ -93,12 +100,12 @@ def _drain(total, columns, out):  # type: ignore[no-untyped-def]
     total[:] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=False)
 def gradient_dense(X, y, scale, cap, theta, constant, loss, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
     """out += Σ slope·row over a dense block; the last entry of theta and out belongs to the constant column."""
     n, d = X.shape
     columns = layout(d)
-    rows, laid_theta, total = np.zeros((BLOCK, padded(d))), np.zeros(padded(d)), np.zeros(padded(d))
+    rows, laid_theta, total = np.zeros((BLOCK, padded(d)), X.dtype), np.zeros(padded(d)), np.zeros(padded(d))
     for place in range(padded(d)):
         if columns[place] >= 0:
             laid_theta[place] = theta[columns[place]]
@@ -132,28 +139,25 @@ def gradient_sparse(values, indices, indptr, y, scale, cap, theta, constant, los
     kind, parameter, smoothing = loss
     n, d = y.shape[0], theta.shape[0] - 1
     start, columns, total = constant * theta[d], np.arange(d + 1), np.zeros(d + 1)
+    row = np.zeros(np.max(indptr[1:] - indptr[:-1]) if n else 0)
     for i in range(n):
+        first, length = indptr[i], indptr[i + 1] - indptr[i]
         z = start
-        for k in range(indptr[i], indptr[i + 1]):
-            step = values[k] * scale[i]
+        for k in range(length):
+            step = values[first + k] * scale[i]
             if rounded:
                 step = np.rint(step)
-            if abs(step) < np.inf:
-                z += np.float64(step) * theta[indices[k]]
+            row[k] = step if abs(step) < np.inf else 0.0
+            z += row[k] * theta[indices[first + k]]
         a = _slope_steps(kind, z * z_unit, y[i], parameter, smoothing, steps, cap[i], rounded)
-        if a != 0.0:
-            for k in range(indptr[i], indptr[i + 1]):
-                step = values[k] * scale[i]
-                if rounded:
-                    step = np.rint(step)
-                if abs(step) < np.inf:
-                    total[indices[k]] += a * np.float64(step)
-            total[d] += a * constant
+        for k in range(length):
+            total[indices[first + k]] += a * row[k]
+        total[d] += a * constant
         if (i + 1) % FLUSH == 0 or i + 1 == n:
             _drain(total, columns, out)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=False)
 def _softmax_steps(z, y, steps, cap, rounded, slopes):  # type: ignore[no-untyped-def]
     """The K slopes in steps, their ℓ2 norm at most cap. Rounding toward zero lengthens no vector."""
     if not (0 <= y < z.shape[0]):  # an unknown label contributes nothing
@@ -234,15 +238,15 @@ def softmax_sparse(values, indices, indptr, y, scale, cap, theta, constant, z_un
             out[k, d] += slopes[k] * constant
 
 
-@njit(cache=True, nogil=True)
-def largest_slopes(squared_length, bound, out):  # type: ignore[no-untyped-def]
-    """out[i]: the largest integer slope a with a·‖row i‖ ≤ bound.
+@njit(cache=True, nogil=True, fastmath=False)
+def largest_slopes(squared_length, bound):  # type: ignore[no-untyped-def]
+    """For each row the largest integer slope a with a·‖row‖ ≤ bound; 0 for a row of length 0.
 
     bound/√N is computed with three roundings, each of relative size 2^-53; the factor (1 − 2^-50) outweighs them, so
     the floor is never above the exact quotient and a²·N ≤ bound² holds in integers.
     """
+    slopes = np.zeros(squared_length.shape[0])
     for i in range(squared_length.shape[0]):
         if squared_length[i] > 0:
-            out[i] = np.floor(bound / np.sqrt(np.float64(squared_length[i])) * (1.0 - 2.0**-50))
-        else:
-            out[i] = 0.0
+            slopes[i] = np.floor(bound / np.sqrt(np.float64(squared_length[i])) * (1.0 - 2.0**-50))
+    return slopes

@@ -98,7 +98,7 @@ def _slopes(loss: Loss, z: list[Decimal], y: float, cap: float) -> list[Decimal]
         weights = [(v - max(z)).exp() for v in z]
         return [w / sum(weights) - (k == y) for k, w in enumerate(weights)]
     score = z[0]
-    if isinstance(loss, Logistic | SmoothedHinge) and y not in (1.0, -1.0) or not abs(y) < np.inf:
+    if (isinstance(loss, Logistic | SmoothedHinge) and y not in (1.0, -1.0)) or not abs(y) < np.inf:
         return [zero]
     target = Decimal(y)
     match loss:
@@ -111,8 +111,8 @@ def _slopes(loss: Loss, z: list[Decimal], y: float, cap: float) -> list[Decimal]
         case Squared():
             a = score - target
         case Quantile():
-            level, width = Decimal(loss.parameter), Decimal(loss.smoothing)
-            a = min(max((score - target) / width, -level), one - level)
+            level, band = Decimal(loss.parameter), Decimal(loss.smoothing)
+            a = min(max((score - target) / band, -level), one - level)
         case _:
             raise NotImplementedError(type(loss).__name__)
     bound = Decimal(cap)

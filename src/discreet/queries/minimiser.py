@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Dataset
-from discreet.rows import MOST_ROWS, RowSpec
 from discreet.data.threads import on_all_cores
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.losses import Domain, Logistic, Loss, Softmax
+from discreet.rows import MOST_ROWS, RowSpec
+
+if TYPE_CHECKING:
+    from discreet.queries.ridge_parts import Part
 
 __all__ = ["RidgeMinimiser"]
 
@@ -62,7 +65,7 @@ class RidgeMinimiser:
         if not (self.loss.smooth and math.isfinite(self.loss.smoothness(Domain()))):
             raise HypothesisViolated(
                 f"{type(self.loss).__name__} has unbounded curvature, so its perturbed minimiser has no privacy bound: "
-                "use a smoothed loss (Huber, SmoothedHinge, Quantile with smoothing) or a gradient solver."
+                "use a smoothed loss (Huber, SmoothedHinge, Quantile with a width) or a gradient solver."
             )
         if isinstance(self.loss, Softmax) and self.slope_bound < self._natural_bound:
             raise HypothesisViolated(
@@ -126,16 +129,24 @@ class RidgeMinimiser:
         return minimise_long(self, data, tilt, theta, tolerance)
 
     def unrounded(self, data: Dataset) -> Array:
-        """The minimiser without tilt, of rows that are not rounded, as well as float64 can: for runs without privacy."""
+        """The minimiser without tilt, of rows that are not rounded, as well as float64 can: for runs without noise."""
         objective = _Objective(self, data, np.zeros(self.rows.shape), rounded=False)
         return objective.descend(1e-12 * max(1, len(data)))[0]
 
 
 @cache
 def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # comes with scikit-learn
 
     return ThreadpoolController()
+
+
+def _hessian(kind: Any, part: Part) -> Array:
+    return part.hessian(kind)
+
+
+def _product(direction: Array, part: Part) -> Array:
+    return part.product(direction)
 
 
 class _Objective:
@@ -191,6 +202,8 @@ class _Objective:
             if self.certified(gradient, theta, tolerance):
                 return theta, True
             size = float(np.linalg.norm(gradient))
+            if size == 0:
+                break  # the minimiser, as far as float64 can tell
             if solve is None:
                 solve = self._newton()
             step = solve(-gradient)
@@ -227,7 +240,7 @@ class _Objective:
         coarse = self.n * self.query.curvature_bound * 1e-6 < self.ridge  # float32 would lose λ otherwise
         for kind in (np.float32, np.float64) if coarse else (np.float64,):
             with _blas().limit(limits=1, user_api="blas"):  # the rows are shared out among threads already
-                hessian = scale * np.sum(on_all_cores(lambda part, kind=kind: part.hessian(kind), self.parts), axis=0)
+                hessian = scale * np.sum(on_all_cores(partial(_hessian, kind), self.parts), axis=0)
             hessian.flat[:: len(hessian) + 1] += self.ridge
             try:
                 factors = cho_factor(hessian, overwrite_a=True, check_finite=False)
@@ -247,9 +260,12 @@ class _Objective:
         for _ in range(200):
             if float(np.linalg.norm(residual)) <= goal or inner == 0:
                 break
-            products = on_all_cores(lambda part, v=direction: part.product(v), self.parts)
+            products = on_all_cores(partial(_product, direction), self.parts)
             image = scale * np.sum(products, axis=0) + self.ridge * direction
-            alpha = inner / float(np.vdot(direction, image))
+            bend = float(np.vdot(direction, image))
+            if not bend > abs(inner) * 1e-250:
+                break  # no curvature left along it: a flat objective without regularisation
+            alpha = inner / bend
             x += alpha * direction
             residual -= alpha * image
             z = residual / diagonal

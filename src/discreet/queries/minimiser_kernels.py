@@ -1,8 +1,8 @@
 """Compiled gradients of a ridge objective at full float64 precision: one read of each prepared row.
 
 Rows are whole numbers, so only four things round: ⟨row, θ⟩, the slope, the sum over rows and the final additions. Sums
-over rows are flushed every `FLUSH` rows into a pair (high, low) by exact addition (Knuth's two-sum), so that their error
-grows with `FLUSH` and not with the number of rows; `discreet.queries.minimiser` adds the four up.
+over rows are flushed every `FLUSH` rows into a pair (high, low) by exact addition (Knuth's two-sum), so that their
+error grows with `FLUSH` and not with the number of rows; `discreet.queries.minimiser` adds the four up.
 """
 
 from __future__ import annotations

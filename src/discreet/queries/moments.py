@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset
-from discreet.rows import ROW_BITS, RowSpec
 from discreet.errors import InvalidInput
 from discreet.queries.base import Integers, Norm
+from discreet.rows import ROW_BITS, RowSpec
 
 __all__ = ["MOMENT_BITS", "CrossMoment", "LeastEigenvalue", "SecondMoment", "TargetMoment"]
 
@@ -33,6 +33,7 @@ MOMENT_BITS = 15
 _STEP = 2.0 ** (ROW_BITS - MOMENT_BITS)
 _MOST = 4**MOMENT_BITS
 _DIAGONAL, _OFF_DIAGONAL = 5, 7
+_MOST_COLUMNS = 1 << 13  # half a gigabyte for one matrix of float64
 
 
 def _chunks(block: Block, *, rounded: bool) -> Iterator[tuple[slice, Any]]:
@@ -108,6 +109,13 @@ class SecondMoment:
 
     norm: ClassVar[Norm] = "l2"
     bound: ClassVar[int] = _DIAGONAL * _MOST
+
+    def __post_init__(self) -> None:
+        if self.rows.dimension > _MOST_COLUMNS:
+            raise InvalidInput(
+                f"a second moment of {self.rows.dimension} columns has {self.rows.dimension}² entries; at most "
+                f"{_MOST_COLUMNS} columns are taken. Use solver='descent'."
+            )
 
     @property
     def grid(self) -> float:

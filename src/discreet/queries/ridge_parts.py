@@ -1,7 +1,7 @@
 """Prepared rows held for the many passes of an optimiser: gradient, curvature, Hessian and its products.
 
-Each part holds the rows of one block as whole numbers (float32 holds those below 2^24 exactly), one class for dense rows,
-one for compressed sparse rows and one for softmax losses. A part remembers the curvature of its last gradient.
+Each part holds the rows of one block as whole numbers (float32 holds those below 2^24 exactly), one class for dense
+rows, one for compressed sparse rows and one for softmax losses. A part remembers the curvature of its last gradient.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock
-from discreet.rows import RowSpec
 from discreet.errors import InvalidInput
 from discreet.losses import Loss
 from discreet.queries.atoms import MOST_STEPS, Atoms
 from discreet.queries.base import Integers, Norm
 from discreet.queries.gradient import block_gradient
+from discreet.rows import RowSpec
 
 __all__ = ["ScoreSum", "Walk"]
 

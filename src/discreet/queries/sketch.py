@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset
-from discreet.rows import ROW_BITS, RowSpec
 from discreet.errors import InvalidInput
 from discreet.queries.base import Integers, Norm
 from discreet.queries.sparse_sum import check_sparsity, kept_entries
+from discreet.rows import ROW_BITS, RowSpec
 
 __all__ = ["Sketch", "SketchedSum"]
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock
-from discreet.rows import ROW_BITS, RowSpec
 from discreet.errors import InvalidInput
 from discreet.queries.base import Integers
+from discreet.rows import ROW_BITS, RowSpec
 
 __all__ = ["SparseSum", "check_sparsity", "kept_entries"]
 

@@ -56,56 +56,90 @@ def move_all(weight, score, moved, count):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def refresh(moved, score, y, cap, largest, loss, z_unit, steps, slope, recorded):  # type: ignore[no-untyped-def]
-    """Slopes of the listed rows. Returns their total change, and the sum and maximum of what is not yet recorded.
+def rows_of(starts, rows, steps, tier, which, n):  # type: ignore[no-untyped-def]
+    """The entries in columns of one tier, listed by row: (first entry of each row, column of each entry, steps)."""
+    first = np.zeros(n + 2, np.int64)
+    for j in range(starts.shape[0] - 1):
+        if tier[j] == which:
+            for k in range(starts[j], starts[j + 1]):
+                first[rows[k] + 2] += 1
+    for i in range(2, n + 2):
+        first[i] += first[i - 1]
+    columns_of = np.empty(first[n + 1], np.int32)
+    steps_of = np.empty(first[n + 1], np.int32)
+    for j in range(starts.shape[0] - 1):
+        if tier[j] == which:
+            for k in range(starts[j], starts[j + 1]):
+                slot = first[rows[k] + 1]
+                first[rows[k] + 1] = slot + 1
+                columns_of[slot] = j
+                steps_of[slot] = steps[k]
+    return first[: n + 1], columns_of, steps_of
 
-    A row that is not recorded misplaces every column by at most |slope − recorded|·(its largest entry).
-    """
+
+@njit(cache=True, nogil=True)
+def refresh(moved, score, y, cap, loss, z_unit, steps, slope):  # type: ignore[no-untyped-def]
+    """Slopes of the listed rows; returns their total change."""
     kind, parameter, smoothing = loss
-    change, total, most = np.int64(0), np.int64(0), np.int64(0)
+    change = np.int64(0)
     for k in range(moved.shape[0]):
         i = moved[k]
         z = np.float64(score[i, 0]) * z_unit
         a = np.int64(_slope_steps(kind, z, y[i], parameter, smoothing, steps, cap[i], True))
         change += a - slope[i]
         slope[i] = a
-        pending = abs(a - recorded[i]) * largest[i]
-        total += pending
-        most = max(most, pending)
-    return change, total, most
+    return change
 
 
 @njit(cache=True, nogil=True)
-def settle(moved, values, indices, indptr, scale, largest, slope, recorded, least, gradient, signed, urn, urn_waits):  # type: ignore[no-untyped-def]
+def pending(moved, slope, recorded, largest, least, first):  # type: ignore[no-untyped-def]
+    """(sum, maximum) of |slope − recorded|·(largest entry) over the listed rows, and the entries of those ≥ least.
+
+    A row that is not recorded misplaces every column by at most that product.
+    """
+    total, most, entries = np.int64(0), np.int64(0), np.int64(0)
+    for k in range(moved.shape[0]):
+        i = moved[k]
+        size = abs(slope[i] - recorded[i]) * largest[i]
+        total += size
+        most = max(most, size)
+        if size >= least:
+            entries += first[i + 1] - first[i]
+    return total, most, entries
+
+
+@njit(cache=True, nogil=True)
+def settle(moved, first, columns_of, steps_of, largest, slope, recorded, least, gradient, signed, urn, urn_waits):  # type: ignore[no-untyped-def]
     """Records the pending changes of at least ``least`` of the listed rows in the gradient.
 
-    The urn follows, unless it ``urn_waits`` to be filled anew. Returns the sum and maximum of what stays pending, and
-    whether the urn could follow.
+    The urn follows, unless it ``urn_waits`` to be told afterwards. Returns whether it could.
     """
-    d = gradient.shape[0]
-    total, most, follows = np.int64(0), np.int64(0), True
+    d, follows = gradient.shape[0], True
     for m in range(moved.shape[0]):
         i = moved[m]
         change = slope[i] - recorded[i]
-        pending = abs(change) * largest[i]
-        if pending < least:
-            total += pending
-            most = max(most, pending)
+        if change == 0 or abs(change) * largest[i] < least:
             continue
         recorded[i] = slope[i]
-        if change == 0:
-            continue
-        for k in range(indptr[i], indptr[i + 1]):
-            step = np.rint(values[k] * scale[i])
-            if not abs(step) <= LARGEST_STEP:
-                continue
-            j = indices[k]
-            gradient[j] += change * np.int64(step)
+        for k in range(first[i], first[i + 1]):
+            j = columns_of[k]
+            gradient[j] += change * steps_of[k]
             if not urn_waits:
                 follows &= record_in(urn, j, -gradient[j])
                 if signed:
                     follows &= record_in(urn, d + j, gradient[j])
-    return total, most, follows
+    return follows
+
+
+@njit(cache=True, nogil=True)
+def record_columns(columns_of, gradient, signed, urn):  # type: ignore[no-untyped-def]
+    """Tells the urn the recorded gradient of these columns; returns whether it could follow."""
+    d, follows = gradient.shape[0], True
+    for j in columns_of:
+        follows &= record_in(urn, j, -gradient[j])
+        if signed:
+            follows &= record_in(urn, d + j, gradient[j])
+    return follows
 
 
 @njit(cache=True, nogil=True)

@@ -5,20 +5,23 @@ scores ⟨x_i, θ⟩ of the rows in column j; the shrinking of all the others is
 over a common divisor. So a step costs one column and one slope for each row that has ever moved.
 
 Slopes are *not* passed on to the d gradient entries at once. One row moves an entry by at most |slope change|·‖x‖∞, so
-all entries together are within
+all entries of columns with at most c non-zeros are within
 
-    slack = min(Σ_i pending_i, (longest column)·max_i pending_i)
+    slack = min(Σ_i pending_i, c·max_i pending_i)
 
 of the recorded gradient, and `noise.Urn` needs no more than that bound, and the exact entry of the one column it
-proposes, to draw exactly. A row's influence on the draw is at most its privacy loss: for meaningful privacy the
-slack stays far below the noise for very long, and only when it does not are the largest pending changes recorded.
+proposes, to draw exactly. A row's influence on the draw is at most its privacy loss: for meaningful privacy the slack
+of short columns stays far below the noise for very long. Columns are kept in tiers by length, so that long ones, which
+move with every step, do not drag the short ones along; a tier's largest pending changes are recorded when its slack
+reaches half the noise.
 
 What is kept here is a function of rows, never released, and forgotten with the dataset or the walk.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -36,13 +39,24 @@ from discreet.queries.scores import ScoreSum, Walk
 __all__ = ["SparseWalk", "walk_of"]
 
 _NO_URN = (np.zeros(1, np.uint64), np.zeros(1, np.uint64), 0, 1.0, 1, 1)
+_TIERS = np.array([16, 64, 256, 1024])  # columns of at most so many non-zeros; the last tier has all longer ones
+
+
+@dataclass(eq=False)
+class _Tier:
+    """The entries of a block in columns of similar length, by row, and the slopes with which they are recorded."""
+
+    first: Integers
+    columns: NDArray[np.int32]
+    steps: NDArray[np.int32]
+    recorded: Integers
 
 
 @dataclass(eq=False)
 class _Part:
-    """A block of rows: its columns, and for each row its score, slope and recorded slope, in whole numbers."""
+    """A block of rows: its columns, and for each row its score and slope, in whole numbers."""
 
-    block: SparseBlock
+    y: NDArray[np.float64]
     starts: Integers
     rows: NDArray[np.int32]
     steps: NDArray[np.int32]
@@ -50,9 +64,9 @@ class _Part:
     cap: NDArray[np.float64]
     score: Integers  # (n, 2): ⟨x, weights⟩, and whether the row is listed in `moved`
     slope: Integers
-    recorded: Integers
-    moved: Integers
+    moved: Integers  # the first `count` are rows whose score has ever left 0
     count: int = 0
+    tiers: list[_Tier] = field(default_factory=list)
 
     @classmethod
     def of(cls, block: SparseBlock, row_bound: int) -> _Part:
@@ -62,20 +76,13 @@ class _Part:
         entries = (block.values, block.indices, block.indptr, block.scale)
         starts, by_column, steps = walk_kernels.columns(*entries, rows.n_features)
         caps = score_kernels.caps(largest, row_bound, True)
-        score, slope, recorded = np.zeros((n, 2), np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
-        return cls(
-            block, starts, by_column, steps, largest.astype(np.int64), caps, score, slope, recorded, np.arange(n)
-        )
+        score, slope = np.zeros((n, 2), np.int64), np.zeros(n, np.int64)
+        return cls(block.y, starts, by_column, steps, largest.astype(np.int64), caps, score, slope, np.arange(n))
 
-    def entries_pending(self, least: int, listed: Integers) -> int:
-        """How many entries the listed rows have whose pending change is at least this."""
-        pending = np.abs(self.slope[listed] - self.recorded[listed]) * self.largest[listed]
-        large = listed[pending >= least]
-        return int(np.sum(self.block.indptr[large + 1] - self.block.indptr[large]))
-
-    @property
-    def entries(self) -> tuple[NDArray[np.generic], ...]:
-        return self.block.values, self.block.indices, self.block.indptr, self.block.scale
+    def add_tier(self, tier_of_column: NDArray[np.int8], which: int) -> None:
+        n = len(self.y)
+        first, columns, steps = walk_kernels.rows_of(self.starts, self.rows, self.steps, tier_of_column, which, n)
+        self.tiers.append(_Tier(first, columns, steps, np.zeros(n, np.int64)))
 
 
 class SparseWalk:
@@ -90,15 +97,24 @@ class SparseWalk:
         self.features = query.rows.n_features
         self.taken = 0
         self.urn: Urn | None = None
-        blocks = data.map_blocks(lambda block: block)
-        self.parts = [_Part.of(block, self.atoms.row_bound) for block in blocks]
-        counts = sum(np.diff(part.starts) for part in self.parts)
-        self.longest_column = int(np.max(counts, initial=0))
+        self.parts = [_Part.of(block, self.atoms.row_bound) for block in data.map_blocks(lambda block: block)]
+        self.columns, self.longest = self._make_tiers()
         self.gradient = np.zeros(self.atoms.d, np.int64)
         self.slope_total = 0
         everyone = [np.arange(len(part.slope)) for part in self.parts]
         self._refresh(query, everyone)
-        self._settle(0, everyone)
+        self._settle(range(len(self.longest)), [0] * len(self.longest), everyone)
+
+    def _make_tiers(self) -> tuple[list[NDArray[np.int32]], list[int]]:
+        """Give every part its tiers; returns the columns of each, and the length of the longest."""
+        lengths = np.sum([np.diff(part.starts) for part in self.parts], axis=0)
+        tier_of_column = np.searchsorted(_TIERS, lengths).astype(np.int8)
+        present = np.unique(tier_of_column)
+        for part in self.parts:
+            for which in present:
+                part.add_tier(tier_of_column, which)
+        columns = [np.flatnonzero(tier_of_column == which).astype(np.int32) for which in present]
+        return columns, [int(lengths[tier].max()) for tier in columns]
 
     def fits(self, query: ScoreSum) -> bool:
         """Whether this state can go on to where the query stands."""
@@ -109,22 +125,13 @@ class SparseWalk:
         """Go to where the query stands."""
         for k in range(self.taken, query.taken):
             coordinate, sign = self.atoms.step(query.walk.chosen[k])
+            weight = sign * (k + 1)
             for part in self.parts:
+                state = (part.score, part.moved, part.count)
                 if coordinate == self.features:
-                    part.count = walk_kernels.move_all(
-                        sign * (k + 1) * self.constant, part.score, part.moved, part.count
-                    )
+                    part.count = walk_kernels.move_all(weight * self.constant, *state)
                 else:
-                    part.count = walk_kernels.move(
-                        part.starts,
-                        part.rows,
-                        part.steps,
-                        coordinate,
-                        sign * (k + 1),
-                        part.score,
-                        part.moved,
-                        part.count,
-                    )
+                    part.count = walk_kernels.move(part.starts, part.rows, part.steps, coordinate, weight, *state)
         self.taken = query.taken
         self._refresh(query, self._moved)
 
@@ -134,9 +141,14 @@ class SparseWalk:
             self.advance(query)
         if self.urn is None or self.urn.float_scale != scale:
             self.urn = Urn(self._recorded_scores(), scale)
-        if self.slack > scale / 2:
-            rows = sum(part.count for part in self.parts)
-            self._settle(int(scale / 8) // max(1, min(rows, self.longest_column)) + 1, self._moved)
+        slacks = [self._slack(tier, self._moved) for tier in range(len(self.longest))]
+        late = [tier for tier, slack in enumerate(slacks) if slack > scale / 2]
+        if late:
+            moved = sum(part.count for part in self.parts)
+            least = [int(scale / 8) // max(1, min(moved, longest)) + 1 for longest in self.longest]
+            self._settle(late, least, self._moved)
+            slacks = [self._slack(tier, self._moved) for tier in range(len(self.longest))]
+        self.slack = max(slacks, default=0)
         return self.urn.draw(self.score_of, self.slack, bits=bits)
 
     def score_of(self, vertex: int) -> int:
@@ -157,31 +169,41 @@ class SparseWalk:
     def _refresh(self, query: ScoreSum, moved: list[Integers]) -> None:
         loss = (self.loss.kind, self.loss.parameter, self.loss.smoothing)
         z_unit = query.rows.unit * self.atoms.weight_unit(self.taken)
-        total = most = 0
         for part, listed in zip(self.parts, moved, strict=True):
-            change, pending, largest = walk_kernels.refresh(
-                listed, part.score, part.block.y, part.cap, part.largest, loss, z_unit, query.slope_steps,
-                part.slope, part.recorded,
-            )  # fmt: skip
-            self.slope_total += int(change)
-            total, most = total + int(pending), max(most, int(largest))
-        self.slack = min(total, self.longest_column * most)
+            arguments = (listed, part.score, part.y, part.cap, loss, z_unit, query.slope_steps, part.slope)
+            self.slope_total += int(walk_kernels.refresh(*arguments))
         if self.constant:
             self._record_constant()
 
-    def _settle(self, least: int, moved: list[Integers]) -> None:
-        """Record pending changes of at least this size; the urn follows, or is filled anew where that is less work."""
-        urn, total, most, follows = self.urn, 0, 0, True
-        work = sum(part.entries_pending(least, listed) for part, listed in zip(self.parts, moved, strict=True))
-        anew = urn is None or 8 * work > self.atoms.count
-        for part, listed in zip(self.parts, moved, strict=True):
-            pending, largest, followed = walk_kernels.settle(
-                listed, *part.entries, part.largest, part.slope, part.recorded, least, self.gradient,
-                self.atoms.signed, _NO_URN if urn is None else urn.table, anew,
-            )  # fmt: skip
-            total, most, follows = total + int(pending), max(most, int(largest)), follows and bool(followed)
-        self.slack = min(total, self.longest_column * most)
-        if urn is not None and (anew or not follows or urn.worn):
+    def _pending(self, tier: int, least: int, moved: list[Integers]) -> list[tuple[int, int, int]]:
+        return [
+            walk_kernels.pending(
+                listed, part.slope, part.tiers[tier].recorded, part.largest, least, part.tiers[tier].first
+            )
+            for part, listed in zip(self.parts, moved, strict=True)
+        ]
+
+    def _slack(self, tier: int, moved: list[Integers]) -> int:
+        """No entry of the tier's columns is further than this from the recorded one."""
+        sums, largest, _ = zip(*self._pending(tier, 0, moved), strict=True)
+        return min(sum(map(int, sums)), self.longest[tier] * int(max(largest)))
+
+    def _settle(self, tiers: Iterable[int], least: Sequence[int], moved: list[Integers]) -> None:
+        """Record what is pending in these tiers; the urn follows by entries, or by columns if they are fewer."""
+        urn, follows = self.urn, True
+        for tier in tiers:
+            entries = sum(int(count) for *_, count in self._pending(tier, least[tier], moved))
+            columns = self.columns[tier]
+            waits = urn is None or len(columns) < entries
+            for part, listed in zip(self.parts, moved, strict=True):
+                own = part.tiers[tier]
+                follows &= walk_kernels.settle(
+                    listed, own.first, own.columns, own.steps, part.largest, part.slope, own.recorded, least[tier],
+                    self.gradient, self.atoms.signed, _NO_URN if urn is None else urn.table, waits,
+                )  # fmt: skip
+            if urn is not None and waits:
+                follows &= walk_kernels.record_columns(columns, self.gradient, self.atoms.signed, urn.table)
+        if urn is not None and (not follows or urn.worn):
             urn.fill(self._recorded_scores())
 
     def _record_constant(self) -> None:

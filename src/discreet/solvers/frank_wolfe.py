@@ -27,8 +27,8 @@ __all__ = ["FrankWolfe", "default"]
 
 _STEPS_WITHOUT_PRIVACY = 1000
 _TYPICAL_CURVATURE = 1 / 16
-"""Γ is a worst case over rows and directions. On public data (a9a, n = 32 561) the best T at ε = 0.1, 1 and 8 was near
-that of Γ/16, about a sixth of the worst case's; more steps only add noise."""
+"""Γ is a worst case over rows and directions, and too many steps only add noise. On a9a (test accuracy, three seeds,
+radius 3 to 20, ε = 0.1 to 8) the best T was near that of Γ/16, about a sixth of the worst case's."""
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,8 @@ def default(
         query, ridge = solver(free, problem.rows.radius**2).measurement(problem).query, problem.ridge * problem.n
         scale = _SHRINK * free * query.gradient_bound * problem.rows.radius
         linked = noise == "gaussian" and query.link > 0
+        if linked:  # from here on log det is free, so a larger λ would only shrink
+            scale = max(scale, guarantee.unit.sensitivity(1.0) * problem.rows.radius**2 / guarantee.epsilon)
         best = math.inf
         for a in [1.0] if linked else 2.0 ** np.arange(0.0, 8.0, 0.5):
             strength = max(a * scale - ridge, 0.0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from discreet.errors import InvalidInput
-from discreet.events import Event, compose
+from discreet.events import Event, compose, from_dict
 from discreet.solvers.base import Problem, Solver
 from discreet.solvers.rehearsal import rehearse
 from discreet.units import Unit
@@ -45,9 +45,30 @@ def calibrated(make: Callable[[float], S], problem: Problem, guarantee: Guarante
         return make(0.0)
     if guarantee.delta == 0:
         raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; choose a pure-ε solver.")
-    from discreet.accounting import calibrate
+    from discreet.accounting import calibrate, epsilon
 
-    def event(noise_multiplier: float) -> Event:
+    def rehearsed(noise_multiplier: float) -> Event:
         return compose(rehearse(make(noise_multiplier), problem, guarantee.unit))
 
-    return make(calibrate(event, guarantee.epsilon, guarantee.delta, guarantee.unit))
+    def least_noise(event: Callable[[float], Event]) -> float:
+        return calibrate(event, guarantee.epsilon, guarantee.delta, guarantee.unit)
+
+    once = rehearsed(1.0)
+    if _scaled(once, 2.0) == rehearsed(2.0):
+        # all noise is in proportion, so two rehearsals tell every plan; the one taken is still checked itself
+        solver = make(least_noise(lambda noise: _scaled(once, noise)))
+        plan = compose(rehearse(solver, problem, guarantee.unit))
+        if epsilon(plan, guarantee.delta, guarantee.unit).upper <= guarantee.epsilon:
+            return solver
+    return make(least_noise(rehearsed))
+
+
+def _scaled(event: Event, factor: float) -> Event:
+    """The event with every noise multiplier in it multiplied."""
+
+    def scaled(tree: Any) -> Any:
+        if isinstance(tree, dict):
+            return {k: v * factor if k == "noise_multiplier" else scaled(v) for k, v in tree.items()}
+        return [scaled(item) for item in tree] if isinstance(tree, list) else tree
+
+    return from_dict(scaled(event.to_dict()))

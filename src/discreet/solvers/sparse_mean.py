@@ -27,7 +27,7 @@ from discreet.solvers.l1_recovery import recover
 from discreet.solvers.planning import Guarantee
 from discreet.solvers.shrinkage import best_threshold, soft
 
-__all__ = ["NoisyMean", "RecoveredMean", "gaussian_noise", "laplace_noise", "sketch_rows"]
+__all__ = ["NoisyMean", "RecoveredMean", "gaussian_noise", "laplace_noise", "sketch_width"]
 
 _BLOCKS = 4
 _MOST_SKETCH_ROWS = 1 << 20
@@ -114,19 +114,20 @@ class RecoveredMean:
         return _into_balls(recover(query.sketch, b, penalty), rows, self.sparsity)
 
 
-def sketch_rows(rows: RowSpec, sparsity: int, n: float, noise_multiplier: float) -> int:
-    """Width of each block for m = (R/σ)·√ln(ed/m) rows in all, R = L√s: where R√(ln(ed/m)/m) meets the noise σ√m.
+def sketch_width(rows: RowSpec, sparsity: int, n: float, noise_multiplier: float) -> int | None:
+    """Rows a block for m = (R/σ)·√ln(ed/m) in all, R = L√s: where the loss R√(ln(ed/m)/m) meets the noise σ√m.
 
-    Capped by the dimension, beyond which a sketch saves nothing, and by 2^20.
+    At most 2^20 rows. None where m reaches d: nothing is saved by sketching, the identity is the best sketch.
     """
-    most = min(rows.n_features, _MOST_SKETCH_ROWS)
+    d = rows.n_features
     if noise_multiplier == 0:
-        return max(8, most // _BLOCKS)
-    ratio = math.sqrt(sparsity) * n / noise_multiplier
-    m = float(most)
-    for _ in range(50):
-        m = min(most, max(1.0, ratio * math.sqrt(math.log(math.e * rows.n_features / m))))
-    return max(8, math.ceil(m / _BLOCKS))
+        m = math.inf
+    else:
+        ratio, m = math.sqrt(sparsity) * n / noise_multiplier, float(d)
+        for _ in range(50):
+            m = min(d, max(1.0, ratio * math.sqrt(math.log(math.e * d / m))))
+    width = max(8, math.ceil(min(m, _MOST_SKETCH_ROWS) / _BLOCKS))
+    return width if width * _BLOCKS < d else None
 
 
 def _into_balls(mean: NDArray[np.float64], rows: RowSpec, sparsity: int) -> NDArray[np.float64]:

@@ -43,6 +43,7 @@ from discreet.theory.perturbation import (
 )
 from discreet.theory.sparse import (
     log_packing,
+    sparse_descent_gaussian,
     sparse_descent_pure,
     sparse_erm_lower_bound,
     sparse_mean_gaussian,
@@ -79,6 +80,7 @@ __all__ = [
     "sampled_gradient_bound",
     "selection_gap",
     "smooth_average_iterate",
+    "sparse_descent_gaussian",
     "sparse_descent_pure",
     "sparse_erm_lower_bound",
     "sparse_mean_gaussian",

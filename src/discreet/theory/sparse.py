@@ -23,6 +23,7 @@ from discreet.units import Adjacency, Unit
 
 __all__ = [
     "log_packing",
+    "sparse_descent_gaussian",
     "sparse_descent_pure",
     "sparse_erm_lower_bound",
     "sparse_mean_gaussian",
@@ -72,6 +73,25 @@ def sparse_descent_pure(
     error = sparse_mean_laplace(n=n, d=d, s=s, bound=bound, epsilon=epsilon / iterations, adjacency=adjacency).value
     return Bound.of(
         "descent with projected Laplace gradients",
+        optimisation=diameter * (bound + error) / math.sqrt(iterations),
+        bias=diameter * error,
+    )
+
+
+def sparse_descent_gaussian(
+    *, n: int, d: int, s: int, bound: float, rho: float, adjacency: Adjacency, diameter: float, iterations: int
+) -> Bound:
+    """ρ-zCDP subgradient descent whose T gradients come from the Gaussian projection mechanism with ρ/T each.
+
+    E excess of the average iterate ≤ D(L + e)/√T + D·e, as in `sparse_descent_pure`, with e from
+    `sparse_mean_gaussian`: e² ~ L²√(sT ln d/ρ)/n, so T can grow until the bias D·e takes over.
+    """
+    require_positive(diameter=diameter)
+    require_count(iterations=iterations)
+    noise_std = gaussian_noise_std(bound, n, rho, adjacency, iterations)
+    error = sparse_mean_gaussian(d=d, s=s, bound=bound, noise_std=noise_std).value
+    return Bound.of(
+        "descent with projected Gaussian gradients",
         optimisation=diameter * (bound + error) / math.sqrt(iterations),
         bias=diameter * error,
     )

@@ -1,0 +1,51 @@
+"""``discreet ledger``: what was charged, what is left."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from discreet.cli.common import console
+
+__all__ = ["ledger", "register"]
+
+
+def ledger(
+    url: Annotated[str, typer.Argument(help="For example sqlite:///ledger.db or a path.")],
+    dataset: Annotated[str | None, typer.Option(help="Default: every dataset of the ledger.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every event.")] = False,
+) -> None:
+    """Show the budgets and charges of a ledger; writes nothing."""
+    from discreet.errors import InvalidInput
+    from discreet.ledger import Ledger
+
+    names = Ledger.datasets(url)
+    if dataset is not None and dataset not in names:
+        raise InvalidInput(f"{url} has no dataset {dataset!r}; it has {', '.join(map(repr, names)) or 'none'}.")
+    found = {name: Ledger(url, dataset=name) for name in ([dataset] if dataset else names)}
+    if as_json:
+        facts = {
+            name: [
+                {"id": c.id, "at": c.at, "note": c.note, "status": c.status, "event": c.event.to_dict()}
+                for c in one.history()
+            ]
+            for name, one in found.items()
+        }
+        print(json.dumps(facts))
+        return
+    for name, one in found.items():
+        budget = one.budget
+        spent = f"spent ε = {one.spent().upper:.4g} of {budget}" if budget else "no budget: it only records"
+        console.print(f"{name}: {spent}")
+        table = Table("id", "when", "what", "status")
+        for charge in one.history():
+            table.add_row(str(charge.id), charge.at, charge.note or type(charge.event).__name__, charge.status)
+        console.print(table)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(ledger)

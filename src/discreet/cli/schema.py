@@ -1,0 +1,39 @@
+"""``discreet schema``: a schema to fill in, from a file's column names alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["register", "schema"]
+
+
+def schema(
+    file: Annotated[Path, typer.Argument(help="CSV or Parquet file; only its column names are used.")],
+    check: Annotated[Path | None, typer.Option(help="Schema file to check against the file's columns.")] = None,
+) -> None:
+    """Print a schema to fill in with public knowledge, or check one."""
+    from discreet.data.frames import read_table
+    from discreet.data.schema import Schema, schema_template
+    from discreet.errors import InvalidInput
+
+    columns = read_table(file).columns
+    if check is None:
+        print(schema_template(columns), end="")
+        return
+    declared = Schema.from_yaml(check)
+    missing = [name for name in columns if name not in declared]
+    unknown = [name for name in declared if name not in columns]
+    if missing or unknown:
+        raise InvalidInput(
+            (f"not declared: {', '.join(missing)}. " if missing else "")
+            + (f"not in the file: {', '.join(unknown)}." if unknown else "")
+        )
+    print(f"{check} declares all {len(columns)} columns of {file}.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(schema)

@@ -1,0 +1,274 @@
+"""No row moves an answer further than its query claims, and no row changes what another row contributes.
+
+Every query of the library is found by looking through its room, so that a new one without a case here fails.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+import discreet.queries
+from discreet.data.memory import in_memory
+from discreet.geometry import L1Ball, Polytope
+from discreet.losses import Huber, Logistic, Softmax, Squared
+from discreet.queries.atoms import VertexAtoms, whole_atoms
+from discreet.queries.candidates import CandidateScores
+from discreet.queries.count import RowCount
+from discreet.queries.entrywise import EntrywiseGradientSum
+from discreet.queries.gradient import GradientSum
+from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
+from discreet.queries.ranks import Grid, Ranks
+from discreet.queries.scores import ScoreSum, Walk
+from discreet.queries.sketch import Sketch, SketchedSum
+from discreet.queries.sparse_sum import SparseSum
+from discreet.rows import RowSpec
+
+D = 4
+ROWS, PLAIN, MANY = RowSpec(D, 1.5, 0.7), RowSpec(D, 1.5), RowSpec(D, 1.5, 0.7, 3)
+Make = Callable[[np.random.Generator], Any]
+
+
+def theta(rng: np.random.Generator, rows: RowSpec = ROWS) -> NDArray[np.float64]:
+    return np.asarray(rng.standard_normal(rows.shape) * 10.0 ** rng.uniform(-3, 3))
+
+
+def walked(rng: np.random.Generator, domain: Any, steps: int) -> ScoreSum:
+    atoms, walk = whole_atoms(domain, D + 1), Walk()
+    for vertex in rng.integers(atoms.count, size=steps):
+        walk.go(int(vertex))
+    return ScoreSum(ROWS, Logistic(), atoms, walk, 10.0 ** rng.uniform(-1, 1))
+
+
+#: Queries that are sums over rows: one or more ways to build each, at a random place.
+SUMS: dict[type, list[Make]] = {
+    GradientSum: [
+        lambda rng: GradientSum(ROWS, Logistic(), theta(rng), 0.5),
+        lambda rng: GradientSum(MANY, Softmax(3), theta(rng, MANY), 0.5),
+        lambda rng: GradientSum(ROWS, Squared(), theta(rng), 3.0, anchor=theta(rng)),
+    ],
+    RowCount: [lambda rng: RowCount()],
+    EntrywiseGradientSum: [lambda rng: EntrywiseGradientSum(ROWS, Squared(), theta(rng), 0.9, 2.0, 1.0)],
+    SecondMoment: [lambda rng: SecondMoment(ROWS)],
+    CrossMoment: [lambda rng: CrossMoment(ROWS, 0.8)],
+    TargetMoment: [lambda rng: TargetMoment(0.8)],
+    CandidateScores: [lambda rng: CandidateScores(ROWS, Huber(0.5), rng.standard_normal((6, D + 1)), 2.0)],
+    ScoreSum: [
+        lambda rng: walked(rng, L1Ball(2.0), 3),
+        lambda rng: walked(rng, Polytope(np.vstack([np.eye(D + 1), -np.ones((1, D + 1))])), 2),
+    ],
+    SparseSum: [lambda rng: SparseSum(PLAIN, 2, "l1"), lambda rng: SparseSum(PLAIN, 3, "l2")],
+    SketchedSum: [lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7))],
+}
+
+#: Queries that are no sums; each has a test of its own below.
+OTHERS = {LeastEigenvalue, Ranks, RidgeMinimiser}
+
+EXTREMES = [0.0, -0.0, 1.0, -1.0, 1e308, -1e308, 5e-324, 1e-310, 1e16, np.nan, np.inf, -np.inf, 0.1, 1 / 3]
+TARGETS = [-1.0, 0.0, 1.0, 2.0, 0.3, 7.0, 1e308, -1e308, 5e-324, np.nan, np.inf]
+
+
+def awkward(n: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Rows at many magnitudes, rows of extreme entries, and the most extreme rows with both signs in one corner."""
+    X = rng.standard_normal((n, D)) * 10.0 ** rng.uniform(-12, 12, (n, 1))
+    wild = rng.random(n) < 0.4
+    X[wild] = rng.choice(EXTREMES, (int(wild.sum()), D))
+    corner = rng.random(n) < 0.2
+    X[corner] = rng.choice([-1.0, 1.0], (int(corner.sum()), 1)) * 1e300 * np.eye(D)[rng.integers(D)]
+    return X, rng.choice(TARGETS, n)
+
+
+def queries_found() -> set[type]:
+    """Every public class of the room that answers from a dataset."""
+    found = set()
+    for module in pkgutil.iter_modules(discreet.queries.__path__):
+        loaded = importlib.import_module(f"discreet.queries.{module.name}")
+        for name, kind in inspect.getmembers(loaded, inspect.isclass):
+            here = kind.__module__ == loaded.__name__ and not name.startswith("_")
+            protocol = getattr(kind, "_is_protocol", False)
+            if here and not protocol and any(_takes_data(getattr(kind, m)) for m in dir(kind) if m[0] != "_"):
+                found.add(kind)
+    return found
+
+
+def _takes_data(member: Any) -> bool:
+    return inspect.isfunction(member) and "data" in inspect.signature(member).parameters
+
+
+def test_no_query_is_forgotten() -> None:
+    assert queries_found() == set(SUMS) | OTHERS
+
+
+def _rows_of(query: Any) -> RowSpec:
+    return getattr(query, "rows", ROWS)
+
+
+def _answer(query: Any, X: Any, y: NDArray[np.float64]) -> list[int]:
+    return [int(v) for v in query.integers(in_memory(X, y, _rows_of(query))).ravel()]
+
+
+def _length(vector: list[int], norm: str) -> int:
+    """The norm; for l2 its square."""
+    if norm == "l2":
+        return sum(v * v for v in vector)
+    return sum(map(abs, vector)) if norm == "l1" else max(map(abs, vector))
+
+
+def _floors(query: Any) -> int:
+    """Scores of listed vertices are exact sums, then floored once: a step that their bound has room for."""
+    return int(isinstance(getattr(query, "atoms", None), VertexAtoms))
+
+
+CASES = [pytest.param(make, id=f"{kind.__name__}-{i}") for kind, makes in SUMS.items() for i, make in enumerate(makes)]
+
+
+@pytest.mark.parametrize("make", CASES)
+def test_neighbours_never_differ_by_more_than_is_claimed(make: Make) -> None:
+    # Contributions of single rows, in Python's integers, and then every pair of them: 180·179/2 · 6 > 9·10⁴ pairs.
+    rng = np.random.default_rng(1)
+    reached = 0.0
+    for _ in range(6):
+        query = make(rng)
+        X, y = awkward(180, rng)
+        alone = [_answer(query, X[[i]], y[[i]]) for i in range(len(X))]
+        square = 2 if query.norm == "l2" else 1
+        for i, contribution in enumerate(alone):
+            length = _length(contribution, query.norm)
+            assert length <= query.bound**square
+            reached = max(reached, (length / query.bound**square) ** (1 / square))
+            for other in alone[:i]:
+                apart = [a - b for a, b in zip(contribution, other, strict=True)]
+                assert _length(apart, query.norm) <= (2 * query.bound) ** square
+    assert reached > 0.6  # the bound is nearly reached, so a claim of half of it would have been caught
+
+
+@pytest.mark.parametrize("make", CASES)
+def test_a_row_contributes_the_same_whatever_the_other_rows_are(make: Make) -> None:
+    # Huge rows beside tiny ones and their negatives: in floating point the tiny ones would be lost, here none is.
+    rng = np.random.default_rng(2)
+    query = make(rng)
+    X, y = awkward(120, rng)
+    X, y = np.vstack([X, -X]), np.concatenate([y, y])
+    everybody = _answer(query, X, y)
+    for i in range(0, len(X), 3):
+        others = np.delete(np.arange(len(X)), i)
+        without, alone = _answer(query, X[others], y[others]), _answer(query, X[[i]], y[[i]])
+        moved = [a - b for a, b in zip(everybody, without, strict=True)]
+        assert _length(moved, query.norm) <= query.bound ** (2 if query.norm == "l2" else 1)
+        assert max(abs(a - b) for a, b in zip(moved, alone, strict=True)) <= _floors(query)
+
+
+def _arrangements(
+    X: NDArray[np.float64], y: NDArray[np.float64], rng: np.random.Generator
+) -> Iterator[list[tuple[Any, NDArray[np.float64]]]]:
+    """The same rows: in another order, in parts, column by column, and sparse."""
+    order = rng.permutation(len(X))
+    yield [(X[order], y[order])]
+    yield [(X[part], y[part]) for part in np.split(order, sorted(rng.choice(len(X), 9, replace=False)))]
+    yield [(np.asfortranarray(X), y)]
+    yield [(sp.csr_array(X), y)]
+    yield [(sp.csr_array(X[part]), y[part]) for part in np.array_split(order, 5)]
+
+
+@pytest.mark.parametrize("make", CASES)
+def test_sums_are_the_same_to_the_last_bit_in_any_arrangement(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    query = make(rng)
+    X, y = awkward(7000, rng)
+    monkeypatch.setenv("DISCREET_THREADS", "1")
+    expected = _answer(query, X, y)
+    for threads in ("1", "3"):
+        monkeypatch.setenv("DISCREET_THREADS", threads)
+        assert _answer(query, X, y) == expected
+        for parts in _arrangements(X, y, rng):
+            answers = [_answer(query, *part) for part in parts]
+            together = [sum(column) for column in zip(*answers, strict=True)]
+            off = max(abs(a - b) for a, b in zip(together, expected, strict=True))
+            assert off <= _floors(query) * (len(parts) - 1)
+
+
+def test_the_same_checks_find_a_sum_in_floating_point() -> None:
+    class Floating(GradientSum):
+        def integers(self, data: Any) -> Any:
+            return self.unrounded(data).view(np.int64)  # the bits of floats that were summed one after the other
+
+    rng = np.random.default_rng(4)
+    query = Floating(ROWS, Squared(), theta(rng), 0.5)
+    X, y = awkward(7000, rng)
+    order = rng.permutation(len(X))
+    assert _answer(query, X, y) != _answer(query, X[order], y[order])
+
+
+# --- queries that are no sums ---------------------------------------------------------------------------------
+
+
+def test_the_least_eigenvalue_moves_by_no_more_than_is_claimed() -> None:
+    rng = np.random.default_rng(5)
+    query = LeastEigenvalue(ROWS)
+    largest = 0
+    for _ in range(1500):
+        n = int(rng.integers(1, 12))
+        X, y = awkward(n, rng)
+        X[: n // 2] = rng.standard_normal((n // 2, D)) * 10  # long rows in all directions, so that it is not always 0
+        (whole,) = _answer(query, X, y)
+        (fewer,) = _answer(query, X[1:], y[1:])
+        X[0] = rng.choice(EXTREMES, D)
+        (replaced,) = _answer(query, X, y)
+        assert abs(whole - fewer) <= query.bound
+        assert abs(whole - replaced) <= 2 * query.bound
+        largest = max(largest, abs(whole - replaced))
+        order = rng.permutation(n)
+        assert _answer(query, X[order], y[order]) == [replaced]
+    assert largest > 0.1 * query.bound
+
+
+@pytest.mark.parametrize("q", [0.0, 0.25, 0.5, 0.9, 1.0])
+def test_ranks_move_by_no_more_than_is_claimed(q: float) -> None:
+    rng = np.random.default_rng(6)
+    query = Ranks(Grid.between(-1, 3, 0.25), q)
+    column = RowSpec(0, 1.0, 1.0)
+
+    def scores(y: NDArray[np.float64]) -> NDArray[np.int64]:
+        runs = query.runs(in_memory(np.empty((len(y), 0)), y, column))
+        return np.repeat(runs.scores, runs.lengths)
+
+    reached = {"add-remove": 0, "replace-one": 0}
+    for _ in range(2000):
+        y = rng.choice([*TARGETS, 1.5, 2.75, -0.5], int(rng.integers(1, 9)))
+        before, fewer = scores(y), scores(y[1:])
+        y[0] = rng.choice(TARGETS)
+        replaced = scores(y)
+        assert (scores(rng.permutation(y)) == replaced).all()
+        reached["add-remove"] = max(reached["add-remove"], int(np.abs(before - fewer).max()))
+        reached["replace-one"] = max(reached["replace-one"], int(np.abs(before - replaced).max()))
+    assert reached["add-remove"] == query.sensitivity("add-remove")
+    assert reached["replace-one"] == query.sensitivity("replace-one")
+
+
+@pytest.mark.parametrize(("loss", "slope"), [(Logistic(), np.inf), (Huber(0.5), np.inf), (Squared(), 0.7)])
+def test_a_minimiser_moves_by_no_more_than_is_claimed(loss: Any, slope: float) -> None:
+    rng = np.random.default_rng(7)
+    query = RidgeMinimiser(ROWS, loss, 2.0, slope)
+    tilt, most = np.zeros(D + 1), query.gradient_bound / query.regularisation
+    tolerance = query.least_tolerance(0.0)
+    slack = 2 * tolerance / query.regularisation
+    largest = 0.0
+    for _ in range(150):
+        X, y = awkward(int(rng.integers(2, 30)), rng)
+        y = np.where(np.isin(y, [-1.0, 1.0, np.nan]), y, 1.0)
+        places = [query.minimise(in_memory(X[keep:], y[keep:], ROWS), tilt, tolerance) for keep in (0, 1)]
+        X[0], y[0] = rng.choice(EXTREMES, D), -1.0
+        places.append(query.minimise(in_memory(X, y, ROWS), tilt, tolerance))
+        assert np.linalg.norm(places[0] - places[1]) <= most + slack
+        assert np.linalg.norm(places[0] - places[2]) <= 2 * most + slack
+        largest = max(largest, float(np.linalg.norm(places[0] - places[1])))
+    assert largest > 0.3 * most

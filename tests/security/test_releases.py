@@ -1,0 +1,231 @@
+"""The impossible-output probe on real releases: whatever comes out on D could have come out on its neighbour D'.
+
+Each measurement of the library is sampled on two neighbouring datasets. An output is *impossible* on the neighbour if
+no noise within the sampler's reach gives that very float there. The same probe finds a mechanism that adds noise in
+floating point.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import discreet.measurements
+from discreet import mechanisms
+from discreet.data.memory import in_memory
+from discreet.geometry import L1Ball
+from discreet.losses import Logistic, Squared
+from discreet.measurements import Noisy, PoissonSampling, QuantileDraw, Together, perturbed_minimum
+from discreet.measurements.choosing import Chosen
+from discreet.measurements.disjoint import Disjoint
+from discreet.measurements.noisy_minimum import NoisyMinimum
+from discreet.measurements.perturbed_minimum import PerturbedMinimum, tilt_reach
+from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling
+from discreet.noise import GAUSSIAN_REACH, LAPLACE_REACH, Bits
+from discreet.queries.atoms import whole_atoms
+from discreet.queries.candidates import CandidateScores
+from discreet.queries.count import RowCount
+from discreet.queries.entrywise import EntrywiseGradientSum
+from discreet.queries.gradient import GradientSum
+from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
+from discreet.queries.ranks import Grid, Ranks
+from discreet.queries.scores import ScoreSum, Walk
+from discreet.queries.sketch import Sketch, SketchedSum
+from discreet.queries.sparse_sum import SparseSum
+from discreet.rows import RowSpec
+from discreet.units import Unit
+
+D = 12
+ROWS, PLAIN = RowSpec(D, 1.0, 0.5), RowSpec(D, 1.0)
+UNIT = Unit("add-remove")
+THETA = np.linspace(-1, 1, D + 1)
+RNG = np.random.default_rng(1)
+X, Y = RNG.standard_normal((40, D)), RNG.choice([-1.0, 1.0], 40)
+X[0] = 1e6  # the row that the neighbour does not have
+RELEASES = 4000
+
+
+def neighbours(rows: RowSpec = ROWS) -> tuple[Any, Any]:
+    return in_memory(X, Y, rows), in_memory(X[1:], Y[1:], rows)
+
+
+# --- noise added to integer sums --------------------------------------------------------------------------------
+
+ADDITIVE: list[tuple[Any, Any, int]] = [
+    (GradientSum(ROWS, Logistic(), THETA, 1.0), Gaussian(1.3), GAUSSIAN_REACH),
+    (GradientSum(ROWS, Logistic(), THETA, 0.1), Gaussian(0.01), GAUSSIAN_REACH),
+    (SecondMoment(ROWS), Gaussian(1.3), GAUSSIAN_REACH),
+    (CrossMoment(ROWS, 1.0), Gaussian(1.3), GAUSSIAN_REACH),
+    (TargetMoment(1.0), Gaussian(1.3), GAUSSIAN_REACH),
+    (LeastEigenvalue(ROWS), Gaussian(1.3), GAUSSIAN_REACH),
+    (SparseSum(PLAIN, 3), Gaussian(1.3), GAUSSIAN_REACH),
+    (SketchedSum(PLAIN, 3, Sketch(D, 4, 2, 7)), Gaussian(1.3), GAUSSIAN_REACH),
+    (SparseSum(PLAIN, 3, "l1"), Laplace(0.7), LAPLACE_REACH),
+    (RowCount(), Laplace(0.7), LAPLACE_REACH),
+]
+
+
+def impossible(query: Any, mechanism: Any, reach: int, releases: int) -> tuple[int, int]:
+    """(outputs on D that no noise gives on D', outputs), coordinate by coordinate."""
+    rows = getattr(query, "rows", ROWS)
+    here, there = neighbours(rows)
+    exact, other = query.integers(here), query.integers(there)
+    bits = Bits.seeded(2)
+    count = total = 0
+    for _ in range(releases):
+        output = np.asarray(mechanism.perturb(exact, query, bits))
+        noise = np.rint(output / query.grid).astype(np.int64) - other
+        again = query.grid * (other + noise).astype(np.float64)
+        within = np.abs(noise) <= reach * mechanism.noise_multiplier * query.bound
+        count += int((~(within & (again == output))).sum())
+        total += output.size
+    return count, total
+
+
+@pytest.mark.parametrize(("query", "mechanism", "reach"), ADDITIVE, ids=lambda item: type(item).__name__)
+def test_no_sum_is_released_that_the_neighbour_could_not_release(query: Any, mechanism: Any, reach: int) -> None:
+    assert impossible(query, mechanism, reach, RELEASES)[0] == 0
+
+
+def test_the_probe_finds_noise_in_floating_point() -> None:
+    generator = np.random.default_rng(3)
+
+    class FloatingGaussian(Gaussian):
+        def perturb(self, integers: Any, query: Any, bits: Any) -> NDArray[np.float64]:
+            scale = self.noise_multiplier * query.bound * query.grid
+            return np.asarray(query.grid * integers + generator.normal(0.0, scale, integers.shape))
+
+    query = GradientSum(ROWS, Logistic(), THETA, 1.0)
+    count, total = impossible(query, FloatingGaussian(1.3), GAUSSIAN_REACH, 500)
+    assert count / total > 0.9
+
+
+# --- choices: one of finitely many public outputs ---------------------------------------------------------------
+
+
+def scores() -> ScoreSum:
+    return ScoreSum(ROWS, Logistic(), whole_atoms(L1Ball(2.0), D + 1), Walk(), 1.0)
+
+
+CHOICES: list[tuple[Any, set[Any]]] = [
+    (Chosen(scores(), Choice(5.0)), set(range(2 * (D + 1)))),
+    (Noisy(scores(), Choice(5.0, "permute-and-flip")), set(range(2 * (D + 1)))),
+    (Noisy(CandidateScores(ROWS, Logistic(), np.eye(D + 1), 2.0), Choice(5.0)), set(range(D + 1))),
+    (QuantileDraw(Ranks(Grid.between(-2, 2, 0.5), 0.5), 0.1), {-2 + 0.5 * k for k in range(9)}),
+]
+
+
+@pytest.mark.parametrize(("measurement", "support"), CHOICES, ids=lambda item: type(item).__name__)
+def test_every_choice_can_be_made_on_both_neighbours(measurement: Any, support: set[Any]) -> None:
+    # With this noise every answer has a probability above 1/400 on both sides, so each is missed with probability
+    # below (1 − 1/400)^5000 < 4e-6. No other answer may occur at all.
+    bits = Bits.seeded(4)
+    for data in neighbours():
+        assert {measurement.sample(data, UNIT, bits) for _ in range(5000)} == support
+
+
+PEELING: list[tuple[Any, int]] = [
+    (Peeling(3, 40.0, 20.0), GAUSSIAN_REACH),
+    (LaplacePeeling(10, 0.5, 1e-3, "add-remove"), LAPLACE_REACH),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "reach"), PEELING, ids=lambda item: type(item).__name__)
+def test_peeling_releases_nothing_that_the_neighbour_could_not(mechanism: Any, reach: int) -> None:
+    query = EntrywiseGradientSum(ROWS, Squared(), THETA, 1.0, 2.0)
+    here, there = (query.integers(data) for data in neighbours())
+    bits, chosen = Bits.seeded(5), np.zeros(D + 1, np.int64)
+    for _ in range(1500):
+        output = mechanism.perturb(here, query, bits)
+        places = np.flatnonzero(output)
+        assert places.size == mechanism.s  # with this noise a value that is exactly 0 has probability below 1e-9
+        chosen[places] += 1
+        noise = np.rint(output[places] / query.grid).astype(np.int64) - there[places]
+        assert (query.grid * (there[places] + noise).astype(np.float64) == output[places]).all()
+        assert (np.abs(noise) <= reach * mechanism.noise_multiplier * np.sqrt(mechanism.s) * query.bound).all()
+    assert (chosen > 0).all()  # every place can be chosen
+
+
+# --- minimisers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "gamma"])
+@pytest.mark.parametrize("kind", [PerturbedMinimum, NoisyMinimum])
+def test_no_minimiser_is_released_that_the_neighbour_could_not_release(
+    kind: type, noise: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = RidgeMinimiser(ROWS, Logistic(), 5.0)
+    tolerance = 2 * query.least_tolerance(5.0 * query.gradient_bound * tilt_reach(D + 1))
+    arguments = {"deviation": 0.1} if kind is PerturbedMinimum else {}
+    measurement = kind(query, 1.3, tolerance=tolerance, noise=noise, **arguments)
+    settled: list[tuple[Any, float]] = []
+    settle = perturbed_minimum.settle
+
+    def witness(theta: Any, off: float, apart: float, ratio: float, *rest: Any) -> Any:
+        grid = 2.0 ** (np.frexp(off / np.sqrt(theta.size))[1] - 1)
+        settled.append((np.rint(theta / grid), float(grid), (apart + 2 * off + grid * np.sqrt(theta.size)) / ratio))
+        return settle(theta, off, apart, ratio, *rest)
+
+    for module in (perturbed_minimum, importlib.import_module("discreet.measurements.noisy_minimum")):
+        monkeypatch.setattr(module, "settle", witness)
+    bits = Bits.seeded(6)
+    here, there = neighbours()
+    measurement.sample(there, UNIT, bits)
+    steps, grid, scale = settled.pop()
+    reach = GAUSSIAN_REACH if noise == "gaussian" else LAPLACE_REACH + 64 * (D + 1)
+    for _ in range(40):
+        output = measurement.sample(here, UNIT, bits)
+        assert settled.pop()[1:] == (grid, scale)  # the grid and the noise are public: no row moves them
+        places = output / grid
+        assert (places == np.rint(places)).all()
+        if kind is NoisyMinimum:  # a tilt may move the neighbour's point anywhere, so there only the grid is checked
+            assert (np.abs(places - steps) <= reach * scale / grid).all()
+
+
+# --- nothing is forgotten ---------------------------------------------------------------------------------------
+
+
+def _public_classes(package: Any, test: Callable[[type], bool]) -> set[str]:
+    found = set()
+    for module in pkgutil.iter_modules(package.__path__):
+        loaded = importlib.import_module(f"{package.__name__}.{module.name}")
+        for name, kind in inspect.getmembers(loaded, inspect.isclass):
+            own = kind.__module__ == loaded.__name__ and not getattr(kind, "_is_protocol", False)
+            if own and not name.startswith("_") and test(kind):
+                found.add(name)
+    return found
+
+
+def test_every_mechanism_and_measurement_is_probed() -> None:
+    probed = {type(m).__name__ for _, m, _ in ADDITIVE} | {type(m).__name__ for m, _ in PEELING} | {"Choice"}
+    assert _public_classes(mechanisms, lambda kind: hasattr(kind, "perturb")) == probed
+    # Together and Disjoint only pass on what other measurements release; the next test is about them.
+    asked = {"Noisy", "Chosen", "QuantileDraw", "PerturbedMinimum", "NoisyMinimum", "Together", "Disjoint"}
+    assert _public_classes(discreet.measurements, lambda kind: hasattr(kind, "blank")) == asked
+
+
+def test_combinations_release_what_their_parts_release() -> None:
+    query = GradientSum(ROWS, Logistic(), THETA, 1.0)
+    parts = [Noisy(query, Gaussian(1.3)), Noisy(RowCount(), Laplace(1.0), PoissonSampling(0.5))]
+
+    def program() -> Any:
+        first = yield Noisy(query, Gaussian(1.3))
+        second = yield Noisy(query, Gaussian(1.3))
+        return np.stack([first, second])
+
+    here, _ = neighbours()
+    bits = Bits.seeded(7)
+    for _ in range(300):
+        gradient, count = Together(parts).sample(here, UNIT, bits)
+        answers = Disjoint(program, 2).sample(here, UNIT, bits)
+        for value in (gradient, *answers):
+            assert (value / query.grid == np.rint(value / query.grid)).all()
+        assert count == np.rint(count)

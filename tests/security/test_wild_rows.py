@@ -1,0 +1,219 @@
+"""No exception, warning, log, progress line, shape or certificate depends on a row's content, or under add-remove on n.
+
+Every estimator is found by looking through the package, so that a new one without a case here fails, and is run with
+every solver that it takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+import discreet as dp
+from discreet.errors import DiscreetError
+from discreet.estimators.privacy import PrivateEstimator
+from discreet.solvers import RECIPES
+
+N = 240
+RNG = np.random.default_rng(11)
+X = RNG.standard_normal((N, 3)) / 2
+LABELS = np.where(X[:, 0] + 0.2 * RNG.standard_normal(N) > 0, "sick", "well")
+THREE = np.where(X[:, 0] > 0.2, "high", np.where(X[:, 0] < -0.2, "low", "middle"))
+NUMBERS = 3 + X @ [2.0, -1.0, 0.5]
+
+COMMON = {"epsilon": 1.0, "delta": 1e-6, "row_norm": 1.5, "random_state": 0}
+BOUNDED = {**COMMON, "target_bounds": (0.0, 6.0)}
+#: (settings, targets) for each estimator.
+CASES: dict[str, list[tuple[dict[str, Any], Any]]] = {
+    "LogisticRegression": [
+        ({**COMMON, "classes": ["sick", "well"]}, LABELS),
+        ({**COMMON, "classes": ["high", "low", "middle"]}, THREE),
+    ],
+    "LinearSVC": [({**COMMON, "classes": ["sick", "well"]}, LABELS)],
+    "LinearRegression": [(BOUNDED, NUMBERS)],
+    "HuberRegression": [(BOUNDED, NUMBERS)],
+    "QuantileRegression": [(BOUNDED, NUMBERS)],
+    "PoissonRegression": [(BOUNDED, NUMBERS)],
+    "Lasso": [({**BOUNDED, "radius": 2.0}, NUMBERS)],
+    "SparseLinearRegression": [({**BOUNDED, "sparsity": 2}, NUMBERS)],
+    "MeanEstimator": [({**COMMON, "method": m, "sparsity": 2}, None) for m in ("auto", "laplace", "l1-recovery")],
+}
+OPTIONS = {
+    "exponential_mechanism": {"candidates": np.array(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 4)).reshape(4, -1).T},
+    "hard_threshold": {"sparsity": 2},
+    "heavy_tailed": {"sparsity": 2},
+    "descent": {"iterations": 8},
+}
+
+
+def test_no_estimator_is_forgotten() -> None:
+    kinds = {name for name in dp.__all__ if isinstance(getattr(dp, name), type)}
+    assert {name for name in kinds if issubclass(getattr(dp, name), PrivateEstimator)} == set(CASES)
+
+
+def test_every_solver_fits_in_some_case() -> None:
+    fitting = {"frank_wolfe": "Lasso", "hard_threshold": "SparseLinearRegression"}
+    for solver in RECIPES:
+        name = fitting.get(solver, "LinearRegression")
+        parameters, y = CASES[name][0]
+        assert build(name, parameters, solver).fit(X, y).privacy_.solver == solver
+
+
+def wild(y: Any) -> tuple[NDArray[np.float64], Any]:
+    """The same number of rows and columns, as hostile as floats and labels can be."""
+    rows = X.copy()
+    rows[0], rows[1, 0], rows[2], rows[3], rows[4] = np.nan, np.inf, 1e308, 5e-324, -1e308
+    rows[5], rows[6] = [1e308, -1e308, 1e-310], [-np.inf, np.nan, 0.0]
+    if y is None:
+        return rows, None
+    if y.dtype.kind == "U":
+        odd: list[Any] = ["unheard of", None, 3, np.nan, "", 10**5000, (1,), b"sick", {"sick"}, ["well"]]
+        labels = y.astype(object)
+        for i, label in enumerate(odd):
+            labels[i] = label
+        return rows, labels
+    numbers = y.copy()
+    numbers[:8] = np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, -0.0, 1e-310
+    return rows, numbers
+
+
+def solver_cases() -> list[Any]:
+    cases = []
+    for name, settings in CASES.items():
+        for i, (parameters, y) in enumerate(settings):
+            solvers = ("auto",) if name == "MeanEstimator" else ("auto", *RECIPES)
+            cases += [pytest.param(name, parameters, y, s, id=f"{name}-{i}-{s}") for s in solvers]
+    return cases
+
+
+def build(name: str, parameters: dict[str, Any], solver: str, **changes: Any) -> Any:
+    chosen = {} if name == "MeanEstimator" else {"solver": solver, "solver_options": OPTIONS.get(solver)}
+    return getattr(dp, name)(**{**parameters, **chosen, **changes})
+
+
+def facts(model: Any) -> tuple[Any, ...]:
+    """Everything that is shown of a fit besides the released numbers."""
+    shapes = {k: np.shape(v) for k, v in vars(model).items() if k.endswith("_") and isinstance(v, np.ndarray | float)}
+    kept = {k for k in vars(model) if k.endswith("_")}
+    return (
+        model.privacy_.to_json(),
+        shapes,
+        kept,
+        getattr(model, "n_iter_", None),
+        getattr(model, "n_features_in_", None),
+    )
+
+
+def observed(model: Any, rows: Any, y: Any, caplog: pytest.LogCaptureFixture) -> tuple[Any, ...]:
+    """What an onlooker sees of a fit: facts or the refusal, standard output and error, log records."""
+    out, err = io.StringIO(), io.StringIO()
+    caplog.clear()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), caplog.at_level(logging.INFO):
+        try:
+            seen: Any = facts(model.fit(rows, y))
+        except DiscreetError as refusal:
+            seen = (type(refusal), str(refusal))
+    return seen, out.getvalue(), err.getvalue(), [(r.name, r.getMessage()) for r in caplog.records]
+
+
+@pytest.mark.parametrize(("name", "parameters", "y", "solver"), solver_cases())
+def test_nothing_shown_depends_on_what_rows_contain(
+    name: str, parameters: dict[str, Any], y: Any, solver: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Warnings are errors here, so none was given; a solver that refuses the problem refuses both alike.
+    tame = observed(build(name, parameters, solver), X, y, caplog)
+    odd = observed(build(name, parameters, solver), *wild(y), caplog)
+    assert odd == tame
+    sparse = observed(build(name, parameters, solver), sp.csr_array(wild(y)[0]), wild(y)[1], caplog)
+    assert sparse == tame
+
+
+@pytest.mark.parametrize(("name", "parameters", "y", "solver"), solver_cases())
+def test_under_add_remove_nothing_shown_depends_on_n(
+    name: str, parameters: dict[str, Any], y: Any, solver: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = []
+    for n in (N - 1, N, 1):
+        model = build(name, parameters, solver, adjacency="add-remove", n_public=N, delta=None)
+        seen.append(observed(model, X[:n], None if y is None else y[:n], caplog))
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_the_same_observer_sees_n_under_replace_one(caplog: pytest.LogCaptureFixture) -> None:
+    parameters, y = CASES["LogisticRegression"][0]
+    one, two = (observed(build("LogisticRegression", {**parameters, "delta": None}, "auto"), X[:n], y[:n], caplog)
+                for n in (N - 1, N))  # fmt: skip
+    assert one != two
+
+
+ODD_CELLS: list[Any] = [{"a": 1}, [1], 10**5000, None, "words", (1, 2), {1}, 1j, np.array([1.0]), pd.NA, b"1", object]
+
+
+@pytest.mark.parametrize("cell", ODD_CELLS, ids=lambda cell: type(cell).__name__)
+def test_cells_that_are_no_numbers_are_filled_and_never_raise(cell: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def with_cell(array: Any) -> Any:
+        objects = array.astype(object)
+        objects.ravel()[4:5] = np.fromiter([cell], dtype=object)
+        return objects
+
+    parameters, y = CASES["LinearRegression"][0]
+    tame = observed(build("LinearRegression", parameters, "auto"), X, y, caplog)
+    assert observed(build("LinearRegression", parameters, "auto"), with_cell(X), with_cell(y), caplog) == tame
+    settings, labels = CASES["LogisticRegression"][0]
+    tame = observed(build("LogisticRegression", settings, "auto"), X, labels, caplog)
+    assert observed(build("LogisticRegression", settings, "auto"), with_cell(X), with_cell(labels), caplog) == tame
+    dp.MeanEstimator(**COMMON).fit(with_cell(X))
+    dp.quantile(with_cell(y), epsilon=1.0, bounds=(0, 6), adjacency="replace-one", random_state=0)
+
+
+@pytest.mark.parametrize("cell", ODD_CELLS, ids=lambda cell: type(cell).__name__)
+def test_cells_of_tables_never_raise(cell: Any, caplog: pytest.LogCaptureFixture) -> None:
+    schema = dp.Schema({"age": dp.Numeric(0, 9), "job": dp.Categorical(["a", "b"]), "sick": dp.Boolean()})
+    table = pd.DataFrame({"age": np.arange(N) % 10, "job": ["a", "b"] * (N // 2)}, dtype=object)
+    sick = pd.Series(["yes", "no"] * (N // 2), name="sick", dtype=object)
+
+    def fit(table: Any, sick: Any) -> Any:
+        return observed(dp.LogisticRegression(1.0, 1e-6, schema=schema, random_state=0), table, sick, caplog)
+
+    tame = fit(table, sick)
+    for column in range(2):
+        table.iat[7, column] = cell
+    sick.iat[7] = cell
+    assert fit(table, sick) == tame
+
+
+def test_a_frame_of_numbers_needs_no_schema_and_keeps_its_names() -> None:
+    frame = pd.DataFrame(X.astype(object), columns=["a", "b", "c"])
+    frame.iat[3, 1] = "word"
+    model = dp.LinearRegression(**BOUNDED).fit(frame, NUMBERS)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert model.predict(frame).shape == (N,)
+
+
+def test_progress_shows_steps_and_epsilon_only(caplog: pytest.LogCaptureFixture) -> None:
+    import re
+
+    shown = []
+    for rows, y in ((X, LABELS), wild(LABELS)):
+        model = dp.LogisticRegression(
+            **COMMON, classes=["sick", "well"], solver="descent", solver_options={"iterations": 8}, verbose=True
+        )
+        _, out, err, logs = observed(model, rows, y, caplog)
+        assert (err, logs) == ("", [])
+        shown.append(re.sub(r"\d+:\d\d:\d\d", "time", out))
+    assert "ε = 1, charged" in shown[0]
+    assert "8/8" in shown[0]
+    assert shown[0].split("━")[0] == shown[1].split("━")[0]
+    for text in shown:
+        numbers = set(re.findall(r"\d+(?:\.\d+)?", text))
+        noise = re.search(r"noise multiplier ([\d.]+)", text)
+        assert noise is not None
+        assert numbers <= {"1", "8", noise[1], *map(str, range(9))}

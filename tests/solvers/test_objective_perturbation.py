@@ -1,0 +1,228 @@
+"""Objective perturbation: the claim is attacked, the noise-free twin is scikit-learn's, bad input is refused."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import beta
+
+from discreet.accounting import epsilon
+from discreet.accounting.perturbation import objective_profile
+from discreet.data.memory import in_memory
+from discreet.errors import HypothesisViolated, InvalidInput
+from discreet.events import NonPrivate, PureDP
+from discreet.geometry import L2Ball, WholeSpace
+from discreet.ledger import Ledger
+from discreet.losses import Huber, Logistic, Poisson, SmoothedHinge, Softmax, Squared
+from discreet.measurements.perturbed_minimum import PerturbedMinimum, settle, tilt_reach
+from discreet.noise import ball_reach
+from discreet.noise.bits import Bits
+from discreet.queries.minimiser import RidgeMinimiser
+from discreet.rows import RowSpec
+from discreet.solvers.base import Problem
+from discreet.solvers.objective_perturbation import ObjectivePerturbation, default, public_tolerance
+from discreet.solvers.planning import Guarantee
+from discreet.solvers.rehearsal import rehearse
+from discreet.units import Unit
+from discreet.vault import Vault
+
+ROWS = RowSpec(4, norm=1.0, intercept=0.5)
+
+
+def problem(loss=Logistic(), n=1000.0, rows=ROWS, **kwargs):  # noqa: B008
+    return Problem(rows, loss, n, **kwargs)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("loss", [Logistic(), SmoothedHinge(0.5), Huber(0.5), Squared(), Softmax(4)], ids=repr)
+@pytest.mark.parametrize(("eps", "delta"), [(0.1, 1e-9), (1.0, 1e-6), (8.0, 1e-5), (0.1, 0.01), (1.0, 0.0)])
+def test_default_keeps_the_guarantee_and_wastes_nothing(relation, loss, eps, delta):
+    rows = RowSpec(4, 1.0, 0.5, outputs=4 if isinstance(loss, Softmax) else 1)
+    unit = Unit(relation)
+    asked = problem(loss, rows=rows)
+    solver = default(asked, Guarantee(eps, delta, unit))
+    (event,) = rehearse(solver, asked, unit)
+    if delta == 0:
+        assert isinstance(event, PureDP)
+        assert eps * (1 - 1e-5) < event.epsilon <= eps
+        return
+    bound = float(objective_profile(event, unit)(np.array([eps]))[0])
+    assert 0.99 * delta < bound <= delta
+    assert epsilon(event, delta, relation).upper <= eps * (1 + 1e-6)
+
+
+def test_logistic_noise_is_that_of_a_gaussian_release():
+    """λ by default is in the range where log det is free: noise within 2 % of the Gaussian mechanism's."""
+    from discreet.accounting import calibrate
+    from discreet.events import Gaussian
+
+    for eps in (0.1, 1.0, 8.0):
+        solver = default(problem(), Guarantee(eps, 1e-9, Unit("add-remove")))
+        assert solver.noise_multiplier < 1.02 * calibrate(Gaussian, eps, 1e-9, "add-remove")
+
+
+COLUMNS = 500
+
+
+def separable(rows_of_one):
+    """The same few one-dimensional rows (x, y) on each of 500 axes: 500 independent runs in one release."""
+    x, y = np.tile(np.reshape(rows_of_one, (-1, 2)).T, COLUMNS)
+    axis = np.repeat(np.arange(COLUMNS), len(rows_of_one))
+    X = sp.csr_array((x, (np.arange(len(x)), axis)), shape=(len(x), COLUMNS))
+    return in_memory(X, y, RowSpec(COLUMNS, 1.0))
+
+
+def attack(measure, first, second, tilt, delta):
+    """A lower bound on ε from how often θ exceeds a threshold on either dataset; wrong with probability below 1e-5.
+
+    The threshold is θ where the tilt on the second dataset is ``tilt`` standard deviations down; 10⁴ runs each.
+    """
+    bits, runs = Bits.seeded(11), 20 * COLUMNS
+    at = np.full(COLUMNS, -tilt * measure.noise_multiplier * measure.query.gradient_bound)
+    threshold = measure.query.minimise(second, at, measure.tolerance)
+    counts = [
+        sum(int(np.sum(measure.sample(data, Unit("add-remove"), bits) > threshold)) for _ in range(20))
+        for data in (first, second)
+    ]
+    low = beta.ppf(5e-6, counts[0], runs - counts[0] + 1)
+    high = beta.ppf(1 - 5e-6, counts[1] + 1, runs - counts[1])
+    return math.log(max(low - delta, 1e-9) / high)
+
+
+# λ = 50 keeps θ near 0, where a hinge row has its whole slope −y: added, or turned from −1 to +1
+WORST = {"add-remove": ([(1.0, 1.0)], []), "replace-one": ([(1.0, 1.0)], [(1.0, -1.0)])}
+
+
+@pytest.mark.parametrize("relation", list(WORST))
+def test_attack_stays_below_the_claim_and_succeeds_with_half_the_noise(relation):
+    one, other = WORST[relation]
+    eps, delta, ridge = 1.0, 0.01, 50.0
+    asked = Problem(RowSpec(COLUMNS, 1.0), SmoothedHinge(0.5), 500.0)
+    solver = default(asked, Guarantee(eps, delta, Unit(relation)), regularisation=ridge)
+    halved = ObjectivePerturbation(solver.noise_multiplier / 2, ridge, deviation=solver.deviation)
+    pair = separable(one), separable(other)
+    assert 0 < attack(solver.measurement(asked), *pair, 1.8, delta) < eps
+    assert attack(halved.measurement(asked), *pair, 1.8, delta) > eps
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_twin_is_scikit_learns(sparse):
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 4))
+    y = np.where(X @ [1.0, -2.0, 0.5, 0.0] + rng.logistic(size=500) > 0, 1.0, -1.0)
+    rows = RowSpec(4, math.inf)
+    held = sp.csr_array(X) if sparse else X
+    unit = Unit("add-remove")
+    for loss, targets, reference in [
+        (Logistic(), y, LogisticRegression(C=0.5, fit_intercept=False, tol=1e-12, max_iter=1000).fit(X, y)),
+        (
+            Squared(),
+            X[:, 0] - X[:, 1] + 0.1 * y,
+            Ridge(alpha=2.0, fit_intercept=False).fit(X, X[:, 0] - X[:, 1] + 0.1 * y),
+        ),
+    ]:
+        asked = Problem(rows, loss, 500.0, ridge=2.0 / 500)
+        solver = default(asked, Guarantee(math.inf, 0.0, unit), slope_bound=math.inf)
+        vault = Vault(in_memory(held, targets, rows), unit, Ledger(), Bits.seeded(0))
+        theta = vault.run(solver, asked)
+        assert np.allclose(theta, reference.coef_.ravel(), atol=1e-6)
+        assert rehearse(solver, asked, unit) == [NonPrivate()]
+
+
+def test_twin_of_softmax():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 3))
+    y = np.argmax(X + rng.gumbel(size=(400, 3)), axis=1).astype(float)
+    rows = RowSpec(3, math.inf, outputs=3)
+    asked = Problem(rows, Softmax(3), 400.0, ridge=1.0 / 400)
+    theta = Vault(in_memory(X, y, rows), Unit("add-remove"), Ledger(), Bits.seeded(0)).run(
+        default(asked, Guarantee(math.inf, 0.0, Unit("add-remove"))), asked
+    )
+    reference = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-12, max_iter=2000).fit(X, y).coef_
+    assert np.allclose(theta, reference, atol=1e-6)
+
+
+def test_private_fit_is_near_the_minimiser_and_repeats_with_its_seed():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(20_000, 4)) / 2
+    y = np.where(X @ [2.0, -3.0, 1.0, 0.0] + rng.logistic(size=20_000) > 0, 1.0, -1.0)
+    asked = problem(n=20_000.0)
+    unit = Unit("replace-one")
+    fits = [
+        Vault(in_memory(held, y, ROWS), unit, Ledger(), Bits.seeded(seed)).run(
+            default(asked, Guarantee(2.0, 1e-8, unit)), asked
+        )
+        for held, seed in [(X, 1), (sp.csr_array(X), 1), (X, 2)]
+    ]
+    twin = RidgeMinimiser(ROWS, Logistic(), 1e-3).unrounded(in_memory(X, y, ROWS))
+    assert np.linalg.norm(fits[0] - twin) < 0.15 * np.linalg.norm(twin)
+    assert np.linalg.norm(fits[0] - fits[1]) < 1e-6  # the same tilt; float sums differ below the output grid
+    assert np.linalg.norm(fits[0] - fits[2]) > 1e-3
+
+
+def test_output_noise_covers_the_certificate():
+    """The noise added to the certified point has the scale that the event's deviation says."""
+    theta, off, ratio = np.array([0.3, -1.0, 2.0]), 1e-6, 0.01
+    bits = Bits.seeded(5)
+    noise = np.array([settle(theta, off, 0.0, ratio, "gaussian", bits) - theta for _ in range(4000)])
+    least = 2 * off / ratio
+    # a standard deviation from 12000 samples is within 4 % of the truth but with probability below 1e-9
+    assert 0.96 * least < noise.std() < 1.6 * least
+    assert tilt_reach(7) >= ball_reach(7) * math.sqrt(7)
+
+
+def test_constrained_is_projected():
+    asked = problem(domain=L2Ball(0.01))
+    data = in_memory(np.eye(4), np.ones(4), ROWS)
+    theta = Vault(data, Unit("add-remove"), Ledger(), Bits.seeded(1)).run(
+        default(asked, Guarantee(1.0, 1e-6, Unit("add-remove"))), asked
+    )
+    assert np.linalg.norm(theta) == pytest.approx(0.01)
+
+
+def test_rows_never_decide_whether_there_is_an_answer():
+    """Empty data, rows of NaN and unknown labels are answered like any others."""
+    unit = Unit("add-remove")
+    asked = problem()
+    solver = default(asked, Guarantee(1.0, 1e-6, unit))
+    for X, y in [
+        (np.zeros((0, 4)), []),
+        (np.full((3, 4), np.nan), [1.0, np.nan, 7.0]),
+        (np.full((2, 4), 1e308), [1, -1]),
+    ]:
+        theta = Vault(in_memory(X, np.array(y, float), ROWS), unit, Ledger(), Bits.seeded(3)).run(solver, asked)
+        assert theta.shape == (5,)
+        assert np.isfinite(theta).all()
+
+
+def test_refusals():
+    guarantee = Guarantee(0.5, 1e-6, Unit("add-remove"))
+    with pytest.raises(HypothesisViolated, match="log det"):
+        default(problem(Huber(1.0)), guarantee, regularisation=0.1)
+    with pytest.raises(HypothesisViolated, match="curvature"):
+        default(problem(Poisson()), guarantee)
+    with pytest.raises(TypeError):
+        default(problem(), guarantee, steps=3)
+    query = RidgeMinimiser(ROWS, Logistic(), 1.0)
+    with pytest.raises(InvalidInput, match="tolerance"):
+        PerturbedMinimum(query, 1.0, 0.1, 1e-12)
+    with pytest.raises(HypothesisViolated, match="regularisation"):
+        PerturbedMinimum(RidgeMinimiser(ROWS, Logistic(), 0.0), 1.0, 0.1, 1e-6)
+    with pytest.raises(HypothesisViolated, match="slope"):
+        PerturbedMinimum(RidgeMinimiser(ROWS, Squared(), 1.0), 1.0, 0.1, 1e-6)
+    with pytest.raises(InvalidInput, match="noise"):
+        PerturbedMinimum(query, 1.0, 0.1, 1e-6, "cauchy")
+    with pytest.raises(InvalidInput, match="deviation"):
+        PerturbedMinimum(query, 1.0, 0.0, 1e-6)
+
+
+def test_tolerance_is_public_and_above_float64():
+    query = RidgeMinimiser(ROWS, Logistic(), 1.0)
+    assert public_tolerance(query, 1e6, 5.0) == pytest.approx(2.0**-38 * 1e6 * query.gradient_bound)
+    assert public_tolerance(query, 10, 5.0) >= query.least_tolerance(0.0)
+    assert isinstance(problem().domain, WholeSpace)

@@ -1,0 +1,307 @@
+"""Classic mistakes of private learning, planted one by one: each must make a check fire that is silent without it.
+
+Checks are of four kinds: sensitivities in exact integers, attacks whose errors prove a lower bound on ε, comparisons of
+what was charged with what was done, and the order in which charge and sampling happen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+import discreet as dp
+from discreet import events
+from discreet.accounting import epsilon
+from discreet.data.memory import in_memory
+from discreet.ledger import Ledger
+from discreet.losses import Logistic, Squared
+from discreet.measurements import FixedSizeSampling, Noisy, PoissonSampling
+from discreet.mechanisms import Gaussian, Laplace
+from discreet.noise import Bits
+from discreet.queries.count import RowCount
+from discreet.queries.gradient import GradientSum
+from discreet.rows import ROW_BITS, RowSpec
+from discreet.solvers import Problem
+from discreet.solvers.descent import Descent
+from discreet.units import Unit
+from discreet.updates import Sgd
+from discreet.vault import Vault
+
+ROWS = RowSpec(1, 1.0)
+DELTA = 1e-3
+RUNS = 6000
+CONFIDENCE = 0.9999  # a check that should be silent fires with probability at most 1e-4, and seeds are fixed
+
+
+def proved_epsilon(hits: int, misses: int, runs: int, delta: float) -> float:
+    """Clopper–Pearson lower bound on ε from an event that happened ``hits`` times on D and ``misses`` times on D'."""
+    level = (1 - CONFIDENCE) / 2
+    low = float(beta.ppf(level, hits, runs - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(1 - level, misses + 1, runs - misses)) if misses < runs else 1.0
+    return math.log((low - delta) / high) if low > delta else 0.0
+
+
+def attack(release: Callable[[Any, Bits], float], one: Any, two: Any, threshold: float) -> float:
+    """The ε proved by the event {release > threshold}."""
+    bits = Bits.seeded(1)
+    hits, misses = (sum(release(data, bits) > threshold for _ in range(RUNS)) for data in (one, two))
+    return proved_epsilon(hits, misses, RUNS, DELTA)
+
+
+def data(*xs: float) -> Any:
+    """Rows (x) with target −1, so that the squared loss has gradient x at θ = 0."""
+    return in_memory(np.array(xs)[:, None], -np.ones(len(xs)), ROWS)
+
+
+def gradient(clip: float = 1.0) -> GradientSum:
+    return GradientSum(ROWS, Squared(), np.zeros(1), clip)
+
+
+# Each case: a check that returns True when it fires, as a function of whether the bug is planted.
+Check = Callable[[bool, pytest.MonkeyPatch], bool]
+CHECKS: dict[str, Check] = {}
+
+
+def bug(check: Check) -> Check:
+    CHECKS[check.__name__] = check
+    return check
+
+
+@bug
+def noise_for_one_clip_where_a_replaced_row_moves_two(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Replace-one moves a sum by 2C. Whoever calibrates noise to C spends twice the ε that is said."""
+    relation = "add-remove" if planted else "replace-one"
+    noise = dp.accounting.calibrate(events.Gaussian, 1.0, DELTA, relation)  # then used under replace-one
+    measurement = Noisy(gradient(), Gaussian(noise))
+
+    def release(rows: Any, bits: Bits) -> float:
+        return float(measurement.sample(rows, Unit("replace-one"), bits)[0])
+
+    return attack(release, data(1.0, 1.0), data(-1.0, 1.0), 2 * noise) > 1.0
+
+
+@bug
+def forgotten_clip(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A row's contribution, in integers, is longer than the bound that the event rests on."""
+    if planted:
+        from discreet.queries import kernels
+
+        def no_clip(squared_length: Any, bound: float, out: Any) -> None:
+            out[:] = 2.0**50
+
+        patch.setattr(kernels, "largest_slopes", no_clip)
+    query = gradient(clip=0.25)
+    return any(abs(int(query.integers(data(x))[0])) > query.bound for x in (1.0, -1.0, 1e300))
+
+
+@bug
+def rounding_that_grows_a_norm(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Rounding away from zero after clipping lengthens rows beyond the bound."""
+    rows = np.full((1, 7), 1.0) / math.sqrt(7)
+    steps = rows * 2**ROW_BITS
+    whole = [int(v) for v in (np.ceil(steps) if planted else np.trunc(steps)).ravel()]
+    if not planted:  # the library's own rows
+        from discreet.data.steps import chunks
+
+        (whole,) = (
+            [int(v) for v in part[0]]
+            for block in in_memory(rows, np.zeros(1), RowSpec(7, 1.0)).map_blocks(lambda b: b)
+            for _, part in chunks(block)
+        )
+    return sum(v * v for v in whole) > 4**ROW_BITS
+
+
+@bug
+def mean_over_the_true_number_of_rows(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Under add-remove n is private. A sum over n is exact in how it scales the noise: one row shows in the grid."""
+    query, mechanism = gradient(), Gaussian(2.0)
+
+    def mean(rows: Any, bits: Bits) -> float:
+        return float(mechanism.perturb(query.integers(rows), query, bits)[0]) / (len(rows) if planted else 4)
+
+    bits = Bits.seeded(2)
+    one, two = data(1.0, 1.0, 1.0), data(1.0, 1.0)
+    grids = [query.grid / (len(rows) if planted else 4) for rows in (one, two)]
+    outputs = np.array([mean(one, bits) for _ in range(300)])
+    return bool((np.rint(outputs / grids[1]) * grids[1] != outputs).mean() > 0.1)
+
+
+@bug
+def reused_seed(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """The same noise on two releases: their difference is exact."""
+    fresh = Bits.secure()
+    measurement = Noisy(gradient(), Gaussian(50.0))
+    answers = [
+        float(measurement.sample(rows, Unit("add-remove"), Bits.seeded(7) if planted else fresh)[0])
+        for rows in (data(1.0), data())
+    ]
+    return abs(answers[0] - answers[1] - 1.0) < 1e-4  # noise of its own would come this close once in 10⁶ times
+
+
+@bug
+def charge_after_sampling(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A run that dies between sampling and charging has been paid for only if the charge came first."""
+    if planted:
+
+        def late(self: Vault, measurement: Any, *, note: str = "") -> Any:
+            answer = measurement.sample(self._Vault__data, self.unit, self._Vault__bits)  # type: ignore[attr-defined]
+            self.ledger.charge(measurement.event(self.unit), self.unit, note=note, protective=self.protective)
+            return answer
+
+        patch.setattr(Vault, "release", late)
+
+    @dataclass(frozen=True)
+    class Dies:
+        def event(self, unit: Unit) -> events.Event:
+            return events.Gaussian(1.0)
+
+        def sample(self, rows: Any, unit: Unit, bits: Bits) -> Any:
+            raise KeyboardInterrupt  # the answer is out, and the process is killed
+
+        def blank(self) -> float:
+            return 0.0
+
+    ledger = Ledger()
+    with pytest.raises(KeyboardInterrupt):
+        Vault(data(1.0), Unit("add-remove"), ledger, Bits.seeded(0)).release(Dies())
+    return len(ledger.history()) == 0
+
+
+@bug
+def poisson_accounting_for_fixed_batches(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A batch of fixed size, accounted as if each row had tossed its own coin: less than what it costs."""
+    if planted:
+        patch.setattr(FixedSizeSampling, "event", lambda self, inner, unit: events.Poisson(self.batch / self.n, inner))
+    sampling, unit = FixedSizeSampling(10, 100), Unit("replace-one")
+    done = events.Repeat(events.FixedSize(10, 100, events.Gaussian(1.0)), 50)
+    charged = events.Repeat(sampling.event(events.Gaussian(1.0), unit), 50)
+    return charged != done and epsilon(charged, 1e-5, unit).upper != epsilon(done, 1e-5, unit).upper
+
+
+@bug
+def a_batch_without_amplification_claimed_as_sampled(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """All rows in every batch, and the event of a small sampling rate: the attack proves more than is claimed."""
+    sampling = PoissonSampling(0.05)
+    if planted:
+        patch.setattr(PoissonSampling, "draw", lambda self, rows, bits: rows)
+    measurement = Noisy(gradient(), Gaussian(1.0), sampling)
+    unit = Unit("add-remove")
+    claimed = epsilon(measurement.event(unit), DELTA, unit).upper
+
+    def release(rows: Any, bits: Bits) -> float:
+        return float(measurement.sample(rows, unit, bits)[0])
+
+    return attack(release, data(1.0), data(), 1.0) > claimed
+
+
+@bug
+def forgotten_number_of_steps(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A run of many releases, charged as one."""
+    if planted:
+        patch.setattr("discreet.vault.compose", lambda plan: plan[0])
+    ledger, steps, noise = Ledger(), 20, 4.0
+    problem = Problem(ROWS, Logistic(), 3.0)
+    Vault(data(1.0, 0.5, -1.0), Unit("add-remove"), ledger, Bits.seeded(0)).run(
+        Descent(noise, steps, 1.0, Sgd(0.1)), problem
+    )
+    (charge,) = ledger.history()
+    spent = epsilon(charge.event, 1e-6, "add-remove").upper
+    return spent < epsilon(events.Gaussian(noise / math.sqrt(steps)), 1e-6, "add-remove").lower
+
+
+@bug
+def noise_in_floating_point(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Outputs on D that no noise gives on D'."""
+    query, generator = gradient(), np.random.default_rng(3)
+    if planted:
+
+        def floats(self: Gaussian, integers: Any, query: Any, bits: Any) -> Any:
+            exact = query.grid * integers
+            return exact + generator.normal(0.0, self.noise_multiplier * query.bound * query.grid, integers.shape)
+
+        patch.setattr(Gaussian, "perturb", floats)
+    bits = Bits.seeded(4)
+    outputs = np.array([Gaussian(1.0).perturb(query.integers(data(1.0)), query, bits)[0] for _ in range(500)])
+    return bool((np.rint(outputs / query.grid) * query.grid != outputs).any())
+
+
+@bug
+def halved_noise(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Less noise than the event says."""
+    if planted:
+        patch.setattr("discreet.mechanisms.laplace.scale_in_steps", lambda noise, query: noise * query.bound / 2)
+    measurement, unit = Noisy(RowCount(), Laplace(1.0)), Unit("add-remove")
+
+    def release(rows: Any, bits: Bits) -> float:
+        return float(measurement.sample(rows, unit, bits))
+
+    return attack(release, data(1.0, 1.0, 1.0), data(1.0, 1.0), 3.5) > 1.0
+
+
+@bug
+def one_row_accounted_where_a_person_owns_five(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Noise for one row protects a row; a person with five rows needs five times as much."""
+    unit = Unit("add-remove", 5)
+    noise = dp.accounting.calibrate(events.Gaussian, 1.0, DELTA, Unit("add-remove") if planted else unit)
+    measurement = Noisy(gradient(), Gaussian(noise))
+
+    def release(rows: Any, bits: Bits) -> float:
+        return float(measurement.sample(rows, unit, bits)[0])
+
+    return attack(release, data(*[1.0] * 5), data(), noise + 2.5) > 1.0
+
+
+@bug
+def bounds_from_the_data(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Rows scaled by the longest of them: one row changes what all others contribute."""
+    query = gradient()
+
+    def answer(*xs: float) -> int:
+        longest = max(map(abs, xs)) if planted else 1.0
+        return int(query.integers(data(*(x / longest for x in xs)))[0])
+
+    return abs(answer(1.0, 1.0, 1.0, 1.0, 100.0) - answer(1.0, 1.0, 1.0, 1.0)) > query.bound
+
+
+@bug
+def optimistic_deviation_from_the_plan(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A solver that, having seen an answer, asks for a sharper one than it rehearsed."""
+
+    @dataclass(frozen=True)
+    class Greedy:
+        def steps(self, problem: Problem) -> Any:
+            first = yield Noisy(gradient(), Gaussian(4.0))
+            yield Noisy(gradient(), Gaussian(0.01 if np.any(first) else 4.0))
+            return np.zeros(1)
+
+    if planted:  # a vault that does not compare requests with what was charged
+        patch.setattr("discreet.vault.PlanViolation", _Ignored)
+        patch.setattr(events.Gaussian, "__eq__", lambda self, other: True)
+        patch.setattr(events.Gaussian, "__hash__", lambda self: 0)
+    ledger = Ledger()
+    vault = Vault(data(1.0), Unit("add-remove"), ledger, Bits.seeded(0))
+    try:
+        vault.run(Greedy(), Problem(ROWS, Squared(), 1.0))
+    except dp.errors.PlanViolation:
+        return False
+    return True
+
+
+class _Ignored(Exception):
+    """Stands in for a refusal that was taken out."""
+
+
+@pytest.mark.parametrize("name", list(CHECKS))
+def test_the_check_is_silent_on_the_library(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not CHECKS[name](False, monkeypatch)
+
+
+@pytest.mark.parametrize("name", list(CHECKS))
+def test_the_check_fires_on_the_planted_bug(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CHECKS[name](True, monkeypatch)
