@@ -9,9 +9,10 @@ it *is* the Hessian), so
 descends without a step size. Errors in the preconditioner change the speed, not the point where the gradient vanishes.
 This is what sufficient statistics lack: there the noise E of XᵀX enters the answer as Eθ with ‖E‖ ∝ r²; here it is
 gradients, whose residuals shrink and are clipped, that decide. λ is the spectral norm of the noise in the
-preconditioner, so that no direction is trusted whose curvature the noise could have made up; T steps with damping λ
-filter curvature w like 1 − (λ/(w + λ))^T, a ridge of about λ/T that weak directions feel and strong ones do not. In
-strong directions each iterate is θ* plus fresh noise, and the average of the last half removes most of it.
+preconditioner (and a little more, for few rows), so that no direction is trusted whose curvature the noise could have
+made up; T steps with damping λ filter curvature w like 1 − (λ/(w + λ))^T, a ridge of about λ/T that weak directions
+feel and strong ones do not. In strong directions each iterate is θ* plus fresh noise, and the average of the last half
+removes most of it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ _LEAST_CLIP, _CLIP_AT_NOISE = 0.25, 0.03
 _REFINEMENTS = 8  # without noise one Newton step solves least squares, the rest refine it
 _EXACT_ITERATIONS = 1000  # other losses converge linearly
 _PSEUDO_INVERSE = 1e-13
+_DAMPING = 1.5
+_PRIOR_ROWS = 2.0
+"""Little noise, few rows: what remains is the sampling error of weak directions. The ridge λ/T is then at least that of
+two further rows in every direction with targets at 0, a prior that fades as n grows."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,8 @@ class Preconditioned:
         packed = yield Noisy(moment, Gaussian(self.moment_multiplier))
         noise = moment.noise_norm(self.moment_multiplier) if self.moment_multiplier else 0.0
         curvature = smoothness / n * moment.matrix(packed)
-        solve = _damped_inverse(curvature, problem.ridge, self.damping * smoothness / n * noise)
+        prior = _PRIOR_ROWS * self.iterations * rows.radius**2 if self.moment_multiplier else 0.0
+        solve = _damped_inverse(curvature, problem.ridge, smoothness / n * (self.damping * noise + prior))
 
         theta, mean, kept = problem.start, problem.start, 0
         for t in range(self.iterations):
@@ -133,7 +139,7 @@ def default(
             θ = 0, the less the more noise.
         iterations: None takes 18√d, at most 256; without privacy 8 for squared loss, else 1000.
         share: of the budget (in 1/σ²) for XᵀX; None takes 0.1.
-        damping: see `Preconditioned`; None takes 1.
+        damping: see `Preconditioned`; None takes 1.5.
 
     Raises:
         InvalidInput: a share outside (0, 1), a loss without smoothness, a constraint.
@@ -150,7 +156,7 @@ def default(
             moment_multiplier=noise / math.sqrt(part),
             iterations=steps,
             clip=clip if clip is not None else largest * _clip_share(problem, noise) if guarantee.private else math.inf,
-            damping=1.0 if damping is None else damping,
+            damping=_DAMPING if damping is None else damping,
         )
 
     return calibrated(make, problem, guarantee)
