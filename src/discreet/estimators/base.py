@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -90,11 +90,12 @@ class PrivateLinearModel(PrivateEstimator):
         vault = Vault(data, unit, self._ledger(), self._bits())
         guarantee = Guarantee(float(self.epsilon), self._delta(n_rows, private), unit)
         released: list[Event] = []
-        problem = self._problem(rows, _SOME_ROWS)
         if unit.relation == "add-remove" and self.n_public is None:
-            self._plan(problem, guarantee)  # what cannot be planned is refused before the rows are counted
+            self._plan(
+                self._problem(rows, _SOME_ROWS), guarantee
+            )  # what cannot be planned is refused before the rows are counted
         n, rest = self._rows(n_rows, vault, guarantee, released)
-        problem = replace(problem, n=n)
+        problem = self._problem(rows, n)
         name, solver = self._plan(problem, rest)
         plan = rehearse(solver, problem, unit)
         released.extend(plan)
