@@ -66,8 +66,10 @@ def monte_carlo_width(support: Callable[[Array], float], d: int, draws: int, see
 
     The seed is fixed, so the answer is a function of the set alone; nothing here protects anybody's data.
     """
-    rng = np.random.default_rng(seed)
-    values = np.asarray([support(rng.standard_normal(d)) for _ in range(draws)])
+    from discreet.noise import Bits, rounded_gaussian
+
+    steps, bits = 2.0**40, Bits.seeded(seed)
+    values = np.asarray([support(rounded_gaussian(steps, d, bits=bits) / steps) for _ in range(draws)])
     return Width(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(draws))
 
 
