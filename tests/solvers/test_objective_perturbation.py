@@ -53,13 +53,26 @@ def test_default_keeps_the_guarantee_and_wastes_nothing(relation, loss, eps, del
 
 
 def test_logistic_noise_is_that_of_a_gaussian_release():
-    """λ by default is in the range where log det is free: noise within 2 % of the Gaussian mechanism's."""
+    """Uncut, λ by default is in the range where log det is free: noise within 2 % of the Gaussian mechanism's."""
     from discreet.accounting import calibrate
     from discreet.events import Gaussian
 
     for eps in (0.1, 1.0, 8.0):
-        solver = default(problem(), Guarantee(eps, 1e-9, Unit("add-remove")))
+        solver = default(problem(), Guarantee(eps, 1e-9, Unit("add-remove")), slope_bound=math.inf)
         assert solver.noise_multiplier < 1.02 * calibrate(Gaussian, eps, 1e-9, "add-remove")
+
+
+def test_slopes_are_cut_under_much_noise_only():
+    """Cut at a half, the tilt is at most 0.6 times as large although log det now counts; under little noise, uncut."""
+    asked, radius = problem(), problem().rows.radius
+    for eps in (0.1, 1.0):
+        noisy, uncut = (
+            default(asked, Guarantee(eps, 1e-9, Unit("add-remove")), slope_bound=bound) for bound in (None, math.inf)
+        )
+        assert noisy.slope_bound == 0.5 * radius
+        assert noisy.noise_multiplier * noisy.slope_bound < 0.6 * uncut.noise_multiplier * radius
+    many = Problem(asked.rows, asked.loss, 1e7)
+    assert default(many, Guarantee(1.0, 1e-9, Unit("add-remove"))).slope_bound == math.inf
 
 
 COLUMNS = 500

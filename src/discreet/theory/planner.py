@@ -23,6 +23,7 @@ from discreet.solvers.rehearsal import rehearse
 from discreet.theory.descent import smooth_average_iterate
 from discreet.theory.frank_wolfe import frank_wolfe, glm_curvature, selection_gap
 from discreet.theory.perturbation import objective_perturbation, output_perturbation
+from discreet.updates import Sgd
 
 __all__ = ["Option", "choose", "options"]
 
@@ -101,10 +102,7 @@ def _risk(solver: Solver, problem: Problem) -> float:
     smoothness = problem.loss.smoothness(Domain(score_bound=_REACH))
     try:
         match solver:
-            case Descent(noise, iterations, clip, update, None, _):
-                step = getattr(update, "step", None)
-                if not isinstance(step, float):
-                    return math.nan
+            case Descent(noise, iterations, clip, Sgd(step), None, _) if isinstance(step, float):
                 bound = smooth_average_iterate(
                     distance=target,
                     smoothness=smoothness * radius**2,
