@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from discreet.errors import DiscreetError
 from discreet.geometry import SparseSet, WholeSpace
 from discreet.geometry.base import Atomic
-from discreet.losses import Domain, Poisson, Quantile, Softmax, Squared
+from discreet.losses import Domain, Softmax, Squared
 from discreet.solvers import Guarantee, Problem, Solver, recipe
 from discreet.solvers.descent import Descent
 from discreet.solvers.frank_wolfe import FrankWolfe
@@ -56,17 +56,12 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
         return "hard_threshold", "the set is sparse: select coordinates, then spend noise on those alone"
     if isinstance(domain, Atomic) and not problem.ridge and (guarantee.delta == 0 or d > _LARGEST_MOMENT):
         return "frank_wolfe", "a polytope in high dimension: choosing vertices costs log d, noisy gradients cost √d"
+    if not math.isfinite(loss.smoothness(Domain())):
+        return "descent", "the loss has no bound on its curvature: clipped gradients"
     if not guarantee.private:
-        if isinstance(loss, Poisson | Quantile):
-            return "descent", "no noise: plain gradient descent"
         return "objective_perturbation", "no noise: the exact minimiser"
     if isinstance(loss, Squared) and guarantee.delta and d <= _LARGEST_MOMENT and isinstance(domain, WholeSpace):
         return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
-    if isinstance(loss, Poisson | Quantile):
-        whitened = isinstance(domain, WholeSpace) and guarantee.delta and d <= _LARGEST_MOMENT
-        if whitened and math.isfinite(loss.smoothness(Domain())):
-            return "preconditioned", "smooth loss: a noisy second moment whitens the gradients that follow"
-        return "descent", "slopes are bounded by clipping alone: noisy gradients"
     if isinstance(loss, Softmax) and guarantee.delta:
         return "descent", "many classes: one release would pay for every class's curvature; noisy gradients do not"
     return "objective_perturbation", "bounded slopes and curvature: one tight release of the minimiser"
