@@ -32,8 +32,8 @@ from discreet.cli.fit import NamedColumn
 from sets import Encoded
 
 EPSILONS = [0.1, 0.5, 1.0, 2.0, 8.0]
-DIFFPRIVLIB = peers.Environment("diffprivlib", ["diffprivlib==0.6.6", "scikit-learn<1.6"])
-OPACUS = peers.Environment("opacus", ["opacus==1.6.0", "torch==2.13.0", "scikit-learn"])
+DIFFPRIVLIB = peers.Environment("accuracy-diffprivlib", ["diffprivlib==0.6.6", "scikit-learn<1.6"])
+OPACUS = peers.Environment("accuracy-opacus", ["opacus==1.6.0", "torch==2.13.0", "scikit-learn"])
 PEERS = str(Path(__file__).with_name("accuracy_peers.py"))
 RESULTS = peers.RESULTS / "accuracy.json"
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry.base import Projectable
-from discreet.losses import Domain, Logistic
+from discreet.losses import Domain, Logistic, Softmax
 from discreet.measurements.perturbed_minimum import PerturbedMinimum, tilt_reach
 from discreet.queries.minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem, Steps
@@ -27,7 +27,8 @@ __all__ = ["ObjectivePerturbation", "default", "least_multiplier", "public_toler
 
 _SHRINK = 0.4
 """λ = 0.4·ν·L·R at noise multiplier ν: a coefficient of 2.5 log-odds a unit row is shrunk by as much as the tilt moves
-it. Chosen by simulation on synthetic and public data, where accuracy is flat from 0.2 to 0.8."""
+it. Chosen by simulation on synthetic and public data, where accuracy is flat from 0.2 to 0.8. Regression takes 1: its
+targets are coded to [−1, 1], so a unit row's score is about 1 at most."""
 _CUT, _NOISY = 0.5, 1e-3
 """Logistic slopes are cut at their size at a score of 0 where the noise in the mean gradient, √d·ν/n, exceeds a
 thousandth of its bound. The cut loss is a straight line on the wrong side of the boundary: its minimiser still has the
@@ -125,7 +126,8 @@ def default(
     if regularisation is None:
         free = least(2.0**40 * problem.rows.radius**2, guess, 0.01)
         query, ridge = solver(free, problem.rows.radius**2).measurement(problem).query, problem.ridge * problem.n
-        scale = _SHRINK * free * query.gradient_bound * problem.rows.radius
+        classifier = isinstance(problem.loss, Softmax) or problem.loss.slope_sign_fixed
+        scale = (_SHRINK if classifier else 1.0) * free * query.gradient_bound * problem.rows.radius
         linked = noise == "gaussian" and query.link > 0
         if linked:  # from here on log det is free, so a larger λ would only shrink
             scale = max(scale, guarantee.unit.sensitivity(1.0) * problem.rows.radius**2 / guarantee.epsilon)
