@@ -267,14 +267,17 @@ class Fourier:
         return log_tail, guide, guide._guess(max(delta - infinite, delta * 1e-9))
 
     def estimate(self, delta: float) -> float:
-        """ε(δ) to a few per cent, by the saddle point of rough laws."""
-        return self._start(delta)[2]
+        """ε(δ) to a per cent or so, from the coarsest lattice."""
+        return self._epsilon(delta, _SIZES[:1], lower=False).upper
 
     def epsilon(self, delta: float, *, lower: bool = True) -> Bounds:
         """Certified bounds of ε(δ); without ``lower`` the lower one is 0, and costs nothing."""
+        return self._epsilon(delta, _SIZES, lower=lower)
+
+    def _epsilon(self, delta: float, sizes: Sequence[int], *, lower: bool) -> Bounds:
         log_tail, guide, guess = self._start(delta)
         best, before = Bounds(0.0, math.inf), math.inf
-        for size in _SIZES:
+        for size in sizes:
             above, below = self._both(guess, log_tail, guide, size, lower=lower)
             high = _invert(partial(above.delta, upper=True), delta, guess, -above.c, up=True)
             low = 0.0
