@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.contour import Contour, log_kappa
-from discreet.accounting.lattice import Law, lower_law, upper_law
+from discreet.accounting.lattice import Law, lower_law, merged_law, upper_law
 from discreet.accounting.pairs import Atoms, Pair, ProfilePair, attained
 from discreet.errors import NotCertifiable
 
@@ -223,16 +223,19 @@ class Fourier:
         upper = self._compose([upper_law(p, spacing, log_tail) for p, _ in self.parts], c, bottom, top)
         if not lower:
             return upper, None
-        below: list[Law] = []
-        for pair, _ in self.parts:
-            reached = attained(pair)
-            if reached is None:
-                return upper, None
-            below.append(lower_law(reached, spacing, log_tail))
+        return upper, self._below(lower_law, spacing, log_tail, c, bottom, top)
+
+    def _below(self, law: Callable[[Pair, float, float], Law], spacing: float, *plan: float) -> _Composed | None:
+        """The sum of laws that are never worse; None where some pair has none, or nothing is left of it."""
+        log_tail, c, bottom, top = plan
+        reached = [attained(pair) for pair, _ in self.parts]
+        known = [pair for pair in reached if pair is not None]
+        if len(known) < len(reached):
+            return None
         try:
-            return upper, self._compose(below, c, bottom, top)
+            return self._compose([law(pair, spacing, log_tail) for pair in known], c, bottom, top)
         except NotCertifiable:
-            return upper, None
+            return None
 
     def delta(self, epsilon: float) -> Bounds:
         """Certified bounds of δ(ε)."""
@@ -293,6 +296,12 @@ class Fourier:
             before = high
             if math.isfinite(high):
                 guess = high
+        if lower and best.lower < 0.9 * best.upper < math.inf:
+            c, bottom, top = self._plan(guide, guess)
+            merged = self._below(merged_law, self._spacing(top - bottom, sizes[-1]), log_tail, c, bottom, top)
+            if merged is not None:
+                low = _invert(partial(merged.delta, upper=False), delta, guess, -merged.c, up=False)
+                best = Bounds(max(best.lower, low), best.upper)
         return best
 
 
