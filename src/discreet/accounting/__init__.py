@@ -39,9 +39,12 @@ __all__ = [
 ]
 
 _MODULES = ("classical", "filters", "interop", "plots", "renyi", "textbook")
+_EVENTS = {"BandedMatrix": "matrix", "LastIterate": "last_iterate"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"discreet.accounting.{name}")
+    if name in _EVENTS:
+        return getattr(importlib.import_module(f"discreet.accounting.{_EVENTS[name]}"), name)
     raise AttributeError(f"module 'discreet.accounting' has no attribute {name!r}")

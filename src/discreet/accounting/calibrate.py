@@ -19,7 +19,7 @@ _LEAST, _MOST = 1e-6, 1e12
 
 
 def _upper(event: Event, delta: float, adjacency: Adjacency) -> float:
-    return curve(event, adjacency).epsilon(delta).upper
+    return curve(event, adjacency).upper(delta)
 
 
 def _estimate(event: Event, delta: float, adjacency: Adjacency) -> float:

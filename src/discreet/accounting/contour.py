@@ -32,7 +32,7 @@ __all__ = ["Contour", "Transform"]
 
 Array = NDArray[Any]
 _UNIT = 2.0**-53
-_MOST_NODES = 65536
+_MOST_NODES = 1 << 19
 _ORDERS = np.exp(np.arange(-16.0, 30.0, 0.7))
 
 

@@ -84,16 +84,27 @@ class Curve:
         if self.method in ("contour", "fourier"):
             found = [run.epsilon(delta, self.method) for both in self._histories() for run in both]
             return Bounds(max((b.lower for b in found), default=0.0), max((b.upper for b in found), default=0.0))
+        return self._auto(delta)
+
+    def upper(self, delta: float) -> float:
+        """The upper bound of `epsilon` alone, for searches: the lower one is not refined."""
+        if self.method != "auto":
+            return self.epsilon(delta).upper
+        return self._auto(_real("delta", delta, 0.0, 1.0), lower=False).upper
+
+    def _auto(self, delta: float, *, lower: bool = True) -> Bounds:
         if (reason := self._without_a_rule()) is not None:
             return Bounds(0.0, self._other_upper(delta, reason))
-        low = high = 0.0
+        low, high, open_ended = 0.0, 0.0, False
         for both in self._histories():
             for run in both:
                 if run is not both[0] and run.within(high, delta):
                     continue
-                found_here = run.epsilon(delta)
+                found_here = run.epsilon(delta, lower=lower)
                 low, high = max(low, found_here.lower), max(high, found_here.upper)
-        if (math.isinf(high) or high - low > 1e-3 * high) and delta > 0:
+                open_ended = open_ended or run.one_sided
+        wide = high - low > 1e-3 * high if lower else open_ended
+        if (math.isinf(high) or wide) and delta > 0:
             high = min(high, self._other_upper(delta))
         return Bounds(min(low, high), max(low, high))  # rounding apart low ≤ high; in doubt the guarantee is the larger
 

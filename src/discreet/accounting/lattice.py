@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.pairs import Atoms, Pair, ProfilePair
+from discreet.errors import NotCertifiable
 
-__all__ = ["Law", "lower_law", "upper_law"]
+__all__ = ["Law", "lower_law", "merged_law", "upper_law"]
 
 Array = NDArray[Any]
 _UNIT = 2.0**-53
@@ -168,6 +169,28 @@ def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
     if (law < 0).any():
         law = _convex(law, edges)
     law = np.maximum(law - 8 * _UNIT * np.abs(np.concatenate([change, [0.0]])) / grow, 0.0)
+    return Law(offset, spacing, first, law * (1 - 4 * _BIN_ERROR), pair.infinite, _slip(edges))
+
+
+def merged_law(pair: Pair, spacing: float, log_tail: float) -> Law:
+    """A law that the pair dominates, for losses whose bulk is narrower than the lattice: rarely taking part, say.
+
+    Outcomes may be merged (post-processing), and a loss moved down. The heaviest bin and all below it become one atom
+    of loss log(p/q), from which the lattice is counted, so that it is met exactly however often the bulk recurs. Every
+    other bin goes down to the lattice point below it, an error of the first order in the spacing.
+    """
+    _, _, edges = _edges(pair, spacing, log_tail)
+    p, q = pair.masses(edges)
+    bulk = int(np.argmax(p[:-1])) + 1
+    rest = p[bulk:]
+    below, under = float(p[:bulk].sum()), float(q[:bulk].sum())
+    if not under > 0:
+        raise NotCertifiable("the bulk of the losses is beyond the range of doubles")
+    offset = math.log(below / under) - 8 * _BIN_ERROR
+    places = np.floor((edges[bulk - 1 :] - offset) / spacing * (1 - 4 * _UNIT) - 1e-9).astype(int)
+    law = np.bincount(places - min(0, int(places.min())), weights=rest)
+    first = min(0, int(places.min()))
+    law[-first] += below
     return Law(offset, spacing, first, law * (1 - 4 * _BIN_ERROR), pair.infinite, _slip(edges))
 
 

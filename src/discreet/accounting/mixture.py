@@ -41,6 +41,7 @@ _CELL = 0.25
 _ROOT_2PI = math.sqrt(2 * math.pi)
 _FAR_LEFT = float(log_ndtr(-9.5))
 _MOST_WORK = 12_000_000
+_MOST_TERMS = 240_000_000
 
 
 @dataclass
@@ -328,7 +329,7 @@ class Mixture:
         else:
             t, terms, argument, log_moment, rounding, quadrature = self._moment(c, spacing * count)
             loss, weight = self.loss(t), terms * (len(t) + 32 + 8 * argument)
-        if count * len(loss) > 4 * _MOST_WORK:
+        if count * len(loss) > _MOST_TERMS:
             raise NotCertifiable(f"{count} × {len(loss)} terms on the contour")
         columns = max(1, int(math.sqrt(count)))
         rows = -(-count // columns)

@@ -174,10 +174,12 @@ def _split(world: World, unit: Unit) -> tuple[float, World, World]:
 
 
 def _best(objective: Callable[[float], float]) -> float:
-    """The least value found over orders 1 + e^t: a coarse grid, then golden sections around its best."""
-    grid = np.linspace(math.log(0.02), math.log(1e7), 45)
-    values = [objective(1 + math.exp(t)) for t in grid]
-    best = int(np.argmin(values))
+    """The least value found over orders 1 + e^t: a coarse grid, a finer one, then golden sections around its best."""
+    grid = np.linspace(math.log(0.02), math.log(1e7), 46)
+    values = {i: objective(1 + math.exp(grid[i])) for i in range(0, len(grid), 3)}
+    near = min(values, key=lambda i: values[i])
+    values |= {i: objective(1 + math.exp(grid[i])) for i in range(max(near - 2, 0), min(near + 3, len(grid)))}
+    best = min(values, key=lambda i: values[i])
     if not math.isfinite(values[best]):
         return values[best]
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
@@ -185,7 +187,7 @@ def _best(objective: Callable[[float], float]) -> float:
     left, right = high - golden * (high - low), low + golden * (high - low)
     at_left, at_right = objective(1 + math.exp(left)), objective(1 + math.exp(right))
     least = min(values[best], at_left, at_right)
-    for _ in range(22):
+    for _ in range(14):
         if at_left <= at_right:
             high, right, at_right = right, left, at_left
             left = high - golden * (high - low)

@@ -253,7 +253,7 @@ def zcdp_pair(rho: float) -> ProfilePair:
             slope = 2 * b * rho + 1 / (1 + b)
             b = b * np.exp(np.clip((e - (1 + 2 * b) * rho - np.log(b / (1 + b))) / slope, -2.0, 2.0))
         value = b * ((1 + b) * rho - e) - np.log(b) + (1 + b) * np.log(b / (1 + b))
-        return np.exp(np.clip(value, -746.0, 0.0))
+        return np.exp(np.clip(value, -746.0, 0.0)) * (1 + 1e-12)  # exponents of up to some thousands are rounded
 
     top = rho + math.sqrt(4 * rho * 745.0)
     return ProfilePair(symmetric(bound), -top, top, GaussianPair(math.sqrt(2 * rho)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -19,12 +20,14 @@ from discreet.accounting.fold import World
 from discreet.accounting.fourier import Fourier
 from discreet.accounting.pairs import Atoms, GaussianPair, Pair, ProfilePair, attained
 from discreet.accounting.rules import Mu, Pairs, Rho, Rule, Unbounded, zcdp_pair
+from discreet.accounting.sampling import UpperOnly
 from discreet.errors import NotCertifiable
 
 __all__ = ["Run", "runs"]
 
 Engine = Literal["auto", "contour", "fourier"]
 _TIGHT = 1e-6
+_UNIT = 2.0**-53
 _EVALUATION = 1e-12  # relative error granted to a closed-form profile, of P(L > ε)
 
 
@@ -80,6 +83,41 @@ class Run:
         """The greatest privacy loss possible."""
         return math.inf if self.unbounded else sum(n * pair.top for pair, n in self.parts)
 
+    @property
+    def one_sided(self) -> bool:
+        """Whether some pair is a bound that need not be reached, so that other bounds may be lower."""
+        return any(attained(pair) is not pair for pair, _ in self.parts)
+
+    def most(self, delta: float) -> float:
+        """The sum of the greatest finite losses, where δ provably pays for every infinite one; else infinite.
+
+        Both sides of the comparison with δ are tried: the sum of the failures, in exact arithmetic, and the
+        probability of any failure with its rounding. A δ that was itself added up from stated ones then suffices.
+        """
+        reach = self._most_finite()
+        if self.unbounded or math.isinf(reach):
+            return math.inf
+        stated = sum((n * Fraction(pair.infinite) for pair, n in self.parts), Fraction(0))
+        return reach if stated <= Fraction(delta) or self._failure() * (1 + 1e-13) <= delta else math.inf
+
+    def _most_finite(self) -> float:
+        return self._total([n * _reach(pair) for pair, n in self.parts], 1)
+
+    def _only_failure(self) -> Bounds:
+        """δ beyond every finite loss."""
+        if (pair := self._single()) is not None:
+            most = least = pair.infinite
+        else:
+            most, least = self._failure() * (1 + 1e-13), self._failure() * (1 - 1e-13)
+        return Bounds(0.0 if self.one_sided else least, most)
+
+    def _total(self, losses: list[float], side: int) -> float:
+        """Their sum, rounded up or down unless it is one number as it was stated."""
+        total = math.fsum(losses)
+        if self._single() is not None or math.isinf(total):
+            return total
+        return total * (1 + side * 4 * _UNIT)
+
     def contour(self) -> Contour:
         """The contour accountant of this run."""
         if self._contour is None:
@@ -100,8 +138,8 @@ class Run:
             return Bounds(1.0, 1.0)
         if (mu := self.mu) is not None and engine == "auto":
             return gaussian.delta_bounds(epsilon, mu)
-        if epsilon >= self.top:
-            return Bounds(0.0, 0.0)
+        if epsilon >= self._most_finite():
+            return self._only_failure()
         if engine == "auto" and (pair := self._single()) is not None:
             return _evaluate(pair, epsilon)
         best = Bounds(0.0, 1.0)
@@ -118,28 +156,26 @@ class Run:
                 break
         return best
 
-    def epsilon(self, delta: float, engine: Engine = "auto") -> Bounds:
-        """Certified bounds of the least ε ≥ 0 with δ(ε) ≤ δ."""
+    def epsilon(self, delta: float, engine: Engine = "auto", *, lower: bool = True) -> Bounds:
+        """Certified bounds of the least ε ≥ 0 with δ(ε) ≤ δ; without ``lower`` the lower one may be 0."""
         if self.unbounded:
             return Bounds(math.inf, math.inf) if delta < 1 else Bounds(0.0, 0.0)
         if delta >= 1 or not self.parts:
             return Bounds(0.0, 0.0)
         if delta == 0:
-            top = self.top
-            reached = all(attained(pair) is pair for pair, _ in self.parts)
-            return Bounds(
-                top * (1 - 1e-14) if reached and math.isfinite(top) else top if reached else 0.0, top * (1 + 1e-14)
-            )
+            top = self._total([n * pair.top for pair, n in self.parts], -1)
+            return Bounds(0.0 if self.one_sided else top, self.most(0.0))
         if (mu := self.mu) is not None and engine == "auto":
             return gaussian.epsilon_bounds(delta, mu)
         if engine == "auto" and (pair := self._single()) is not None:
-            return _solve(pair, delta)
-        best = Bounds(0.0, self.top * (1 + 1e-14))
+            found = _solve(pair, delta)
+            return Bounds(min(found.lower, self.most(delta)), min(found.upper, self.most(delta)))
+        best = Bounds(0.0, self.most(delta))
         problem: Exception | None = None
         for answer in self._engines(engine):
             try:
                 with np.errstate(all="ignore"):
-                    found = answer().epsilon(delta)
+                    found = answer().epsilon(delta, lower=lower)
             except (NotCertifiable, MemoryError) as refusal:
                 if engine != "auto":
                     raise
@@ -158,9 +194,11 @@ class Run:
             return self.epsilon(delta).upper
         try:
             with np.errstate(all="ignore"):
-                return min(self.contour()._guess(delta), self.top)
+                if all(hasattr(pair, "on_contour") for pair, _ in self.parts):
+                    return min(self.contour()._guess(delta), self.top)
+                return min(Fourier(self.parts).estimate(delta), self.top)
         except (NotCertifiable, MemoryError):
-            return self.epsilon(delta).upper
+            return self.epsilon(delta, lower=False).upper
 
     def _engines(self, engine: Engine) -> list[Callable[[], _Failing | Fourier]]:
         both: dict[str, Callable[[], _Failing | Fourier]] = {
@@ -171,7 +209,9 @@ class Run:
 
     def _failure(self) -> float:
         """The probability of an infinite loss anywhere in the run."""
-        return -math.expm1(sum(n * math.log1p(-pair.infinite) for pair, n in self.parts if pair.infinite < 1))
+        if any(pair.infinite >= 1 for pair, _ in self.parts):
+            return 1.0
+        return -math.expm1(sum(n * math.log1p(-pair.infinite) for pair, n in self.parts))
 
     def _chernoff(self, delta: float) -> float:
         """ε ≤ (K(c) − log δ + log κ(c))/c at the best c for which K(c) can be proved."""
@@ -224,13 +264,20 @@ class _Failing:
         finite = self.contour.delta(epsilon)
         return Bounds(finite.lower + self.least, min(1.0, finite.upper + self.most))
 
-    def epsilon(self, delta: float) -> Bounds:
+    def epsilon(self, delta: float, *, lower: bool = True) -> Bounds:
         """ε at what failure leaves of δ."""
         if delta <= self.most:
             return Bounds(0.0, math.inf)
         low, high = delta - self.most, delta - self.least
         bounds = self.contour.epsilon(low)
-        return bounds if low == high else Bounds(self.contour.epsilon(high).lower, bounds.upper)
+        return bounds if low == high or not lower else Bounds(self.contour.epsilon(high).lower, bounds.upper)
+
+
+def _reach(pair: Pair | ProfilePair) -> float:
+    """The greatest finite loss."""
+    if isinstance(pair, UpperOnly):
+        return _reach(pair.pair)
+    return float(pair.losses.max()) if isinstance(pair, Atoms) else pair.top
 
 
 def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
