@@ -150,3 +150,26 @@ def test_the_upper_bound_alone_is_the_same_to_a_hair(event) -> None:
 
 def test_every_public_name_exists() -> None:
     assert [name for name in discreet.accounting.__all__ if not hasattr(discreet.accounting, name)] == []
+
+
+@pytest.mark.parametrize("make", [upper_law, lower_law, merged_law])
+def test_losses_of_a_millionth_keep_their_digits(make) -> None:
+    # All losses are near 1e-6, so a bin's mass and its likelihood ratio differ in the last digits only.
+    shift, rate = 0.07731860484867648, 1.4485831346674567e-06
+    law = make(Mixture(shift, (rate,), "add"), 2.6721222187381786e-09, -40.0)
+    side = 1 if make is upper_law else -1
+    with mpmath.workdps(40):
+        for at in (-1.4292914457159995e-06, -8.7081790199972e-07, -8.01527928877732e-07, 1.0e-7, 3.0e-7):
+            # P = N(0, 1), Q = (1 − q)N(0, 1) + qN(ν, 1): L > ε where t lies below the crossing.
+            crossing = (
+                mpmath.log((mpmath.exp(-mpmath.mpf(at)) - 1 + mpmath.mpf(rate)) / rate) / shift + mpmath.mpf(shift) / 2
+            )
+            below, moved_below = mpmath.ncdf(crossing), mpmath.ncdf(crossing - shift)
+            exact = below - mpmath.exp(at) * ((1 - mpmath.mpf(rate)) * below + rate * moved_below)
+            moved = mpmath.mpf(at) - side * mpmath.mpf(law.shift)
+            points = [
+                mpmath.mpf(law.offset) + mpmath.mpf(law.spacing) * (law.first + i) for i in range(len(law.losses))
+            ]
+            gains = zip(law.probabilities.tolist(), points, strict=True)
+            got = mpmath.fsum(p * -mpmath.expm1(moved - x) for p, x in gains if x > moved and p > 0) + law.infinite
+            assert side * (got - exact) >= 0

@@ -146,9 +146,10 @@ def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
     p, q = pair.masses(edges)
     left, right = _split(p, q, edges, spacing)
     unsure = 2 * _BIN_ERROR * p[1:-1] / -math.expm1(-spacing)  # of the split
+    taken = np.minimum(right, unsure)  # what rounding may have given to the right end goes back to the left
     law = np.zeros(len(edges))
-    law[:-1] += left
-    law[1:] += right
+    law[:-1] += left + taken
+    law[1:] += right - taken
     shrink, grow = -math.expm1(-spacing), math.expm1(spacing)
     high_left, high_right = left + unsure, (right + unsure) * math.exp(-spacing)
     with np.errstate(invalid="ignore", divide="ignore"):
