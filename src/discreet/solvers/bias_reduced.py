@@ -219,7 +219,7 @@ def public_uniform(seed: int, purpose: str, t: int) -> float:
 _REACH = 5.0
 """Scores up to about ±5 are reachable, so a minimiser is about 5/radius long. Public, the same for all data."""
 
-_MOST_ITERATIONS = 2000
+_MOST_ITERATIONS = 400
 _NOISES = tuple(2.0**k for k in range(1, 7))
 _ORDERS = tuple(1.0 + 2.0**k for k in range(8))
 
@@ -253,7 +253,7 @@ def default(
         smallest: rows of the smallest batch.
         levels: number of doublings from the smallest to the largest batch.
         step: step size.
-        iterations: the most steps, at most 2000 by default.
+        iterations: the most steps, at most 400 by default.
         iterate: ``"average"`` or, for losses that are not convex, ``"random"``.
         seed: public seed of the levels.
 
