@@ -1,25 +1,24 @@
 """Accuracy on real bag-of-words sets, many more words than documents, at ε = 1 and 4 with δ = 1/n².
 
 Every document is a row of log(1 + count), scaled to length 1: a rule about the row alone. Word frequencies are not used
-to weight or drop columns, since they are not public. All methods of this library run under replace-one; Opacus accounts
-add-remove at the same numbers, which asks for about half the noise.
+to weight or drop columns, since they are not public. All methods run under replace-one.
 
-Run: ``python bench/sparse_erm.py --data FOLDER [--runs 3] [--peers]``.
+Run: ``python bench/sparse_erm.py --data FOLDER [--runs 3]``.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import peers
 import scipy.sparse as sp
+
+import peers
 
 Split = tuple[str, Any, Any, Any, Any]
 EPSILONS = (1.0, 4.0)
@@ -33,9 +32,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "frank_wolfe": {"solver": "frank_wolfe", "ball": True},
 }
 BALL = 50.0  # ℓ1 radius of the two methods that need a set
-OPACUS = peers.Environment(
-    "opacus", ["torch==2.13.0", "opacus==1.6.0"], indexes=["https://download.pytorch.org/whl/cpu"]
-)
 
 
 def prepared(counts: Any) -> Any:
@@ -83,80 +79,14 @@ def ours(split: Split, method: dict[str, Any], epsilon: float, seed: int) -> tup
     return float(model.score(X_test, y_test)), time.process_time() - start, model.privacy_.solver
 
 
-def opacus(file: str, epsilon: float, delta: float, rate: float, epochs: int, step: float, runs: int) -> list[float]:
-    """Opacus' DP-SGD on the same rows: Poisson batches, noise from its own accountant. Runs in its own environment."""
-    import warnings
-
-    import numpy as np
-    import torch
-    from opacus import PrivacyEngine
-
-    warnings.filterwarnings("ignore")
-    torch.set_num_threads(1)
-    held = np.load(file)
-
-    def rows(part: str) -> Any:
-        edges = held[f"{part}_indptr"]
-        dense = torch.zeros(len(edges) - 1, int(held["width"]))
-        where = torch.repeat_interleave(torch.arange(len(edges) - 1), torch.as_tensor(np.diff(edges)))
-        dense[where, torch.as_tensor(held[f"{part}_indices"].astype(np.int64))] = torch.as_tensor(
-            held[f"{part}_data"].astype(np.float32)
-        )
-        return dense
-
-    X, y = rows("train"), torch.as_tensor((held["train_y"] > 0).astype(np.float32))
-    X_test, y_test = rows("test"), torch.as_tensor(held["test_y"] > 0)
-    found = []
-    for seed in range(runs):
-        torch.manual_seed(seed)
-        model = torch.nn.Linear(X.shape[1], 1)
-        torch.nn.init.zeros_(model.weight)
-        torch.nn.init.zeros_(model.bias)
-        loader = torch.utils.data.DataLoader(
-            torch.utils.data.TensorDataset(X, y), batch_size=max(1, round(rate * len(X)))
-        )
-        net, optimizer, loader = PrivacyEngine().make_private_with_epsilon(
-            module=model, optimizer=torch.optim.SGD(model.parameters(), lr=step), data_loader=loader,
-            target_epsilon=epsilon, target_delta=delta, epochs=epochs, max_grad_norm=1.0,
-        )  # fmt: skip
-        loss = torch.nn.BCEWithLogitsLoss()
-        for _ in range(epochs):
-            for part, target in loader:
-                if len(part):
-                    optimizer.zero_grad()
-                    loss(net(part).squeeze(1), target).backward()
-                    optimizer.step()
-        with torch.no_grad():
-            found.append(float(((net(X_test).squeeze(1) > 0) == y_test).float().mean()))
-    return found
-
-
-def peer(split: Split, epsilon: float, runs: int) -> list[float]:
-    _, X, y, X_test, y_test = split
-    with tempfile.TemporaryDirectory() as folder:
-        parts = {
-            f"{part}_{field}": getattr(table, field)
-            for part, table in (("train", X), ("test", X_test))
-            for field in ("data", "indices", "indptr")
-        }
-        file = f"{folder}/rows.npz"
-        np.savez(file, width=X.shape[1], train_y=y, test_y=y_test, **parts)
-        result: list[float] = peers.in_environment(
-            OPACUS, __file__, "opacus", file=file, epsilon=epsilon, delta=1 / X.shape[0] ** 2, rate=0.05, epochs=10,
-            step=4.0, runs=runs,
-        )  # fmt: skip
-    return result
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--peers", action="store_true", help="run Opacus too, in an environment of its own")
     options = parser.parse_args()
     table, results = [], []
     for split in problems(options.data):
-        name, X, y, _, y_test = split
+        name, X, _, _, y_test = split
         majority = float(max(np.mean(y_test == c) for c in (-1, 1)))
         ceiling = ours(split, METHODS["auto"], float("inf"), 0)[0]
         for epsilon in EPSILONS:
@@ -164,18 +94,14 @@ def main() -> None:
             for label, method in METHODS.items():
                 scores[label] = [ours(split, method, epsilon, seed)[0] for seed in range(options.runs)]
                 print(name, epsilon, label, scores[label], flush=True)
-            if options.peers:
-                scores["Opacus"] = peer(split, epsilon, 1)
-                print(name, epsilon, "Opacus", scores["Opacus"], flush=True)
             means = {label: float(np.mean(values)) for label, values in scores.items()}
             results.append(
                 {"set": name, "n": X.shape[0], "d": X.shape[1], "epsilon": epsilon, "majority": majority,
                  "without privacy": ceiling, "accuracy": means, "runs": scores}
             )  # fmt: skip
             table.append([f"{name}, n = {X.shape[0]}, d = {X.shape[1]}", epsilon, majority, *means.values(), ceiling])
-            last = ["Opacus"] if options.peers else []
-            header = ["set", "ε", "majority", *METHODS, *last, "without privacy"]
-            text = peers.markdown(header, table) + f"\n\nTest accuracy, mean of {options.runs} runs (Opacus: 1 run)."
+            header = ["set", "ε", "majority", *METHODS, "without privacy"]
+            text = peers.markdown(header, table) + f"\n\nTest accuracy, mean of {options.runs} runs."
             peers.write("sparse_erm", "Sparse text classification under differential privacy", text, {"rows": results})
 
 

@@ -86,8 +86,8 @@ class Vault:
     ) -> NDArray[np.float64]:
         """Run a fully adaptive solver, whose noise, batches and stopping may depend on earlier answers.
 
-        The ledger is charged the event of the filter's whole budget first. The filter then admits each request, or throws
-        `BudgetExceeded` into the solver, which returns what it has.
+        The ledger is charged the event of the filter's whole budget first. The filter then admits each request, or
+        throws `BudgetExceeded` into the solver, which returns what it has.
         """
         if budget.unit != self.unit or budget.spent:
             raise PlanViolation(f"the filter must be fresh and for {self.unit}; nothing was released.")

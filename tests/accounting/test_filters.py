@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from discreet.accounting import epsilon
+from discreet.accounting import epsilon as accounted
 from discreet.accounting.filters import (
     ApproxFilter,
     GDPFilter,
@@ -197,11 +197,11 @@ def test_bad_budgets(wrong):
 )
 def test_the_event_of_a_budget_costs_what_was_promised(budget):
     """A ledger that charges the event has charged at least what the filter promises, and little more."""
-    spent = epsilon(budget.event(), 1e-5, budget.unit).upper
+    spent = accounted(budget.event(), 1e-5, budget.unit).upper
     promised = {
         "ZCDPFilter": lambda: budget.epsilon(1e-5),
         "RenyiFilter": lambda: budget.epsilon(1e-5),
-        "GDPFilter": lambda: epsilon(Gaussian(2 / 0.7), 1e-5, "replace-one").lower,
+        "GDPFilter": lambda: accounted(Gaussian(2 / 0.7), 1e-5, "replace-one").lower,
         "PureFilter": lambda: 1.0 - 2e-5,
         "ApproxFilter": lambda: 1.0,
     }[type(budget).__name__]()
@@ -213,8 +213,8 @@ def test_a_renyi_bound_says_nothing_of_higher_orders_or_larger_units():
     assert divergence(event, 8.0, "add-remove") == divergence(event, 2.0, "add-remove") == 0.5
     assert math.isinf(divergence(event, 8.1, "add-remove"))
     assert math.isinf(divergence(event, 2.0, Unit("add-remove", 2)))
-    assert math.isinf(epsilon(event, 1e-5, Unit("add-remove", 2)).upper)
-    for bad in (dict(order=1.0, divergence=0.1), dict(order=2.0, divergence=-0.1)):
+    assert math.isinf(accounted(event, 1e-5, Unit("add-remove", 2)).upper)
+    for bad in ({"order": 1.0, "divergence": 0.1}, {"order": 2.0, "divergence": -0.1}):
         with pytest.raises(InvalidInput):
             RenyiDP(**bad)
 
@@ -222,6 +222,6 @@ def test_a_renyi_bound_says_nothing_of_higher_orders_or_larger_units():
 def test_renyi_bounds_compose_with_other_events():
     """Order by order: the bound at 8 and a Gaussian's curve, converted at the best order up to 8."""
     both = Compose((RenyiDP(8.0, 0.5), Gaussian(5.0)))
-    proved = epsilon(both, 1e-5, "add-remove").upper
-    alone = epsilon(RenyiDP(8.0, 0.5), 1e-5, "add-remove").upper
-    assert alone < proved < alone + epsilon(Gaussian(5.0), 1e-6, "add-remove").upper
+    proved = accounted(both, 1e-5, "add-remove").upper
+    alone = accounted(RenyiDP(8.0, 0.5), 1e-5, "add-remove").upper
+    assert alone < proved < alone + accounted(Gaussian(5.0), 1e-6, "add-remove").upper

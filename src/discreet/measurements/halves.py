@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Dataset
 from discreet.events import Event, NonPrivate, Repeat
-from discreet.mechanisms.base import Mechanism
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling
+from discreet.mechanisms.base import Mechanism
 from discreet.noise.bits import Bits
 from discreet.queries.base import Query
 from discreet.units import Unit

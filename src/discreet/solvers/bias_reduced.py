@@ -1,7 +1,7 @@
 """Descent on the subsampled bias-reduced gradient estimator, run to the stopping time of a privacy filter.
 
-After Ghazi, Guzmán, Kamath, Kumar and Manurangsi 2024. G_b is the private sparse mean of b rows' gradients: a noisy sum,
-projected on the balls that hold every mean of s-sparse gradients. The projection makes the error small and *biased*,
+After Ghazi, Guzmán, Kamath, Kumar and Manurangsi 2024. G_b is the private sparse mean of b rows' gradients: a noisy
+sum, projected on the balls that hold every mean of s-sparse gradients. The projection makes the error small and *biased*,
 and the bias falls only with b. With P(N = k) = p_k ∝ 2^−k, k = 0 … M, and a batch of b₀·2^(N+1) rows cut in halves,
 
     ĝ = (G_batch − ½(G_half + G_other half))/p_N + G_{b₀}
@@ -276,9 +276,7 @@ def default(
 
     def candidate(noise: float, base: int, doublings: int, order: float, budget: float) -> tuple[float, BiasReduced]:
         """(predicted excess risk, solver)."""
-        made = BiasReduced(
-            noise, most, clip, longest, base, doublings, sparsity, batches, iterate, order, budget, seed
-        )
+        made = BiasReduced(noise, most, clip, longest, base, doublings, sparsity, batches, iterate, order, budget, seed)
         budgeted = budget / made.expected_cost(problem, guarantee.unit) if budget else math.inf
         taken = min(float(most), budgeted)
         if taken < 1:
