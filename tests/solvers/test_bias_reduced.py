@@ -1,4 +1,4 @@
-"""The bias-reduced estimator: unbiased up to the largest batch, stopped by its filter, and no less private than said."""
+"""The bias-reduced estimator: unbiased up to its largest batch, stopped by its filter, as private as it says."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_run_stops_with_its_filter_and_never_overspends(relation):
         ledger, made = Ledger(), replace(solver, seed=seed)
         budget, done = made.filter(unit), []
         theta = Vault(DATA, unit, ledger, Bits.seeded(seed)).run_filtered(
-            made, PROBLEM, budget, progress=lambda count, planned: done.append(count)
+            made, PROBLEM, budget, progress=lambda count, planned, done=done: done.append(count)
         )
         assert theta.shape == (D,)
         steps = [next(made.estimate(PROBLEM, np.zeros(D), made.level(t))).event(unit) for t in range(len(done) + 1)]
@@ -172,7 +172,7 @@ def attack(noise, runs, seed):
         data = in_memory(table, labels, rows)
         for _ in range(runs):
             measurement = next(solver.estimate(problem, np.zeros(1), level))
-            (whole, first, second), single = measurement.sample(data, REPLACE, bits)
+            (whole, first, second), _ = measurement.sample(data, REPLACE, bits)
             found[which].append(float(-(whole + first + second)[0]))
     event = next(solver.estimate(problem, np.zeros(1), level)).event(REPLACE)
     return proved_epsilon(*found, 0.05), epsilon(event, 0.05, REPLACE).upper

@@ -1,8 +1,9 @@
 """Descent on the subsampled bias-reduced gradient estimator, run to the stopping time of a privacy filter.
 
 After Ghazi, Guzmán, Kamath, Kumar and Manurangsi 2024. G_b is the private sparse mean of b rows' gradients: a noisy
-sum, projected on the balls that hold every mean of s-sparse gradients. The projection makes the error small and *biased*,
-and the bias falls only with b. With P(N = k) = p_k ∝ 2^−k, k = 0 … M, and a batch of b₀·2^(N+1) rows cut in halves,
+sum, projected on the balls that hold every mean of s-sparse gradients. The projection makes the error small and
+*biased*, and the bias falls only with b. With P(N = k) = p_k ∝ 2^−k, k = 0 … M, and a batch of b₀·2^(N+1) rows cut in
+halves,
 
     ĝ = (G_batch − ½(G_half + G_other half))/p_N + G_{b₀}
 
