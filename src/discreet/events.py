@@ -36,6 +36,7 @@ __all__ = [
     "PrivateSelection",
     "PureDP",
     "RandomizedResponse",
+    "RenyiDP",
     "Repeat",
     "Selection",
     "WithReplacement",
@@ -287,6 +288,23 @@ class ZCDP(Event):
 
     def __post_init__(self) -> None:
         _number(self, "rho", lambda r: 0 <= r < math.inf, "non-negative and finite")
+
+
+@dataclass(frozen=True)
+class RenyiDP(Event):
+    """Any (α, τ)-RDP release: D_α ≤ ``divergence`` at the one ``order`` α, and so at every lower one (Mironov 2017).
+
+    Stated for units of up to ``rows_per_unit`` rows; nothing follows for larger ones.
+    """
+
+    order: float
+    divergence: float
+    rows_per_unit: int = 1
+
+    def __post_init__(self) -> None:
+        _number(self, "order", lambda a: 1 < a < math.inf, "greater than 1 and finite")
+        _number(self, "divergence", lambda t: 0 <= t < math.inf, "non-negative and finite")
+        _count(self, "rows_per_unit", 1)
 
 
 @dataclass(frozen=True)

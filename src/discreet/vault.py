@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.filters import ZCDPFilter, zcdp_event
+from discreet.accounting.filters import PrivacyFilter
 from discreet.data.base import Dataset
 from discreet.errors import PlanViolation
 from discreet.events import Event, compose
@@ -76,16 +76,22 @@ class Vault:
         return theta
 
     def run_filtered(
-        self, solver: Solver, problem: Problem, budget: ZCDPFilter, *, note: str = "", progress: Progress | None = None
+        self,
+        solver: Solver,
+        problem: Problem,
+        budget: PrivacyFilter,
+        *,
+        note: str = "",
+        progress: Progress | None = None,
     ) -> NDArray[np.float64]:
         """Run a fully adaptive solver, whose noise, batches and stopping may depend on earlier answers.
 
-        The ledger is charged the filter's whole budget first. The filter then admits each request, or throws
-        `BudgetExceeded` into the solver, which returns what it has.
+        The ledger is charged the event of the filter's whole budget first. The filter then admits each request, or
+        throws `BudgetExceeded` into the solver, which returns what it has.
         """
         if budget.unit != self.unit or budget.spent:
             raise PlanViolation(f"the filter must be fresh and for {self.unit}; nothing was released.")
-        charge = self._charge(zcdp_event(budget), note)
+        charge = self._charge(budget.event(), note)
         done = 0
 
         def answer(measurement: Measurement) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from discreet.accounting import epsilon as accounted
 from discreet.accounting.filters import (
     ApproxFilter,
     GDPFilter,
@@ -16,11 +17,11 @@ from discreet.accounting.filters import (
     RenyiFilter,
     RenyiOdometer,
     ZCDPFilter,
-    zcdp_event,
 )
 from discreet.accounting.renyi import divergence
 from discreet.errors import BudgetExceeded, InvalidInput, NotCertifiable
-from discreet.events import ApproxDP, Compose, Gaussian, Laplace, Poisson, PureDP, Repeat, Selection
+from discreet.events import ApproxDP, Compose, Gaussian, Laplace, Poisson, PureDP, RenyiDP, Repeat, Selection
+from discreet.units import Unit
 
 EXACT_RHO = {  # under add-remove, as fractions
     Gaussian(2.0): Fraction(1, 8),
@@ -137,7 +138,7 @@ def test_renyi_filter_for_a_target_keeps_it():
 def test_zcdp_filter_reports_its_whole_budget():
     budget = ZCDPFilter(0.125, "replace-one")
     assert budget.epsilon(1e-6) == pytest.approx(2.4, abs=0.2)
-    assert zcdp_event(budget).rho == pytest.approx(0.125)
+    assert budget.event().rho == pytest.approx(0.125)
 
 
 def test_approx_filter_counts_both_currencies():
@@ -180,3 +181,47 @@ def test_bad_budgets(wrong):
         RenyiOdometer(wrong, "add-remove")
     with pytest.raises(InvalidInput):
         ApproxFilter(wrong, 1e-5, "add-remove", slack=1e-4)
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        ZCDPFilter(0.1, "replace-one"),
+        RenyiFilter(8.0, 0.5, "replace-one"),
+        RenyiFilter(8.0, 0.5, Unit("add-remove", 3)),
+        GDPFilter(0.7, "replace-one"),
+        PureFilter(1.0, "add-remove"),
+        ApproxFilter(1.0, 1e-5, "add-remove"),
+    ],
+    ids=lambda budget: f"{type(budget).__name__}, {budget.unit}",
+)
+def test_the_event_of_a_budget_costs_what_was_promised(budget):
+    """A ledger that charges the event has charged at least what the filter promises, and little more."""
+    spent = accounted(budget.event(), 1e-5, budget.unit).upper
+    promised = {
+        "ZCDPFilter": lambda: budget.epsilon(1e-5),
+        "RenyiFilter": lambda: budget.epsilon(1e-5),
+        "GDPFilter": lambda: accounted(Gaussian(2 / 0.7), 1e-5, "replace-one").lower,
+        "PureFilter": lambda: 1.0 - 2e-5,
+        "ApproxFilter": lambda: 1.0,
+    }[type(budget).__name__]()
+    assert promised * (1 - 1e-6) <= spent <= promised * (1 + 2e-3)
+
+
+def test_a_renyi_bound_says_nothing_of_higher_orders_or_larger_units():
+    event = RenyiDP(8.0, 0.5)
+    assert divergence(event, 8.0, "add-remove") == divergence(event, 2.0, "add-remove") == 0.5
+    assert math.isinf(divergence(event, 8.1, "add-remove"))
+    assert math.isinf(divergence(event, 2.0, Unit("add-remove", 2)))
+    assert math.isinf(accounted(event, 1e-5, Unit("add-remove", 2)).upper)
+    for bad in ({"order": 1.0, "divergence": 0.1}, {"order": 2.0, "divergence": -0.1}):
+        with pytest.raises(InvalidInput):
+            RenyiDP(**bad)
+
+
+def test_renyi_bounds_compose_with_other_events():
+    """Order by order: the bound at 8 and a Gaussian's curve, converted at the best order up to 8."""
+    both = Compose((RenyiDP(8.0, 0.5), Gaussian(5.0)))
+    proved = accounted(both, 1e-5, "add-remove").upper
+    alone = accounted(RenyiDP(8.0, 0.5), 1e-5, "add-remove").upper
+    assert alone < proved < alone + accounted(Gaussian(5.0), 1e-6, "add-remove").upper

@@ -21,7 +21,7 @@ from discreet.data.memory import in_memory
 from discreet.geometry import L1Ball, Polytope
 from discreet.losses import Huber, Logistic, Softmax, Squared
 from discreet.queries.atoms import VertexAtoms, whole_atoms
-from discreet.queries.candidates import CandidateScores
+from discreet.queries.candidates import CandidateScores, OneScore
 from discreet.queries.count import RowCount
 from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.queries.gradient import GradientSum
@@ -63,6 +63,7 @@ SUMS: dict[type, list[Make]] = {
     CrossMoment: [lambda rng: CrossMoment(ROWS, 0.8)],
     TargetMoment: [lambda rng: TargetMoment(0.8)],
     CandidateScores: [lambda rng: CandidateScores(ROWS, Huber(0.5), rng.standard_normal((6, D + 1)), 2.0)],
+    OneScore: [lambda rng: OneScore(ROWS, Logistic(), rng.standard_normal((1, D + 1)), 2.0)],
     ScoreSum: [
         lambda rng: walked(rng, L1Ball(2.0), 3),
         lambda rng: walked(rng, Polytope(np.vstack([np.eye(D + 1), -np.ones((1, D + 1))])), 2),

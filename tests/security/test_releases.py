@@ -22,7 +22,7 @@ from discreet import mechanisms
 from discreet.data.memory import in_memory
 from discreet.geometry import L1Ball
 from discreet.losses import Logistic, Squared
-from discreet.measurements import Noisy, PoissonSampling, QuantileDraw, Together, perturbed_minimum
+from discreet.measurements import BestOf, Halves, Noisy, PoissonSampling, QuantileDraw, Together, perturbed_minimum
 from discreet.measurements.choosing import Chosen
 from discreet.measurements.disjoint import Disjoint
 from discreet.measurements.noisy_minimum import NoisyMinimum
@@ -207,8 +207,9 @@ def _public_classes(package: Any, test: Callable[[type], bool]) -> set[str]:
 def test_every_mechanism_and_measurement_is_probed() -> None:
     probed = {type(m).__name__ for _, m, _ in ADDITIVE} | {type(m).__name__ for m, _ in PEELING} | {"Choice"}
     assert _public_classes(mechanisms, lambda kind: hasattr(kind, "perturb")) == probed
-    # Together and Disjoint only pass on what other measurements release; the next test is about them.
-    asked = {"Noisy", "Chosen", "QuantileDraw", "PerturbedMinimum", "NoisyMinimum", "Together", "Disjoint"}
+    # These only pass on what other measurements release; the next test is about them.
+    combined = {"Together", "Disjoint", "Halves", "BestOf"}
+    asked = {"Noisy", "Chosen", "QuantileDraw", "PerturbedMinimum", "NoisyMinimum"} | combined
     assert _public_classes(discreet.measurements, lambda kind: hasattr(kind, "blank")) == asked
 
 
@@ -221,11 +222,17 @@ def test_combinations_release_what_their_parts_release() -> None:
         second = yield Noisy(query, Gaussian(1.3))
         return np.stack([first, second])
 
+    def scored(run: int) -> Any:
+        value = yield Noisy(query, Gaussian(1.3))
+        return value, float(value[0])
+
     here, _ = neighbours()
     bits = Bits.seeded(7)
     for _ in range(300):
         gradient, count = Together(parts).sample(here, UNIT, bits)
         answers = Disjoint(program, 2).sample(here, UNIT, bits)
-        for value in (gradient, *answers):
+        halves = Halves(query, Gaussian(1.3), PoissonSampling(0.5)).sample(here, UNIT, bits)
+        best = BestOf(scored, 2.0).sample(here, UNIT, bits)
+        for value in (gradient, *answers, *halves, best):
             assert (value / query.grid == np.rint(value / query.grid)).all()
         assert count == np.rint(count)

@@ -24,7 +24,7 @@ from discreet.accounting.classical import approximate, pure_epsilon, zcdp_rho, z
 from discreet.accounting.fold import worlds
 from discreet.accounting.renyi import divergence
 from discreet.errors import BudgetExceeded, InvalidInput, NotCertifiable
-from discreet.events import ZCDP, Event, Gaussian, Poisson
+from discreet.events import ZCDP, ApproxDP, Event, Gaussian, Poisson, PureDP, RenyiDP
 from discreet.units import Adjacency, Unit
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
     "RenyiFilter",
     "RenyiOdometer",
     "ZCDPFilter",
-    "zcdp_event",
 ]
 
 _SLACK = 1e-12  # relative: sums of floats may round up, and a budget must not refuse its own last share
@@ -59,6 +58,10 @@ class PrivacyFilter(ABC):
     @abstractmethod
     def cost(self, event: Event) -> float:
         """What ``event`` costs in the filter's currency."""
+
+    @abstractmethod
+    def event(self) -> Event:
+        """The whole budget as one event: what any run under this filter guarantees, whatever it did."""
 
     @property
     def spent(self) -> float:
@@ -108,6 +111,10 @@ class ZCDPFilter(PrivacyFilter):
         """ρ of the event."""
         return zcdp_rho(event, self.unit)
 
+    def event(self) -> ZCDP:
+        """``ZCDP(ρ)``."""
+        return ZCDP(self.budget * (1 + _SLACK))
+
     def epsilon(self, delta: float) -> float:
         """ε at ``delta`` of the whole budget, whatever was spent."""
         return zcdp_to_epsilon(self.budget * (1 + _SLACK), delta)
@@ -143,6 +150,10 @@ class RenyiFilter(PrivacyFilter):
         """D_α of the event."""
         return divergence(event, self.order, self.unit)
 
+    def event(self) -> RenyiDP:
+        """``RenyiDP(α, τ)``, for the filter's own unit."""
+        return RenyiDP(self.order, self.budget * (1 + _SLACK), self.unit.rows_per_unit)
+
     def epsilon(self, delta: float) -> float:
         """ε at ``delta`` of the whole budget, whatever was spent."""
         return max(0.0, self.budget * (1 + _SLACK) + _conversion(self.order, delta))
@@ -170,6 +181,16 @@ class GDPFilter(PrivacyFilter):
     def mu(self) -> float:
         """The μ that the whole run keeps."""
         return math.sqrt(self.budget * (1 + _SLACK))
+
+    def event(self) -> Gaussian:
+        """The Gaussian release of the same μ; a budget of 0 has none.
+
+        Raises:
+            InvalidInput: the budget is 0.
+        """
+        if not self.budget:
+            raise InvalidInput("a GDP filter without a budget allows no release; give μ > 0.")
+        return Gaussian(self.unit.sensitivity(1.0) / self.mu)
 
     def cost(self, event: Event) -> float:
         """μ² of Gaussian releases."""
@@ -199,6 +220,10 @@ class PureFilter(PrivacyFilter):
         >>> round(budget.remaining, 9)
         0.5
     """
+
+    def event(self) -> PureDP:
+        """``PureDP(ε)``."""
+        return PureDP(self.budget * (1 + _SLACK))
 
     def cost(self, event: Event) -> float:
         """ε of the event.
@@ -236,12 +261,17 @@ class ApproxFilter(PrivacyFilter):
         self._width = math.sqrt(2 * math.log(1 / slack))
         root = 2 * epsilon / (self._width + math.sqrt(self._width**2 + 2 * epsilon))
         super().__init__(root * root * (1 - 2 * _SLACK), adjacency)
+        self._promise = ApproxDP(epsilon, delta)
         self.delta_budget = delta - slack
         self.delta_spent = 0.0
 
     def cost(self, event: Event) -> float:
         """Σ ε_i² of the event's releases, each stated with its own ε_i."""
         return self._both(event)[0]
+
+    def event(self) -> ApproxDP:
+        """``ApproxDP(ε, δ)`` of the whole budget."""
+        return self._promise
 
     @property
     def epsilon_spent(self) -> float:
@@ -321,8 +351,3 @@ class RenyiOdometer:
 
 def _conversion(order: float, delta: float) -> float:
     return -(math.log(delta) + math.log(order)) / (order - 1) + math.log1p(-1 / order)
-
-
-def zcdp_event(budget: ZCDPFilter) -> ZCDP:
-    """The event of a whole filtered run, to compose with others as one release."""
-    return ZCDP(budget.budget * (1 + _SLACK))

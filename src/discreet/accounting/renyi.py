@@ -30,6 +30,7 @@ from discreet.events import (
     PrivateSelection,
     PureDP,
     RandomizedResponse,
+    RenyiDP,
     Selection,
     WithReplacement,
 )
@@ -272,6 +273,13 @@ def _(event: Selection, order: float, unit: Unit) -> float:
 @_leaf.register
 def _(event: ZCDP, order: float, unit: Unit) -> float:
     return order * event.rho * unit.rows_per_unit**2
+
+
+@_leaf.register
+def _(event: RenyiDP, order: float, unit: Unit) -> float:
+    # D_α grows with α: the bound serves every lower order, and says nothing of higher ones
+    stated = order <= event.order and unit.rows_per_unit <= event.rows_per_unit
+    return event.divergence if stated else math.inf
 
 
 @_leaf.register

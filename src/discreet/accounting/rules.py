@@ -46,6 +46,7 @@ from discreet.events import (
     Poisson,
     PureDP,
     RandomizedResponse,
+    RenyiDP,
     Selection,
     WithReplacement,
 )
@@ -235,6 +236,20 @@ def _(event: Selection, unit: Unit) -> Rule:
 @rule.register
 def _(event: ZCDP, unit: Unit) -> Rule:
     return Rho(event.rho * unit.rows_per_unit**2)
+
+
+@rule.register
+def _(event: RenyiDP, unit: Unit) -> Rule:
+    """δ(ε) ≤ e^{(α−1)(τ−ε)}/(α − 1)·(1 − 1/α)^α (Canonne–Kamath–Steinke 2020, Proposition 12)."""
+    if unit.rows_per_unit > event.rows_per_unit:
+        raise NotCertifiable(f"this bound is stated for units of up to {event.rows_per_unit} rows, not for {unit}.")
+    alpha, tau = event.order, event.divergence * (1 + 1e-12)
+    constant = alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
+
+    def bound(epsilon: Array) -> Array:
+        return np.exp(np.clip((alpha - 1) * (tau - np.asarray(epsilon, dtype=float)) + constant, -746.0, 0.0))
+
+    return from_profile(bound, tau + (745.0 + max(constant, 0.0)) / (alpha - 1))
 
 
 def zcdp_pair(rho: float) -> ProfilePair:

@@ -22,7 +22,7 @@ from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem, Solver, recipe
+from discreet.solvers import Filtered, Guarantee, Problem, Solver, recipe
 from discreet.solvers.rehearsal import rehearse
 from discreet.theory.planner import choose
 from discreet.units import Unit
@@ -91,18 +91,13 @@ class PrivateLinearModel(PrivateEstimator):
         guarantee = Guarantee(float(self.epsilon), self._delta(n_rows, private), unit)
         released: list[Event] = []
         if unit.relation == "add-remove" and self.n_public is None:
-            self._plan(
-                self._problem(rows, _SOME_ROWS), guarantee
-            )  # what cannot be planned is refused before the rows are counted
+            # what cannot be planned is refused before the rows are counted
+            self._plan(self._problem(rows, _SOME_ROWS), guarantee)
         n, rest = self._rows(n_rows, vault, guarantee, released)
         problem = self._problem(rows, n)
         name, solver = self._plan(problem, rest)
-        plan = rehearse(solver, problem, unit)
-        released.extend(plan)
-        with progress_bar(len(plan), guarantee, _in_words(name, solver, plan), shown=bool(self.verbose)) as progress:
-            theta = vault.run(solver, problem, note=f"{type(self).__name__}({name})", progress=progress)
+        theta = self._run(vault, name, solver, problem, guarantee, released)
         self._features = features
-        self.n_iter_ = len(plan)
         self._set(theta, rows)
         self.privacy_ = self._certificate(compose(released), guarantee, rest, name, solver, vault.protective)
         return self
@@ -125,6 +120,31 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _problem(self, rows: RowSpec, n: float) -> Problem:
         return Problem(rows, self._loss(), n, self._domain(rows.norm, n), float(self.alpha))
+
+    def _run(
+        self, vault: Vault, name: str, solver: Solver, problem: Problem, guarantee: Guarantee, released: list[Event]
+    ) -> NDArray[np.float64]:
+        """Run by plan, or, where the solver brings one, under its filter; sets ``n_iter_``."""
+        note, unit = f"{type(self).__name__}({name})", vault.unit
+        budget = solver.filter(unit) if isinstance(solver, Filtered) else None
+        if budget is None:
+            plan = rehearse(solver, problem, unit)
+            released.extend(plan)
+            self.n_iter_ = len(plan)
+            words = _in_words(name, solver, f"{len(plan)} release{'s' * (len(plan) != 1)}")
+            with progress_bar(len(plan), guarantee, words, shown=bool(self.verbose)) as progress:
+                return vault.run(solver, problem, note=note, progress=progress)
+        released.append(budget.event())
+        self.n_iter_ = 0
+        words = _in_words(name, solver, "releases until the budget is spent")
+        with progress_bar(None, guarantee, words, shown=bool(self.verbose)) as progress:
+
+            def count(done: int, planned: int) -> None:
+                self.n_iter_ = done
+                if progress:
+                    progress(done, planned)
+
+            return vault.run_filtered(solver, problem, budget, note=note, progress=count)
 
     def _check_parameters(self) -> None:
         self._check_privacy()
@@ -235,7 +255,6 @@ def _clipped(matrix: Any, norm: float) -> Any:
         return matrix * np.minimum(1.0, norm / largest / lengths)[:, None]
 
 
-def _in_words(name: str, solver: Solver, plan: list[Event]) -> str:
+def _in_words(name: str, solver: Solver, releases: str) -> str:
     noise = getattr(solver, "noise_multiplier", 0.0)
-    releases = f"{len(plan)} release{'s' * (len(plan) != 1)}"
     return f"{name}, {releases}" + (f", noise multiplier {noise:.4g}" if noise else "")

@@ -12,8 +12,11 @@ __all__ = ["progress_bar"]
 
 
 @contextmanager
-def progress_bar(steps: int, guarantee: Guarantee, plan: str, *, shown: bool) -> Iterator[Progress | None]:
-    """A callback for the vault: the plan in one line, then a bar while the block runs."""
+def progress_bar(steps: int | None, guarantee: Guarantee, plan: str, *, shown: bool) -> Iterator[Progress | None]:
+    """A callback for the vault: the plan in one line, then a bar while the block runs.
+
+    ``steps`` is None where a filter, not a plan, says when to stop.
+    """
     if not shown:
         yield None
         return

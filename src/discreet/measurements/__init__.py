@@ -1,14 +1,18 @@
 """A query under a mechanism on a batch: knows its event before it sees data."""
 
 from discreet.measurements.base import Measurement, Noisy
+from discreet.measurements.best_of import BestOf
 from discreet.measurements.disjoint import Disjoint
+from discreet.measurements.halves import Halves
 from discreet.measurements.quantile import QuantileDraw
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling, Sampling
 from discreet.measurements.together import Together
 
 __all__ = [
+    "BestOf",
     "Disjoint",
     "FixedSizeSampling",
+    "Halves",
     "Measurement",
     "Noisy",
     "PoissonSampling",

@@ -22,7 +22,7 @@ from discreet.queries.base import Integers, Norm
 from discreet.queries.gradient import whole
 from discreet.rows import RowSpec
 
-__all__ = ["CandidateScores"]
+__all__ = ["CandidateScores", "OneScore"]
 
 _HALF = 2**20  # steps in B/2: 2^27 rows stay below 2^48
 
@@ -99,3 +99,15 @@ class CandidateScores:
         """Candidates in whole steps, and the value of ⟨row, candidate⟩ = 1 for each."""
         steps, units = zip(*(whole(theta, self.rows.unit) for theta in self.candidates), strict=True)
         return np.array(steps), np.array(units)
+
+
+@dataclass(frozen=True, eq=False)
+class OneScore(CandidateScores):
+    """The score of a single parameter, so that its bound is one in ℓ2 as well and Gaussian noise fits it."""
+
+    norm: ClassVar[Norm] = "l2"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.candidates) != 1:
+            raise InvalidInput(f"one parameter is scored at a time, got {len(self.candidates)}.")

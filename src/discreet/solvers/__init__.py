@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from discreet.errors import InvalidInput
-from discreet.solvers.base import Problem, Solver, Steps
+from discreet.solvers.base import Filtered, Problem, Solver, Steps
 from discreet.solvers.planning import Guarantee
 
-__all__ = ["RECIPES", "Guarantee", "Problem", "Solver", "Steps", "recipe"]
+__all__ = ["RECIPES", "Filtered", "Guarantee", "Problem", "Solver", "Steps", "recipe"]
 
 RECIPES = (
+    "bias_reduced",
     "descent",
     "exponential_mechanism",
     "frank_wolfe",

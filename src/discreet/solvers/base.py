@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,12 @@ from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Loss
 from discreet.measurements import Measurement
 from discreet.rows import RowSpec
+from discreet.units import Unit
 
-__all__ = ["Problem", "Solver", "Steps"]
+if TYPE_CHECKING:
+    from discreet.accounting.filters import PrivacyFilter
+
+__all__ = ["Filtered", "Problem", "Solver", "Steps"]
 
 Steps: TypeAlias = Generator[Measurement, Any, NDArray[np.float64]]
 
@@ -56,4 +60,17 @@ class Solver(Protocol):
 
     def steps(self, problem: Problem) -> Steps:
         """Everything between two yields is post-processing."""
+        ...
+
+
+@runtime_checkable
+class Filtered(Protocol):
+    """A solver without a plan of its own: it runs until its filter refuses a measurement."""
+
+    def steps(self, problem: Problem) -> Steps:
+        """`BudgetExceeded` is thrown in at the refused measurement; what is returned then is the result."""
+        ...
+
+    def filter(self, unit: Unit) -> PrivacyFilter | None:
+        """A fresh filter that keeps the guarantee the solver was set up for; None where a plan will do."""
         ...

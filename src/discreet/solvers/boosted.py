@@ -1,0 +1,51 @@
+"""Boosting: from an expected guarantee to one of high probability, by private selection among runs.
+
+A solver that is good in expectation is good with constant probability (Markov). The best of K independent runs is bad
+only if all are; with K geometric of mean m, P(all K runs are bad) = p/(p + m(1 − p)) for a run that is bad with
+probability p. Each run is scored by its noisy empirical risk, and `BestOf` shows the best alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.measurements import BestOf, Measurement, Noisy
+from discreet.mechanisms import Gaussian
+from discreet.queries.candidates import OneScore
+from discreet.solvers.base import Problem, Solver, Steps
+
+__all__ = ["Boosted"]
+
+
+@dataclass(frozen=True)
+class Boosted:
+    """The best of K runs of ``solver``, K geometric.
+
+    Args:
+        solver: a solver with a plan: no filter, the same events in every run.
+        runs: E[K].
+        score_noise: noise of a run's risk over half of ``loss_bound``; 0 without privacy.
+        loss_bound: losses of one row are clipped to [0, ``loss_bound``] in scores.
+    """
+
+    solver: Solver
+    runs: float
+    score_noise: float
+    loss_bound: float
+
+    def steps(self, problem: Problem) -> Steps:
+        """One release, of everything together."""
+        theta = yield BestOf(lambda run: self._scored(problem), self.runs)
+        return np.asarray(theta).reshape(problem.rows.shape)
+
+    def _scored(self, problem: Problem) -> Generator[Measurement, Any, tuple[NDArray[np.float64], float]]:
+        theta = yield from self.solver.steps(problem)
+        query = OneScore(problem.rows, problem.loss, theta[None], self.loss_bound)
+        score = yield Noisy(query, Gaussian(self.score_noise))
+        # the ridge is public given θ, so it counts in the score without noise
+        return theta, float(score[0]) - problem.n * problem.ridge * float(theta @ theta) / 2

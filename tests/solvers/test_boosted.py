@@ -1,0 +1,123 @@
+"""The best of a random number of runs: K is geometric, one value is shown, and the plan is that of one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from discreet import events
+from discreet.accounting import epsilon
+from discreet.accounting.selection import selection_divergence
+from discreet.data.memory import in_memory
+from discreet.errors import InvalidInput, PlanViolation
+from discreet.ledger import Ledger
+from discreet.losses import Logistic
+from discreet.measurements import BestOf, Noisy
+from discreet.mechanisms import Gaussian
+from discreet.noise import Bits
+from discreet.queries.candidates import OneScore
+from discreet.queries.gradient import GradientSum
+from discreet.rows import RowSpec
+from discreet.solvers import Problem
+from discreet.solvers.bias_reduced import BiasReduced
+from discreet.solvers.boosted import Boosted
+from discreet.solvers.descent import Descent
+from discreet.units import Unit
+from discreet.updates import Sgd
+from discreet.vault import Vault
+
+UNIT = Unit("replace-one")
+ROWS = RowSpec(2, 1.0)
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 2)) / 3
+Y = np.where(X[:, 0] > 0, 1.0, -1.0)
+DATA = in_memory(X, Y, ROWS)
+PROBLEM = Problem(ROWS, Logistic(), 200.0)
+
+
+def counting(calls, scores=None):
+    """A program that notes each run and returns its number."""
+
+    def program(run):
+        calls.append(run)
+        yield Noisy(GradientSum(ROWS, Logistic(), np.zeros(2), 1.0), Gaussian(5.0))
+        return np.array([float(run)]), float(run if scores is None else scores[run % len(scores)])
+
+    return program
+
+
+def test_the_number_of_runs_is_geometric_and_the_best_is_shown():
+    bits, counts = Bits.seeded(1), []
+    for _ in range(2000):
+        calls = []
+        value = BestOf(counting(calls), 3.0).sample(DATA, UNIT, bits)
+        real = calls[1:]  # the first is the rehearsal
+        assert value[0] == max(real) == len(real) - 1
+        counts.append(len(real))
+    expected = 2000 * np.array([1 / 3 * (2 / 3) ** k for k in range(8)] + [(2 / 3) ** 8])
+    found = np.bincount(np.minimum(counts, 9), minlength=10)[1:]
+    assert (((found - expected) ** 2) / expected).sum() < 31.8  # 8 degrees of freedom: exceeded with probability 1e-4
+
+
+def test_the_event_is_the_selection_of_one_run():
+    event = BestOf(counting([]), 4.0).event(UNIT)
+    assert event == events.PrivateSelection(events.Gaussian(5.0), 4.0, "geometric")
+    assert BestOf(counting([]), 4.0).blank().tolist() == [0.0]
+    with pytest.raises(InvalidInput, match="at least 1"):
+        BestOf(counting([]), 0.5)
+
+
+def test_a_run_that_asks_for_more_is_not_answered():
+    def program(run):
+        first = yield Noisy(GradientSum(ROWS, Logistic(), np.zeros(2), 1.0), Gaussian(5.0))
+        yield Noisy(GradientSum(ROWS, Logistic(), np.zeros(2), 1.0), Gaussian(1.0 if np.any(first) else 5.0))
+        return np.zeros(1), 0.0
+
+    with pytest.raises(PlanViolation, match="was charged"):
+        BestOf(program, 2.0).sample(DATA, UNIT, Bits.seeded(0))
+
+
+def test_boosting_costs_what_selection_costs_and_no_more_is_charged():
+    inner = BiasReduced(8.0, 5, 1.0, 0.5, smallest=8, levels=2, sparsity=2)
+    ledger = Ledger()
+    theta = Vault(DATA, UNIT, ledger, Bits.seeded(0)).run(Boosted(inner, 3.0, 50.0, 2.0), PROBLEM)
+    assert theta.shape == (2,)
+    (charge,) = ledger.history()
+    assert isinstance(charge.event, events.PrivateSelection)
+    assert selection_divergence(charge.event, 4.0, UNIT) > 0
+    once = charge.event.event
+    assert epsilon(once, 1e-5, UNIT).upper < epsilon(charge.event, 1e-5, UNIT).upper
+
+
+@dataclass(frozen=True)
+class Unlucky:
+    """Good or bad by the sign of one noisy count: bad with probability about a half."""
+
+    def steps(self, problem):
+        noisy = yield Noisy(GradientSum(ROWS, Logistic(), np.zeros(2), 1.0), Gaussian(500.0))
+        return np.array([5.0, 0.0]) if noisy[1] > 0 else np.array([-5.0, 0.0])
+
+
+def test_boosting_makes_failure_rare():
+    """P(all bad) = p/(p + m(1 − p)) = 1/6 at p = ½, m = 5; 400 runs exceed 0.25 with probability below 1e-4."""
+    vault = Vault(DATA, UNIT, Ledger(), Bits.seeded(2))
+    solver = Boosted(Unlucky(), 5.0, 1.0, 4.0)
+    bad = np.mean([vault.run(solver, PROBLEM)[0] < 0 for _ in range(400)])
+    alone = np.mean([vault.run(Unlucky(), PROBLEM)[0] < 0 for _ in range(400)])
+    assert bad < 0.25
+    assert alone > 0.4
+
+
+def test_without_noise_nothing_is_claimed():
+    ledger = Ledger()
+    quiet = Boosted(Descent(0.0, 5, 1.0, Sgd(0.5)), 2.0, 0.0, 2.0)
+    Vault(DATA, UNIT, ledger, Bits.seeded(0)).run(quiet, PROBLEM)
+    (charge,) = ledger.history()
+    assert charge.event == events.NonPrivate()
+
+
+def test_one_parameter_is_scored_at_a_time():
+    with pytest.raises(InvalidInput, match="one parameter"):
+        OneScore(ROWS, Logistic(), np.zeros((2, 2)), 1.0)
