@@ -92,8 +92,8 @@ def forgotten_clip(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     if planted:
         from discreet.queries import kernels
 
-        def no_clip(squared_length: Any, bound: float, out: Any) -> None:
-            out[:] = 2.0**50
+        def no_clip(squared_length: Any, bound: float) -> Any:
+            return np.full(len(squared_length), 2.0**50)
 
         patch.setattr(kernels, "largest_slopes", no_clip)
     query = gradient(clip=0.25)
