@@ -174,7 +174,7 @@ class Contour:
                 break
         return epsilon
 
-    def _nodes(self, epsilon: float) -> _Nodes:
+    def _nodes(self, epsilon: float, *, at_saddle: bool = False) -> _Nodes:
         self._settle(epsilon)
         saddle, log_delta, curvature = self._saddle(epsilon)
         log_delta = min(log_delta, 0.0)
@@ -187,7 +187,7 @@ class Contour:
         steps = sum(times for _, times in self.parts)
         bearable = math.log(self.tolerance / (3e-14 * steps))
         least = float(height.min()) - log_delta
-        bearable = max(min(bearable, 9.2), least + 0.7)
+        bearable = least + 0.1 if at_saddle else max(min(bearable, 9.2), least + 0.7)
         chernoff = moments - cs * epsilon + log_kappa(cs) - log_delta + need
         places = ((cs <= saddle * 1.0001) & (height - log_delta < bearable) & (cs * 1.02 < cs[-1])).nonzero()[0]
         if len(places) == 0:
@@ -272,7 +272,10 @@ class Contour:
         guess = self._guess(delta)
         best = Bounds(0.0, math.inf)
         for _ in range(3):  # the nodes are made for a guess; a poor one is replaced by what they found
-            guess, found = self._close(self._nodes(guess), guess, target)
+            try:
+                guess, found = self._close(self._nodes(guess), guess, target)
+            except NotCertifiable:  # too much cancellation so far left, or too few moments there
+                guess, found = self._close(self._nodes(guess, at_saddle=True), guess, target)
             best = Bounds(max(best.lower, found.lower), min(best.upper, found.upper))
             if best.upper - best.lower <= 3 * self.tolerance * best.upper:
                 break
