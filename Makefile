@@ -36,7 +36,11 @@ format: $(VENV)/.dev  ## rewrite style in place
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.dev  ## every benchmark, peers in environments of their own
-	for script in bench/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
+	for script in $$(grep -l __main__ bench/*.py); do $(BIN)/python $$script || exit 1; done
+
+audit: $(VENV)/.dev  ## attack the mechanisms: impossible outputs, worst-case neighbours, planted bugs
+	$(BIN)/python -m pytest tests/security tests/test_known_bugs.py
+	$(BIN)/python -m pytest tests/solvers tests/mechanisms tests/estimators -k "attack"
 
 docs: $(VENV)/.dev  ## the documentation, as a site in site/
 	$(BIN)/mkdocs build --strict
