@@ -185,3 +185,18 @@ def test_the_kernels_exponential_is_exact_to_a_few_units_in_the_last_place():
     assert _exp(1e9) == _exp(708.0)
     assert _exp(-1e9) == _exp(-708.0)
     assert np.isnan(_exp(np.nan))
+
+
+def test_large_sparse_sums_stay_exact():
+    """A sum beyond 2^53 must not round: rounding would let one row move it by more than its bound."""
+    from discreet.queries.kernels import softmax_sparse
+
+    rng = np.random.default_rng(8)
+    X = sp.random_array((50, 4), density=0.5, format="csr", rng=rng)
+    y, theta = rng.integers(0, 3, 50).astype(float), np.rint(rng.standard_normal((3, 5)) * 1000)
+    rows = (X.data, X.indices, X.indptr.astype(np.int64), y, np.full(50, 1000.0), np.full(50, 2.0**16), theta, 7.0)
+    small, large = np.zeros((3, 5), np.int64), np.full((3, 5), 2**60 + 1, np.int64)
+    for out in (small, large):
+        softmax_sparse(*rows, 1e-6, 65536.0, True, out)
+    assert small.any()
+    assert (large - (2**60 + 1) == small).all()

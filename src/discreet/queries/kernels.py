@@ -211,6 +211,7 @@ def softmax_sparse(values, indices, indptr, y, scale, cap, theta, constant, z_un
     """out += Σ slope ⊗ row over compressed sparse rows for K classes."""
     classes, d = theta.shape[0], theta.shape[1] - 1
     z, slopes = np.empty(classes), np.empty(classes)
+    total = np.zeros((classes, d + 1))  # whole numbers are exact here for FLUSH rows, and added to out as integers
     largest = LARGEST_STEP if rounded else LARGEST_FLOAT
     for i in range(y.shape[0]):
         for k in range(classes):
@@ -233,9 +234,12 @@ def softmax_sparse(values, indices, indptr, y, scale, cap, theta, constant, z_un
             if not abs(step) <= largest:
                 continue
             for k in range(classes):
-                out[k, indices[entry]] += slopes[k] * np.float64(step)
+                total[k, indices[entry]] += slopes[k] * np.float64(step)
         for k in range(classes):
-            out[k, d] += slopes[k] * constant
+            total[k, d] += slopes[k] * constant
+        if (i + 1) % FLUSH == 0 or i + 1 == y.shape[0]:
+            out += total.astype(out.dtype)
+            total[:] = 0.0
 
 
 @njit(cache=True, nogil=True, fastmath=False)
