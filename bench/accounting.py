@@ -51,7 +51,6 @@ PACKAGES = {
 ENVIRONMENT = peers.Environment(
     "accounting",
     ["dp-accounting==0.6.0", "prv-accountant==0.2.0", "torch==2.13.0", "opacus==1.6.0", "autodp==0.2.3.1"],
-    indexes=["https://download.pytorch.org/whl/cpu"],
 )
 SECONDS, BYTES = 60, 6 << 30
 

@@ -31,9 +31,7 @@ import peers
 DELTA = 1e-6
 EPSILONS = (0.5, 1.0, 2.0)
 DIFFPRIVLIB = peers.Environment("diffprivlib", ["diffprivlib==0.6.6", "scikit-learn==1.6.1", "numpy==2.2.6"])
-OPACUS = peers.Environment(
-    "opacus", ["torch==2.13.0", "opacus==1.6.0"], indexes=["https://download.pytorch.org/whl/cpu"]
-)
+OPACUS = peers.Environment("opacus", ["torch==2.13.0", "opacus==1.6.0"])
 
 Fits = list[dict[str, float]]
 
