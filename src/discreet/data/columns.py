@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from discreet.errors import InvalidInput
 
-__all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale", "read_floats"]
+__all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale", "read_floats", "untyped"]
 
 Scale: TypeAlias = Literal["linear", "log"]
 Encoding: TypeAlias = Literal["bins", "linear", "spline", "both"]
@@ -315,6 +315,37 @@ def _is_integer(text: str) -> bool:
     return text.isascii() and text.removeprefix("-").isdecimal() and str(int(text)) == text
 
 
+def untyped(values: Any) -> npt.NDArray[Any]:
+    """``values`` as an array whose type no single cell decides for the others.
+
+    Arrays and series declare a type, which is public. A list has none, and numpy would look for one among all cells:
+    one text would turn every number into text. So what is not all numbers keeps its cells as they are.
+
+    Example:
+        >>> untyped([1, 0, "unknown"])
+        array([1, 0, 'unknown'], dtype=object)
+    """
+    if hasattr(values, "dtype") or hasattr(values, "__array__"):
+        return np.asarray(values)
+    cells = list(values)
+    try:
+        array = np.asarray(cells)
+        if array.dtype.kind in "biuf":
+            return array
+    except ValueError:  # cells that are lists or arrays
+        pass
+    widths = {len(row) if isinstance(row, list | tuple) or _is_vector(row) else -1 for row in cells}
+    if len(widths) != 1 or -1 in widths:
+        return np.fromiter(cells, dtype=object, count=len(cells))
+    (width,) = widths
+    flat = np.fromiter((cell for row in cells for cell in row), dtype=object, count=len(cells) * width)
+    return flat.reshape(len(cells), width)
+
+
+def _is_vector(cell: Any) -> bool:
+    return isinstance(cell, np.ndarray) and cell.ndim == 1
+
+
 def read_floats(values: Iterable[Any]) -> Floats:
     """Each cell as a float; what is no number, whatever it is, as NaN. No cell raises an error or a warning."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
@@ -326,11 +357,15 @@ def read_floats(values: Iterable[Any]) -> Floats:
             return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
         except (ValueError, ArithmeticError):
             pass
-    return np.fromiter(map(_float, cells), dtype=np.float64, count=len(cells))
+    with np.errstate(all="ignore"):
+        return np.fromiter(map(_float, cells), dtype=np.float64, count=len(cells))
+
+
+_NUMBERS = (float, int, str, Decimal, np.integer, np.floating, np.bool_)
 
 
 def _float(value: Any) -> float:
     try:
-        return float(value) if isinstance(value, float | int | str | Decimal) else math.nan
-    except (ValueError, ArithmeticError):  # words, signalling NaNs, integers beyond the largest float
+        return float(value) if isinstance(value, _NUMBERS) else math.nan
+    except (ValueError, ArithmeticError, TypeError):  # words, signalling NaNs, integers beyond the largest float
         return math.nan

@@ -175,7 +175,7 @@ def in_memory(X: Any, y: Any, rows: RowSpec) -> Dense | Sparse:
     """
     y = np.ascontiguousarray(y, dtype=np.float64)
     if X.ndim != 2 or X.shape[1] != rows.n_features or X.shape[0] != y.shape[0] or y.ndim != 1:
-        raise InvalidInput(f"X{X.shape} and y{y.shape} do not fit rows of {rows.n_features} features.")
+        raise InvalidInput(f"X and y must have one row a person, and X {rows.n_features} columns.")
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     if sp.issparse(X):
         X = sp.csr_array(X, dtype=dtype)

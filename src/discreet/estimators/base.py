@@ -109,10 +109,7 @@ class PrivateLinearModel(PrivateEstimator):
         matrix = self._matrix(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
         if matrix.shape[0] != len(targets):
-            raise InvalidInput(
-                f"Found input variables with inconsistent numbers of samples: {matrix.shape[0]} rows in X and "
-                f"{len(targets)} in y."
-            )
+            raise InvalidInput("Found input variables with inconsistent numbers of samples: X and y must have as many.")
         if matrix.shape[0] == 0:
             raise InvalidInput("Found array with 0 sample(s) while a minimum of 1 is required.")
         rows = RowSpec(matrix.shape[1], features.row_norm, self._constant(features), outputs)
