@@ -183,12 +183,11 @@ def _csv(lines: TextIO, names: Sequence[str] | None, path: Path, delimiter: str)
     try:
         reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
         header = [name.strip() for name in (next(reader, []) if names is None else names)]
-        twice = sorted({name for name in header if header.count(name) > 1})
-        if not header or twice or "" in header:
-            raise InvalidInput(
+        missing = not header or "" in header
+        if missing or len(set(header)) < len(header):
+            raise InvalidInput(  # without showing any: in a file without names, the first line is somebody's
                 f"the first line of {path.name!r} must name the columns, each once; "
-                + (f"{', '.join(map(repr, twice))} comes more than once." if twice and "" not in twice else "")
-                + ("a name is missing." if "" in header or not header else "")
+                + ("a name is missing." if missing else "a name comes more than once.")
             )
         width = len(header)
         rows = (row if len(row) == width else (row + [""] * width)[:width] for row in reader if row)
