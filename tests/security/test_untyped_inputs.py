@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
@@ -68,6 +70,24 @@ def test_one_text_among_labels_costs_one_label() -> None:
     y[7] = "unknown"
     model = dp.LogisticRegression(8.0, 1e-6, row_norm=1.0, classes=[0, 1], random_state=0)
     assert model.fit(X, y).score(X, [1] * 200 + [0] * 200) == 1.0
+
+
+@pytest.mark.parametrize("kind", [pa.array, lambda cells: pa.chunked_array([cells]), pl.Series, pd.Series])
+def test_one_missing_label_of_a_column_costs_one_label(kind: Any) -> None:
+    labels = Labels(np.array([0, 1]))
+    for cells in ([0, 1, 1, 0], [False, True, True, False]):
+        whole = labels.encode(column_vector(kind(cells)))
+        missing = labels.encode(column_vector(kind([*cells[:3], None])))
+        assert whole.tolist() == [-1, 1, 1, -1]
+        assert np.array_equal(missing, [-1, 1, 1, np.nan], equal_nan=True)
+
+
+def test_damaged_sparse_rows_are_refused_before_any_kernel_reads_them() -> None:
+    for beyond in (-1, 2, 10**6):
+        X = sp.csr_array(np.ones((7, 2)))
+        X.indices[3] = beyond
+        with pytest.raises(InvalidInput, match="damaged"):
+            MODELS[0].fit(X, np.zeros(7, int))
 
 
 def test_lists_of_numbers_keep_their_type() -> None:

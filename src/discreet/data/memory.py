@@ -182,5 +182,7 @@ def in_memory(X: Any, y: Any, rows: RowSpec) -> Dense | Sparse:
         if not (X.has_sorted_indices and X.has_canonical_format):
             X = X.copy()
             X.sum_duplicates()
+        if X.nnz and not (X.indices.min() >= 0 and X.indices.max() < rows.n_features):
+            raise InvalidInput(f"sparse rows name columns beyond the {rows.n_features} that X has; X is damaged.")
         return Sparse(rows, X, y)
     return Dense(rows, np.ascontiguousarray(X, dtype=dtype), y)

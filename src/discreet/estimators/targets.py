@@ -28,9 +28,7 @@ def column_vector(y: Any) -> NDArray[Any]:
     """Y as one column; a single-column table or matrix is accepted with scikit-learn's warning."""
     if y is None:
         raise InvalidInput("requires y to be passed, but the target y is None: this estimator learns from targets.")
-    if hasattr(y, "to_numpy"):
-        y = y.to_numpy()
-    array = untyped(y)
+    array = untyped(y)  # series are read as arrays; `to_numpy` would refuse an Arrow column with a missing cell
     if array.ndim == 2 and array.shape[1] == 1:
         from sklearn.exceptions import DataConversionWarning
 
