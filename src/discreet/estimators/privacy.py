@@ -26,6 +26,7 @@ __all__ = ["SOME_ROWS", "PrivateEstimator"]
 SOME_ROWS = 1e4
 """Stands for the number of rows while it is not known; no refusal of a plan depends on it."""
 
+_ROUNDING = 1e-9  # of ε: what summing up a plan may add to what its calibration found
 _COUNT_SHARE = 0.02
 """Share of ε that a private number of rows costs under add-remove when none is declared public."""
 
@@ -130,7 +131,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 def _spent(event: Event, guarantee: Guarantee) -> float:
-    """The ε that a run cost, at the guarantee's δ; never more than was promised."""
+    """The ε that a run cost, at the guarantee's δ: what was promised, or the truth where it is more."""
     from discreet.accounting import delta, epsilon
 
     # a calibrated plan has nothing to spare, which one look at δ(ε) shows; inverting the curve takes dozens
@@ -138,7 +139,8 @@ def _spent(event: Event, guarantee: Guarantee) -> float:
         used = delta(event, guarantee.epsilon, guarantee.unit).upper / guarantee.delta
         if 1 - 1e-4 <= used <= 1:
             return guarantee.epsilon
-    return min(guarantee.epsilon, epsilon(event, guarantee.delta, guarantee.unit).upper)
+    spent = epsilon(event, guarantee.delta, guarantee.unit).upper
+    return min(guarantee.epsilon, spent) if spent <= guarantee.epsilon * (1 + _ROUNDING) else spent
 
 
 def _plain(solver: Any) -> dict[str, Any]:
