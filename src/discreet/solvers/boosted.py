@@ -22,7 +22,7 @@ from discreet.solvers.base import Problem, Solver, Steps
 __all__ = ["Boosted"]
 
 _FARTHEST = 1e150
-"""A run that diverged is scored from here, where squares are finite: no exception may tell of a run that is not shown."""
+"""A run that diverged is scored from here, where squares are finite: no exception may tell of a run not shown."""
 
 
 @dataclass(frozen=True)
