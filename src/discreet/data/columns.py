@@ -86,6 +86,8 @@ class Numeric:
             raise InvalidInput(f"scale must be 'linear' or 'log', got {self.scale!r}.")
         if self.scale == "log" and self.low < 0:
             raise InvalidInput(f"scale='log' needs low ≥ 0, got low={self.low:g}.")
+        if self.scale == "log" and not self._finite_ratio:
+            raise InvalidInput(f"high/low must be finite on a logarithmic scale, got {self.high:g}/{self.low:g}.")
         if self.encoding not in (None, *get_args(Encoding)):
             raise InvalidInput(f"encoding must be one of {', '.join(get_args(Encoding))}, got {self.encoding!r}.")
         if not isinstance(self.integer, bool):
@@ -95,7 +97,7 @@ class Numeric:
     def logarithmic(self) -> bool:
         """Whether distances are measured on the logarithmic scale."""
         if self.scale is None:
-            return self.low >= 0 and self.high >= _HEAVY_TAIL * max(self.low, 1.0)
+            return self.low >= 0 and self.high >= _HEAVY_TAIL * max(self.low, 1.0) and self._finite_ratio
         return self.scale == "log"
 
     @property
@@ -131,6 +133,10 @@ class Numeric:
         else:
             numbers = self._resolution * np.expm1(scaled * math.log1p(self.high / self._resolution))
         return np.clip(numbers, self.low, self.high)
+
+    @property
+    def _finite_ratio(self) -> bool:
+        return self.low == 0 or math.isfinite(self.high / self.low)
 
     @property
     def _resolution(self) -> float:
