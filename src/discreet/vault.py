@@ -41,13 +41,17 @@ class Vault:
         """Whether the randomness protects anybody: false when it comes from a seed."""
         return self.__bits.protective
 
+    def _sample(self, measurement: Measurement) -> Any:
+        with np.errstate(all="ignore"):  # whatever numpy has to say about floating point, it would say about rows
+            return measurement.sample(self.__data, self.unit, self.__bits)
+
     def _charge(self, event: Event, note: str) -> int:
         return self.ledger.charge(event, self.unit, note=note, protective=self.protective)
 
     def release(self, measurement: Measurement, *, note: str = "") -> Any:
         """Charge one measurement, then answer it."""
         charge = self._charge(measurement.event(self.unit), note)
-        answer = measurement.sample(self.__data, self.unit, self.__bits)
+        answer = self._sample(measurement)
         self.ledger.release(charge)
         return answer
 
@@ -65,7 +69,7 @@ class Vault:
             asked, planned = measurement.event(self.unit), next(due, None)
             if asked != planned:
                 raise PlanViolation(f"asked for {asked}, but the plan charged {planned}; this was not released.")
-            value = measurement.sample(self.__data, self.unit, self.__bits)
+            value = self._sample(measurement)
             done += 1
             if progress:
                 progress(done, len(plan))
@@ -97,7 +101,7 @@ class Vault:
         def answer(measurement: Measurement) -> Any:
             nonlocal done
             budget.spend(measurement.event(self.unit))
-            value = measurement.sample(self.__data, self.unit, self.__bits)
+            value = self._sample(measurement)
             done += 1
             if progress:
                 progress(done, 0)

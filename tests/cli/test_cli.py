@@ -174,3 +174,23 @@ def test_a_ledger_can_be_read(folder):
     facts = json.loads(RUN.invoke(app, ["ledger", "sqlite:///ledger.db", "--json"]).output)
     assert facts["default"][0]["status"] == "completed"
     assert "absent" in problem(RUN.invoke(app, ["ledger", "sqlite:///ledger.db", "--dataset", "absent"]))
+
+
+def test_no_refusal_shows_the_first_person_of_a_file_without_names(folder):
+    lines = (folder / "people.csv").read_text().splitlines()[1:]
+    for first in ("41,SECRET,7,yes", "SECRET,SECRET,7,yes", "SECRET,,7,yes"):
+        (folder / "people.csv").write_text("\n".join([first, *lines]))
+        message = problem(fit("--target", "sick", "--epsilon", "1"))
+        assert "first line" in message
+        assert "SECRET" not in message
+        assert "41" not in message
+    schema = dp.Schema.from_yaml(SCHEMA)
+    with pytest.raises(dp.errors.InvalidInput, match="first line") as refusal:
+        dp.LogisticRegression(schema=schema, classes=[0, 1]).fit({"SECRET": [1, 2], "41": [3, 4]}, [0, 1])
+    assert "SECRET" not in str(refusal.value)
+
+
+def test_a_ledger_may_be_a_path(folder):
+    assert fit("--target", "sick", "--epsilon", "2", "--ledger", "ledger.db").exit_code == 0
+    shown = RUN.invoke(app, ["ledger", "ledger.db", "--json"])
+    assert len(json.loads(shown.output)["default"]) == 1

@@ -106,7 +106,8 @@ def test_no_line_stops_the_reading(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"), [("", "a name is missing"), ("a,\n", "a name is missing"), ("a,a\n1,2\n", "'a' comes more")]
+    ("text", "complaint"),
+    [("", "a name is missing"), ("a,\n", "a name is missing"), ("a,a\n1,2\n", "a name comes more")],
 )
 def test_bad_headers(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "t.csv").write_text(text)

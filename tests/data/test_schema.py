@@ -288,3 +288,9 @@ def test_the_template_is_a_schema_once_filled_in() -> None:
         Schema.from_yaml(template)
     assert list(Schema.from_yaml(template.replace("LOW, HIGH", "0, 1"))) == ["age", "yes", "a: b", "1e3"]
     assert template in str(schema_missing(["age", "yes", "a: b", "1e3"]))
+
+
+def test_a_logarithmic_scale_has_a_finite_ratio() -> None:
+    with pytest.raises(InvalidInput, match="high/low"):
+        Numeric(1e-300, 1e300, scale="log")
+    assert not Numeric(1e-300, 1e300).logarithmic

@@ -203,3 +203,14 @@ def test_bad_settings_are_refused_before_anything_is_charged(changes):
     with pytest.raises(DiscreetError):
         search(ledger=ledger).set_params(**changes).fit(X, LABELS)
     assert ledger.history() == ()
+
+
+def test_no_warning_tells_of_a_trial_that_is_not_shown():
+    # warnings are errors here; the long step overflows in every trial that draws it, and none of them is the best
+    X = np.repeat([[0.6, 0.8], [-0.6, -0.8]], 100, axis=0)
+    model = dp.LogisticRegression(row_norm=1.0, classes=[0, 1], solver="descent", alpha=100.0)
+    grid = {"solver_options": [{"iterations": 8, "step": step} for step in (1e-2, 1e308)]}
+    for seed in range(4):
+        search = dp.PrivateSearchCV(model, grid, epsilon=20.0, delta=1e-5, trials=4, random_state=seed)
+        search.fit(X, np.repeat([1, 0], 100))
+        assert np.isfinite(search.best_score_)

@@ -121,3 +121,14 @@ def test_without_noise_nothing_is_claimed():
 def test_one_parameter_is_scored_at_a_time():
     with pytest.raises(InvalidInput, match="one parameter"):
         OneScore(ROWS, Logistic(), np.zeros((2, 2)), 1.0)
+
+
+def test_a_run_that_diverges_unseen_does_not_raise():
+    @dataclass(frozen=True)
+    class Diverging:
+        def steps(self, problem):
+            yield Noisy(GradientSum(problem.rows, problem.loss, problem.start, 1.0), Gaussian(5.0))
+            return np.array([np.nan, np.inf])
+
+    theta = Vault(DATA, UNIT, Ledger(), Bits.seeded(2)).run(Boosted(Diverging(), 3.0, 5.0, 1.0), PROBLEM)
+    assert np.isfinite(theta).all()

@@ -13,7 +13,7 @@ from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.report.certificate import Certificate
 
-__all__ = ["MODELS", "console", "model_for", "read_schema", "show_certificate"]
+__all__ = ["MODELS", "console", "ledger_place", "model_for", "read_schema", "show_certificate"]
 
 console = Console(highlight=False)
 
@@ -36,6 +36,11 @@ def read_schema(path: Path | None, columns: tuple[str, ...]) -> Schema:
 
         raise schema_missing(columns)
     return Schema.from_yaml(path)
+
+
+def ledger_place(text: str | None) -> str | Path | None:
+    """The ledger that was asked for: a url, or the path of a file."""
+    return text if text is None or ":" in text else Path(text)
 
 
 def model_for(schema: Schema, target: str, kind: str) -> Any:

@@ -29,7 +29,7 @@ def demo(
     folder.mkdir(parents=True, exist_ok=True)
     train, test, schema = load_randhie("train"), load_randhie("test"), randhie_schema()
     target = "drugs"
-    y, truth = NamedColumn.of(train, target), NamedColumn.of(test, target)
+    y, truth = (NamedColumn.of(part, target, schema) for part in (train, test))
     n = len(y)
     delta = 1.0 / n**2
     console.print(

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from discreet.cli.common import MODELS, console, model_for, read_schema, show_certificate
+from discreet.cli.common import MODELS, console, ledger_place, model_for, read_schema, show_certificate
 from discreet.data.frames import Table, read_table
+from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 
 __all__ = ["NamedColumn", "fit", "register"]
@@ -21,10 +22,13 @@ class NamedColumn(np.ndarray[Any, Any]):
     name: str
 
     @classmethod
-    def of(cls, table: Table, name: str) -> NamedColumn:
-        """A column of a table."""
+    def of(cls, table: Table, name: str, schema: Schema) -> NamedColumn:
+        """A column of a table; without it, the refusal names those columns only that the schema names."""
         if name not in table:
-            raise InvalidInput(f"there is no column {name!r}; the file has {', '.join(table.columns)}.")
+            there = ", ".join(column for column in schema if column in table)
+            raise InvalidInput(
+                f"the first line of the file has no column {name!r}; of the schema's columns it has {there or 'none'}."
+            )
         column = np.asarray(table[name]).view(cls)
         column.name = name
         return column
@@ -41,7 +45,7 @@ def fit(
     model: Annotated[str, typer.Option(help="auto, " + ", ".join(MODELS))] = "auto",
     solver: Annotated[str, typer.Option(help="auto, or the name of a solver.")] = "auto",
     n_public: Annotated[int | None, typer.Option(help="Number of rows, if it is public (add-remove).")] = None,
-    ledger: Annotated[str | None, typer.Option(help="Ledger, e.g. sqlite:///ledger.db.")] = None,
+    ledger: Annotated[str | None, typer.Option(help="Ledger, e.g. ledger.db or sqlite:///ledger.db.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")] = Path("model.npz"),
     certificate: Annotated[Path | None, typer.Option(help="Where to write the certificate (JSON).")] = None,
     seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
@@ -51,7 +55,7 @@ def fit(
     table = read_table(file)
     declared = read_schema(schema, table.columns)
     kind = model_for(declared, target, model)
-    column = NamedColumn.of(table, target)
+    column = NamedColumn.of(table, target, declared)
     if output.parent and not output.parent.is_dir():
         raise InvalidInput(f"there is no folder {output.parent} to write the model to; nothing was released.")
     estimator = kind(
@@ -62,7 +66,7 @@ def fit(
         solver=solver,
         schema=declared,
         n_public=n_public,
-        ledger=ledger,
+        ledger=ledger_place(ledger),
         random_state=seed,
         verbose=not quiet,
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from discreet.cli.common import console
+from discreet.cli.common import console, ledger_place
 
 __all__ = ["ledger", "register"]
 
@@ -22,10 +22,11 @@ def ledger(
     from discreet.errors import InvalidInput
     from discreet.ledger import Ledger
 
-    names = Ledger.datasets(url)
+    place = ledger_place(url) or url
+    names = Ledger.datasets(place)
     if dataset is not None and dataset not in names:
         raise InvalidInput(f"{url} has no dataset {dataset!r}; it has {', '.join(map(repr, names)) or 'none'}.")
-    found = {name: Ledger(url, dataset=name) for name in ([dataset] if dataset else names)}
+    found = {name: Ledger(place, dataset=name) for name in ([dataset] if dataset else names)}
     if as_json:
         facts = {
             name: [

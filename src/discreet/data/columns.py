@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from discreet.errors import InvalidInput
 
-__all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale", "read_floats"]
+__all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale", "read_floats", "untyped"]
 
 Scale: TypeAlias = Literal["linear", "log"]
 Encoding: TypeAlias = Literal["bins", "linear", "spline", "both"]
@@ -86,6 +86,8 @@ class Numeric:
             raise InvalidInput(f"scale must be 'linear' or 'log', got {self.scale!r}.")
         if self.scale == "log" and self.low < 0:
             raise InvalidInput(f"scale='log' needs low ≥ 0, got low={self.low:g}.")
+        if self.scale == "log" and not self._finite_ratio:
+            raise InvalidInput(f"high/low must be finite on a logarithmic scale, got {self.high:g}/{self.low:g}.")
         if self.encoding not in (None, *get_args(Encoding)):
             raise InvalidInput(f"encoding must be one of {', '.join(get_args(Encoding))}, got {self.encoding!r}.")
         if not isinstance(self.integer, bool):
@@ -95,7 +97,7 @@ class Numeric:
     def logarithmic(self) -> bool:
         """Whether distances are measured on the logarithmic scale."""
         if self.scale is None:
-            return self.low >= 0 and self.high >= _HEAVY_TAIL * max(self.low, 1.0)
+            return self.low >= 0 and self.high >= _HEAVY_TAIL * max(self.low, 1.0) and self._finite_ratio
         return self.scale == "log"
 
     @property
@@ -131,6 +133,10 @@ class Numeric:
         else:
             numbers = self._resolution * np.expm1(scaled * math.log1p(self.high / self._resolution))
         return np.clip(numbers, self.low, self.high)
+
+    @property
+    def _finite_ratio(self) -> bool:
+        return self.low == 0 or math.isfinite(self.high / self.low)
 
     @property
     def _resolution(self) -> float:
@@ -315,6 +321,37 @@ def _is_integer(text: str) -> bool:
     return text.isascii() and text.removeprefix("-").isdecimal() and str(int(text)) == text
 
 
+def untyped(values: Any) -> npt.NDArray[Any]:
+    """``values`` as an array whose type no single cell decides for the others.
+
+    Arrays and series declare a type, which is public. A list has none, and numpy would look for one among all cells:
+    one text would turn every number into text. So what is not all numbers keeps its cells as they are.
+
+    Example:
+        >>> untyped([1, 0, "unknown"])
+        array([1, 0, 'unknown'], dtype=object)
+    """
+    if hasattr(values, "dtype") or hasattr(values, "__array__"):
+        return np.asarray(values)
+    cells = list(values)
+    try:
+        array = np.asarray(cells)
+        if array.dtype.kind in "biuf":
+            return array
+    except ValueError:  # cells that are lists or arrays
+        pass
+    widths = {len(row) if isinstance(row, list | tuple) or _is_vector(row) else -1 for row in cells}
+    if len(widths) != 1 or -1 in widths:
+        return np.fromiter(cells, dtype=object, count=len(cells))
+    (width,) = widths
+    flat = np.fromiter((cell for row in cells for cell in row), dtype=object, count=len(cells) * width)
+    return flat.reshape(len(cells), width)
+
+
+def _is_vector(cell: Any) -> bool:
+    return isinstance(cell, np.ndarray) and cell.ndim == 1
+
+
 def read_floats(values: Iterable[Any]) -> Floats:
     """Each cell as a float; what is no number, whatever it is, as NaN. No cell raises an error or a warning."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
@@ -326,11 +363,15 @@ def read_floats(values: Iterable[Any]) -> Floats:
             return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
         except (ValueError, ArithmeticError):
             pass
-    return np.fromiter(map(_float, cells), dtype=np.float64, count=len(cells))
+    with np.errstate(all="ignore"):
+        return np.fromiter(map(_float, cells), dtype=np.float64, count=len(cells))
+
+
+_NUMBERS = (float, int, str, Decimal, np.integer, np.floating, np.bool_)
 
 
 def _float(value: Any) -> float:
     try:
-        return float(value) if isinstance(value, float | int | str | Decimal) else math.nan
-    except (ValueError, ArithmeticError):  # words, signalling NaNs, integers beyond the largest float
+        return float(value) if isinstance(value, _NUMBERS) else math.nan
+    except (ValueError, ArithmeticError, TypeError):  # words, signalling NaNs, integers beyond the largest float
         return math.nan

@@ -209,6 +209,11 @@ class Encoder:
         table = as_table(data, self._names_of_a_matrix(data), skip=unused)
         missing = [name for name in self._blocks if name not in table]
         unknown = [name for name in table if name not in self.schema]
+        if len(missing) == len(self._blocks):  # what stands for names may be the first person of a file without them
+            raise InvalidInput(
+                f"the table has none of the schema's columns: {', '.join(map(repr, missing))}. Its first line must "
+                "name them; it is not shown here, as it could be somebody's."
+            )
         if missing or unknown:
             raise InvalidInput(
                 (f"the table has no column {', '.join(map(repr, missing))}. " if missing else "")

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
+from discreet.data.columns import untyped
 from discreet.errors import InvalidInput
 
 __all__ = ["Table", "as_table", "has_column_names", "read_table"]
@@ -37,7 +38,7 @@ class Table(Mapping[str, Cells]):
         self._columns = {str(name): _cells(values) for name, values in columns.items()}
         lengths = {name: len(cells) for name, cells in self._columns.items()}
         if len(set(lengths.values())) > 1:
-            raise InvalidInput(f"columns must have one length, got {lengths}.")
+            raise InvalidInput("columns must have one length, as many cells as there are rows.")
         self._rows = next(iter(lengths.values()), 0)
 
     def __getitem__(self, name: str) -> Cells:
@@ -124,7 +125,7 @@ def _matrix(data: Any, names: Sequence[str] | None, skip: Collection[str]) -> Ta
         matrix = matrix.tocsc()
         columns: list[Any] = [matrix[:, [j]].toarray().ravel() for j in range(matrix.shape[1])]
     else:
-        array = np.asarray(data)
+        array = untyped(data)
         if array.ndim != 2:
             raise InvalidInput(f"expected a table of two dimensions, got {array.ndim} ({type(data).__name__}).")
         columns = list(array.T)
@@ -141,9 +142,7 @@ def _cells(values: Iterable[Any]) -> Cells:
             raise InvalidInput(f"a column has one dimension, got {values.ndim}.")
         return values
     cells = list(values)
-    column = np.empty(len(cells), dtype=object)  # np.array would unpack cells that are lists
-    column[:] = cells
-    return column
+    return np.fromiter(cells, dtype=object, count=len(cells))  # np.array would unpack cells that are lists
 
 
 def read_table(path: str | Path, names: Sequence[str] | None = None) -> Table:
@@ -184,12 +183,11 @@ def _csv(lines: TextIO, names: Sequence[str] | None, path: Path, delimiter: str)
     try:
         reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
         header = [name.strip() for name in (next(reader, []) if names is None else names)]
-        twice = sorted({name for name in header if header.count(name) > 1})
-        if not header or twice or "" in header:
-            raise InvalidInput(
+        missing = not header or "" in header
+        if missing or len(set(header)) < len(header):
+            raise InvalidInput(  # without showing any: in a file without names, the first line is somebody's
                 f"the first line of {path.name!r} must name the columns, each once; "
-                + (f"{', '.join(map(repr, twice))} comes more than once." if twice and "" not in twice else "")
-                + ("a name is missing." if "" in header or not header else "")
+                + ("a name is missing." if missing else "a name comes more than once.")
             )
         width = len(header)
         rows = (row if len(row) == width else (row + [""] * width)[:width] for row in reader if row)

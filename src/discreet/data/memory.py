@@ -175,12 +175,14 @@ def in_memory(X: Any, y: Any, rows: RowSpec) -> Dense | Sparse:
     """
     y = np.ascontiguousarray(y, dtype=np.float64)
     if X.ndim != 2 or X.shape[1] != rows.n_features or X.shape[0] != y.shape[0] or y.ndim != 1:
-        raise InvalidInput(f"X{X.shape} and y{y.shape} do not fit rows of {rows.n_features} features.")
+        raise InvalidInput(f"X and y must have one row a person, and X {rows.n_features} columns.")
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     if sp.issparse(X):
         X = sp.csr_array(X, dtype=dtype)
         if not (X.has_sorted_indices and X.has_canonical_format):
             X = X.copy()
             X.sum_duplicates()
+        if X.nnz and not (X.indices.min() >= 0 and X.indices.max() < rows.n_features):
+            raise InvalidInput(f"sparse rows name columns beyond the {rows.n_features} that X has; X is damaged.")
         return Sparse(rows, X, y)
     return Dense(rows, np.ascontiguousarray(X, dtype=dtype), y)

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
+import numpy as np
+
 __all__ = ["cores", "on_all_cores", "split"]
 
 S = TypeVar("S")
@@ -30,11 +32,16 @@ def _pool(workers: int, process: int) -> ThreadPoolExecutor:
 
 
 def on_all_cores(function: Callable[[S], T], parts: Sequence[S]) -> list[T]:
-    """function(part) for each part, in order."""
+    """function(part) for each part, in order; without numpy's floating-point warnings, which would tell about rows."""
+
+    def quiet(part: S) -> T:
+        with np.errstate(all="ignore"):  # its setting belongs to a thread, so each sets its own
+            return function(part)
+
     if not parts:
         return []
-    others = [_pool(cores(), os.getpid()).submit(function, part) for part in parts[1:]]
-    return [function(parts[0]), *(other.result() for other in others)]  # the caller works too: one hand-over less
+    others = [_pool(cores(), os.getpid()).submit(quiet, part) for part in parts[1:]]
+    return [quiet(parts[0]), *(other.result() for other in others)]  # the caller works too: one hand-over less
 
 
 def split(n: int, least: int) -> list[slice]:

@@ -15,7 +15,7 @@ from discreet.data.columns import Column
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import Features, numbers_only
-from discreet.estimators.privacy import PrivateEstimator
+from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator
 from discreet.estimators.progress import progress_bar
 from discreet.events import Event, compose
 from discreet.geometry import WholeSpace
@@ -29,9 +29,6 @@ from discreet.units import Unit
 from discreet.vault import Vault
 
 __all__ = ["PrivateLinearModel"]
-
-_SOME_ROWS = 1e4
-"""Stands for the number of rows while it is not known; no refusal of a plan depends on it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -90,9 +87,8 @@ class PrivateLinearModel(PrivateEstimator):
         vault = Vault(data, unit, self._ledger(), self._bits())
         guarantee = Guarantee(float(self.epsilon), self._delta(n_rows, private), unit)
         released: list[Event] = []
-        if unit.relation == "add-remove" and self.n_public is None:
-            # what cannot be planned is refused before the rows are counted
-            self._plan(self._problem(rows, _SOME_ROWS), guarantee)
+        if self._counts(guarantee):
+            self._refuse_before_counting(rows, vault, guarantee)
         n, rest = self._rows(n_rows, vault, guarantee, released)
         problem = self._problem(rows, n)
         name, solver = self._plan(problem, rest)
@@ -109,10 +105,7 @@ class PrivateLinearModel(PrivateEstimator):
         matrix = self._matrix(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
         if matrix.shape[0] != len(targets):
-            raise InvalidInput(
-                f"Found input variables with inconsistent numbers of samples: {matrix.shape[0]} rows in X and "
-                f"{len(targets)} in y."
-            )
+            raise InvalidInput("Found input variables with inconsistent numbers of samples: X and y must have as many.")
         if matrix.shape[0] == 0:
             raise InvalidInput("Found array with 0 sample(s) while a minimum of 1 is required.")
         rows = RowSpec(matrix.shape[1], features.row_norm, self._constant(features), outputs)
@@ -120,6 +113,15 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _problem(self, rows: RowSpec, n: float) -> Problem:
         return Problem(rows, self._loss(), n, self._domain(rows.norm, n), float(self.alpha))
+
+    def _refuse_before_counting(self, rows: RowSpec, vault: Vault, guarantee: Guarantee) -> None:
+        """What cannot be planned or paid for is refused before the rows are counted, so that nothing is spent on it."""
+        count, rest = self._count(guarantee)
+        problem = self._problem(rows, SOME_ROWS)
+        _, solver = self._plan(problem, rest)
+        budget = solver.filter(vault.unit) if isinstance(solver, Filtered) else None
+        run = compose(rehearse(solver, problem, vault.unit)) if budget is None else budget.event()
+        vault.ledger.require([count.event(vault.unit), run], vault.unit)
 
     def _run(
         self, vault: Vault, name: str, solver: Solver, problem: Problem, guarantee: Guarantee, released: list[Event]

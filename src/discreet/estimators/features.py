@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from discreet.data.columns import read_floats
+from discreet.data.columns import read_floats, untyped
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, has_column_names
 from discreet.data.schema import Schema, schema_missing
@@ -61,28 +61,50 @@ def numbers_only(X: Any) -> Any:
     """X such that reading it as floats depends on no cell: what is no number among Python objects becomes NaN.
 
     Raises:
-        InvalidInput: a column or the whole matrix is *declared* as text; its type is public.
+        InvalidInput: X is no matrix, or a column or the whole matrix is *declared* as text; types are public. The
+            message shows no cell.
     """
     if sp.issparse(X):
+        _refuse(X.dtype)
         return X
     if hasattr(X, "iloc") and hasattr(X, "dtypes"):  # a pandas frame keeps its names
+        _require_matrix(X)
         return _numeric_frame(X)
     if has_column_names(X):
         table = as_table(X)
         return np.column_stack([_numeric(table[name]) for name in table]) if table.columns else np.empty((0, 0))
-    return _numeric(np.asarray(X))
+    array = untyped(X)
+    _require_matrix(array)
+    return _numeric(array)
+
+
+def _require_matrix(X: Any) -> None:
+    if X.ndim < 2:
+        raise InvalidInput(
+            f"Expected 2D array, got {X.ndim}D array instead: X has one row a person, all of the same length. Reshape "
+            "your data by X.reshape(-1, 1) if it has a single feature, or by X.reshape(1, -1) if it is a single row."
+        )
+
+
+def _refuse(kind: Any) -> None:
+    if kind.kind == "c":
+        raise InvalidInput("Complex data not supported: X must hold real numbers.")
+    if kind.kind in "USTMmV":
+        raise InvalidInput("X must hold numbers, not text or dates; give a schema for a table with such columns.")
 
 
 def _numeric(array: NDArray[Any]) -> NDArray[Any]:
-    if array.dtype.kind in "USTMmV":
-        raise InvalidInput("X must hold numbers, not text or dates; give a schema for a table with such columns.")
+    _refuse(array.dtype)
     if array.dtype == object:
         return read_floats(array.ravel()).reshape(array.shape)
     return array
 
 
 def _numeric_frame(frame: Any) -> Any:
-    odd = [j for j, kind in enumerate(frame.dtypes) if getattr(kind, "kind", "O") not in "biufc"]
+    kinds = [getattr(kind, "kind", "O") for kind in frame.dtypes]
+    if "c" in kinds:
+        raise InvalidInput("Complex data not supported: X must hold real numbers.")
+    odd = [j for j, kind in enumerate(kinds) if kind not in "biuf"]
     if not odd:
         return frame
     columns = {j: _numeric(frame.iloc[:, j].to_numpy(dtype=object)) for j in odd}

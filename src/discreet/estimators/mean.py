@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import numbers_only
-from discreet.estimators.privacy import PrivateEstimator
+from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator
 from discreet.events import Event, compose
 from discreet.rows import RowSpec
 from discreet.solvers import Guarantee
@@ -99,8 +99,12 @@ class MeanEstimator(PrivateEstimator):
         rows, sparsity = self._declared(d, private)
         unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
         guarantee = Guarantee(float(self.epsilon), self._delta(n, private), unit)
-        self._plan(rows, sparsity, float(self.n_public or 1), guarantee)  # refuses before anything is released
+        self._plan(rows, sparsity, float(self.n_public or SOME_ROWS), guarantee)  # refuses before anything is released
         vault = Vault(in_memory(matrix, np.zeros(n), rows), unit, self._ledger(), self._bits())
+        if self._counts(guarantee):
+            counting, rest = self._count(guarantee)
+            mean = self._plan(rows, sparsity, SOME_ROWS, rest).measurement(rows)
+            vault.ledger.require([counting.event(unit), mean.event(unit)], unit)
         released: list[Event] = []
         count, rest = self._rows(n, vault, guarantee, released)
         plan = self._plan(rows, sparsity, count, rest)
@@ -108,8 +112,8 @@ class MeanEstimator(PrivateEstimator):
         name = type(plan).__name__ if self.method == "auto" else self.method
         released.append(measurement.event(unit))
         answer = vault.release(measurement, note=f"MeanEstimator({name})")
-        mean = plan.finish(answer, rows, count)
-        self.mean_ = sp.csr_array(mean[None, :]) if self.sparse_output else mean
+        found = plan.finish(answer, rows, count)
+        self.mean_ = sp.csr_array(found[None, :]) if self.sparse_output else found
         self.privacy_ = self._certificate(compose(released), guarantee, rest, name, plan, vault.protective)
         return self
 

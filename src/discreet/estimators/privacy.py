@@ -21,8 +21,12 @@ from discreet.solvers import Guarantee
 from discreet.units import Unit
 from discreet.vault import Vault
 
-__all__ = ["PrivateEstimator"]
+__all__ = ["SOME_ROWS", "PrivateEstimator"]
 
+SOME_ROWS = 1e4
+"""Stands for the number of rows while it is not known; no refusal of a plan depends on it."""
+
+_ROUNDING = 1e-9  # of ε: what summing up a plan may add to what its calibration found
 _COUNT_SHARE = 0.02
 """Share of ε that a private number of rows costs under add-remove when none is declared public."""
 
@@ -89,12 +93,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return float(n), guarantee
         if self.n_public is not None:
             return float(self.n_public), guarantee
-        share = _COUNT_SHARE * guarantee.epsilon
-        count = Noisy(RowCount(), Laplace(guarantee.unit.rows_per_unit / share))
+        count, rest = self._count(guarantee)
         released.append(count.event(guarantee.unit))
         rows = float(vault.release(count, note=f"{type(self).__name__}: number of rows"))
-        rest = Guarantee(guarantee.epsilon - share, guarantee.delta, guarantee.unit)
         return max(1.0, rows), rest
+
+    @staticmethod
+    def _count(guarantee: Guarantee) -> tuple[Noisy, Guarantee]:
+        """How the rows are counted, and what is left after it."""
+        share = _COUNT_SHARE * guarantee.epsilon
+        rest = Guarantee(guarantee.epsilon - share, guarantee.delta, guarantee.unit)
+        return Noisy(RowCount(), Laplace(guarantee.unit.rows_per_unit / share)), rest
+
+    def _counts(self, guarantee: Guarantee) -> bool:
+        """Whether the number of rows is private, and must be released first."""
+        return guarantee.private and guarantee.unit.relation == "add-remove" and self.n_public is None
 
     def _certificate(
         self, event: Event, guarantee: Guarantee, rest: Guarantee, name: str, solver: Any, protective: bool
@@ -118,7 +131,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 def _spent(event: Event, guarantee: Guarantee) -> float:
-    """The ε that a run cost, at the guarantee's δ; never more than was promised."""
+    """The ε that a run cost, at the guarantee's δ: what was promised, or the truth where it is more."""
     from discreet.accounting import delta, epsilon
 
     # a calibrated plan has nothing to spare, which one look at δ(ε) shows; inverting the curve takes dozens
@@ -126,7 +139,8 @@ def _spent(event: Event, guarantee: Guarantee) -> float:
         used = delta(event, guarantee.epsilon, guarantee.unit).upper / guarantee.delta
         if 1 - 1e-4 <= used <= 1:
             return guarantee.epsilon
-    return min(guarantee.epsilon, epsilon(event, guarantee.delta, guarantee.unit).upper)
+    spent = epsilon(event, guarantee.delta, guarantee.unit).upper
+    return min(guarantee.epsilon, spent) if spent <= guarantee.epsilon * (1 + _ROUNDING) else spent
 
 
 def _plain(solver: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.data.columns import read_floats
+from discreet.data.columns import read_floats, untyped
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
@@ -66,7 +66,7 @@ def quantile(
     wanted = np.asarray(q, dtype=np.float64)
     if column.ndim != 1 or wanted.ndim > 1 or wanted.size == 0:
         raise InvalidInput(
-            f"values must be one column and q a number or a list, got {column.shape} and {wanted.shape}."
+            f"values must be one column and q a number or a list, got {column.ndim} and {wanted.ndim} dimensions."
         )
     if isinstance(epsilon, bool) or not epsilon > 0:
         raise InvalidInput(f"epsilon must be positive, got {epsilon!r}; use float('inf') for no privacy.")
@@ -90,7 +90,7 @@ def quantile(
 
 
 def _column(values: Any) -> NDArray[np.float64]:
-    array = np.asarray(values)
+    array = untyped(values)
     if array.dtype.kind in "USTMmVc":
         raise InvalidInput("values must be numbers, not text, dates or complex numbers.")
     return read_floats(array.ravel()).reshape(array.shape)

@@ -118,7 +118,8 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         best = (-math.inf, -1, np.empty(0))
         for chosen in _draws(self.trials, len(models), bits):
             train, aside = (prepared[chosen].take(np.flatnonzero(part == half)) for half in (0, 1))
-            theta = Vault(train, unit, Ledger(), bits).run(solvers[chosen], problems[chosen])
+            with np.errstate(all="ignore"):  # a warning would tell of a trial that is not shown
+                theta = Vault(train, unit, Ledger(), bits).run(solvers[chosen], problems[chosen])
             query = ModelScore(aside.rows, problems[chosen].loss, theta, is_classifier(self.estimator))
             score = float(Vault(aside, unit, Ledger(), bits).release(Noisy(query, LaplaceNoise(noise))))
             best = max(best, (score, chosen, theta), key=lambda trial: trial[0])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.data.columns import Boolean, Categorical, Column, Numeric, read_floats
+from discreet.data.columns import Boolean, Categorical, Column, Numeric, read_floats, untyped
 from discreet.errors import InvalidInput
 
 __all__ = ["Bounded", "Labels", "PrivacyWarning", "column_vector"]
@@ -28,16 +28,14 @@ def column_vector(y: Any) -> NDArray[Any]:
     """Y as one column; a single-column table or matrix is accepted with scikit-learn's warning."""
     if y is None:
         raise InvalidInput("requires y to be passed, but the target y is None: this estimator learns from targets.")
-    if hasattr(y, "to_numpy"):
-        y = y.to_numpy()
-    array = np.asarray(y)
+    array = untyped(y)  # series are read as arrays; `to_numpy` would refuse an Arrow column with a missing cell
     if array.ndim == 2 and array.shape[1] == 1:
         from sklearn.exceptions import DataConversionWarning
 
         warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, 3)
         array = array.ravel()
     if array.ndim != 1:
-        raise InvalidInput(f"y must have one dimension, got shape {array.shape}.")
+        raise InvalidInput(f"y must have one dimension, or one column; it has {array.ndim} dimensions.")
     if np.iscomplexobj(array):
         raise InvalidInput("Complex data not supported.")
     return array

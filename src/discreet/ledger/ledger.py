@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -155,18 +156,30 @@ class Ledger:
                 records.create(self.dataset, None)
             budget = records.budget(self.dataset)
             if budget is not None:
-                self._admit(event, unit, budget, records)
+                self._admit([event], unit, budget, records)
             now = datetime.now(UTC).isoformat(timespec="seconds")
             return records.append(self.dataset, Charge(0, now, event, unit, str(note), protective=protective))
 
-    def _admit(self, event: Event, unit: Unit, budget: Budget, records: Records) -> None:
+    def require(self, events: Sequence[Event], unit: Adjacency) -> None:
+        """Refuse what `charge` would refuse, without charging: for runs whose first charge is not their last.
+
+        Raises:
+            BudgetExceeded: the budget does not cover all of ``events``, charged one after another.
+            InvalidInput: another unit than the budget's.
+        """
+        with self._store.transaction(write=False) as records:
+            budget = records.budget(self.dataset)
+            if budget is not None:
+                self._admit(events, Unit.of(unit), budget, records)
+
+    def _admit(self, events: Sequence[Event], unit: Unit, budget: Budget, records: Records) -> None:
         if unit != budget.unit:
             raise InvalidInput(
                 f"dataset {self.dataset!r} has its budget under {budget.unit}; a run under {unit} cannot be charged to "
                 f"it. Use adjacency={budget.unit.relation!r}. Nothing was charged and nothing was released."
             )
         before = [charge.event for charge in records.charges(self.dataset)]
-        total = self._accountant.spent([*before, event], budget).upper
+        total = self._accountant.spent([*before, *events], budget).upper
         if total <= budget.epsilon:  # also refuses when the accountant says NaN
             return
         spent = self._accountant.spent(before, budget).upper

@@ -143,7 +143,13 @@ class EntrywiseGradientSum:
 
 
 def _whole(theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """θ in whole steps with ‖θ‖₁ at most about 2^36 steps, and the value of a step."""
-    length = float(np.abs(theta).sum())
-    step = 2.0 ** (math.frexp(length)[1] - _THETA_BITS) if 0 < length < math.inf else 1.0
+    """θ in whole steps with ‖θ‖₁ at most about 2^36 steps, and the value of a step; NaN counts as 0."""
+    theta = np.nan_to_num(theta)
+    with np.errstate(over="ignore"):
+        length = float(np.abs(theta).sum())
+    exponent = math.frexp(length)[1]
+    if length == math.inf:
+        largest = float(np.abs(theta).max())
+        exponent = math.frexp(largest)[1] + math.frexp(float(np.abs(theta / largest).sum()))[1]
+    step = 2.0 ** (exponent - _THETA_BITS) if length > 0 else 1.0
     return np.rint(theta / step), step

@@ -23,6 +23,7 @@ __all__ = ["SLOPE_BITS", "GradientSum", "block_gradient", "whole"]
 
 SLOPE_BITS = 16
 _THETA_BITS = 34
+_LONGEST_CHANGE = 2.0**100  # far above every cap; its square is finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +103,12 @@ class GradientSum:
 
         out = np.zeros(self.shape, np.int64 if rounded else np.float64)
         for part, rows in chunks(block, rounded=rounded):
-            slopes = self._slopes(rows, self.theta, block.y[part], rounded) - self._slopes(
-                rows, anchor, block.y[part], rounded
-            )
-            slopes = np.atleast_2d(slopes.T * steps)
+            with np.errstate(all="ignore"):  # slopes beyond all floats differ by NaN, which counts as no change
+                slopes = self._slopes(rows, self.theta, block.y[part], rounded) - self._slopes(
+                    rows, anchor, block.y[part], rounded
+                )
+                slopes = np.atleast_2d(slopes.T * steps)
+            slopes = np.clip(np.nan_to_num(slopes, nan=0.0), -_LONGEST_CHANGE, _LONGEST_CHANGE)
             length = np.sqrt((slopes**2).sum(axis=0))
             slopes *= np.minimum(1.0, cap[part] / np.maximum(length, 1e-300))
             if rounded:
@@ -118,16 +121,24 @@ class GradientSum:
         self, rows: Any, theta: NDArray[np.float64], y: NDArray[np.float64], rounded: bool
     ) -> NDArray[np.float64]:
         theta, z_unit = whole(theta, self.rows.unit) if rounded else (theta, self.rows.unit)
-        known = np.isfinite(y)
-        targets = np.where(known, y, 0.0)
-        slopes = self.loss.slope((rows @ theta.T) * z_unit, targets if theta.ndim == 1 else targets.astype(np.int64))
-        return np.where(known if theta.ndim == 1 else known[:, None], slopes, 0.0)
+        if theta.ndim == 1:
+            known = np.isfinite(y)
+            return np.where(known, self.loss.slope((rows @ theta.T) * z_unit, np.where(known, y, 0.0)), 0.0)
+        known = (y >= 0) & (y < len(theta))  # an unknown label contributes nothing
+        labels = np.where(known, y, 0.0).astype(np.int64)
+        return np.where(known[:, None], self.loss.slope((rows @ theta.T) * z_unit, labels), 0.0)
 
 
 def whole(theta: NDArray[np.float64], unit: float) -> tuple[NDArray[np.float64], float]:
-    """θ in integer steps at most 2^35 long, and the value of ⟨row, θ⟩ = 1 step."""
-    length = float(np.linalg.norm(theta))
-    step = 2.0 ** (math.frexp(length)[1] - _THETA_BITS) if 0 < length < math.inf else 1.0
+    """θ in integer steps at most 2^35 long, and the value of ⟨row, θ⟩ = 1 step; NaN counts as 0, ∞ as the largest."""
+    theta = np.nan_to_num(theta)
+    with np.errstate(over="ignore"):
+        length = float(np.linalg.norm(theta))
+    exponent = math.frexp(length)[1]
+    if length == math.inf:  # entries beyond 2^512, whose squares overflow
+        largest = float(np.abs(theta).max())
+        exponent = math.frexp(largest)[1] + math.frexp(float(np.linalg.norm(theta / largest)))[1]
+    step = 2.0 ** (exponent - _THETA_BITS) if length > 0 else 1.0
     return np.rint(theta / step), unit * step
 
 

@@ -168,6 +168,9 @@ def _softmax_steps(z, y, steps, cap, rounded, slopes):  # type: ignore[no-untype
     for k in range(z.shape[0]):
         slopes[k] *= steps
         squared += slopes[k] * slopes[k]
+    if not squared < np.inf:  # scores beyond all floats have no slopes
+        slopes[:] = 0.0
+        return
     length = np.sqrt(squared)
     if length > cap:
         slopes *= cap / length

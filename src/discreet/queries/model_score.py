@@ -81,4 +81,4 @@ class ModelScore:
         known = np.isfinite(y)
         with np.errstate(over="ignore"):
             error = np.clip(self.loss.mean(z), -1.0, 1.0) - np.clip(np.where(known, y, 0.0), -1.0, 1.0)
-        return np.where(known, 1.0 - (error / 2) ** 2, 0.0)
+        return np.where(known & ~np.isnan(error), 1.0 - (error / 2) ** 2, 0.0)

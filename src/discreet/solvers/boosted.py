@@ -21,6 +21,9 @@ from discreet.solvers.base import Problem, Solver, Steps
 
 __all__ = ["Boosted"]
 
+_FARTHEST = 1e150
+"""A run that diverged is scored from here, where squares are finite: no exception may tell of a run not shown."""
+
 
 @dataclass(frozen=True)
 class Boosted:
@@ -45,6 +48,7 @@ class Boosted:
 
     def _scored(self, problem: Problem) -> Generator[Measurement, Any, tuple[NDArray[np.float64], float]]:
         theta = yield from self.solver.steps(problem)
+        theta = np.clip(np.nan_to_num(theta), -_FARTHEST, _FARTHEST)
         query = OneScore(problem.rows, problem.loss, theta[None], self.loss_bound)
         score = yield Noisy(query, Gaussian(self.score_noise))
         # the ridge is public given θ, so it counts in the score without noise

@@ -1,0 +1,61 @@
+"""The certificate says what the plan costs, also where a solver would break its own guarantee."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import discreet as dp
+from discreet import accounting
+from discreet.errors import DiscreetError
+from discreet.geometry import L1Ball
+from discreet.ledger import Ledger
+from discreet.solvers import RECIPES, descent
+from discreet.units import Unit
+from discreet.updates import Sgd
+
+X = np.repeat([[0.6, 0.8], [-0.6, -0.8]], 100, axis=0)
+Y = np.repeat([1, 0], 100)
+OPTIONS: dict[str, dict[str, Any]] = {
+    "descent": {"iterations": 8},
+    "hard_threshold": {"sparsity": 2},
+    "heavy_tailed": {"sparsity": 2},
+}
+
+
+def test_a_plan_that_costs_more_than_was_promised_is_certified_at_what_it_costs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(descent, "default", lambda problem, guarantee: descent.Descent(0.5, 4, 1.0, Sgd(0.1)))
+    model = dp.LogisticRegression(1.0, 1e-6, row_norm=1.0, classes=[0, 1], solver="descent").fit(X, Y)
+    assert model.privacy_.epsilon == accounting.epsilon(model.privacy_.event, 1e-6, "replace-one").upper > 20
+
+
+CASES = list(itertools.product(RECIPES, ["replace-one", "add-remove"], [1, 3], [(0.3, 1e-6), (4.0, 1e-5), (1.0, 0.0)]))
+
+
+@pytest.mark.parametrize(("solver", "adjacency", "rows", "target"), CASES)
+def test_no_solver_spends_more_than_it_certifies_or_certifies_more_than_it_was_given(
+    solver: str, adjacency: Any, rows: int, target: tuple[float, float]
+) -> None:
+    epsilon, delta = target
+    unit, ledger = Unit(adjacency, rows), Ledger()
+    model = dp.LinearRegression(
+        epsilon, delta, row_norm=1.0, target_bounds=(0, 1), adjacency=adjacency, rows_per_unit=rows, n_public=200,
+        solver=solver, solver_options=OPTIONS.get(solver), ledger=ledger, fit_intercept=False,
+        domain=L1Ball(2.0) if solver == "frank_wolfe" else None,
+    )  # fmt: skip
+    try:
+        model.fit(X, Y)
+    except DiscreetError:
+        assert ledger.history() == ()  # refused as a whole: nothing was charged
+        return
+    (charge,) = ledger.history()
+    assert (charge.event, charge.unit) == (model.privacy_.event, unit)
+    cost = accounting.epsilon(charge.event, delta, unit)
+    assert cost.upper <= epsilon * (1 + 1e-9)
+    assert cost.upper <= model.privacy_.epsilon * (1 + 1e-3)
+    assert model.privacy_.epsilon <= epsilon
