@@ -35,10 +35,12 @@ class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Numbers in, numbers out; targets are coded to [−1, 1] by their public bounds."""
 
     target_bounds: tuple[float, float] | None = None
-    _centred: ClassVar[bool] = True
+    _counts: ClassVar[bool] = False
 
     def _read_target(self, y: Any, column: Column | None, private: bool) -> tuple[NDArray[np.float64], int]:
-        self._coding = Bounded.declare(self.target_bounds, column, private, centred=self._centred)
+        self._coding = Bounded.declare(
+            self.target_bounds, column, private, counts=self._counts, intercept=self.fit_intercept
+        )
         return self._coding.encode(column_vector(y)), 1
 
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
@@ -96,7 +98,7 @@ class QuantileRegression(_Regressor):
 class PoissonRegression(_Regressor):
     """Private regression of counts with a log link; ``target_bounds`` start at 0 or above."""
 
-    _centred: ClassVar[bool] = False
+    _counts: ClassVar[bool] = True
 
     def _loss(self) -> Loss:
         return Poisson()

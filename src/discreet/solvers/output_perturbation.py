@@ -105,11 +105,12 @@ def default(
         guarantee: (ε, δ) and the unit; δ = 0 takes Gamma-norm noise; ε = ∞ no noise.
         regularisation: λ in units of the sum, instead of the theory's.
         slope_bound: ℓ2 bound on a row's gradient; by default the loss's own, and for the squared loss that of
-            residuals up to 1.
+            residuals up to 1. Without privacy nothing is cut.
         projection: norm in which the noisy minimiser is projected on the domain.
     """
     if slope_bound is None:
-        slope_bound = math.inf if math.isfinite(problem.loss.lipschitz(Domain())) else problem.rows.radius
+        bounded = math.isfinite(problem.loss.lipschitz(Domain())) or not guarantee.private
+        slope_bound = math.inf if bounded else problem.rows.radius
     noise: Literal["gaussian", "gamma"] = "gaussian" if guarantee.delta or not guarantee.private else "gamma"
 
     def make(multiplier: float, strength: float) -> OutputPerturbation:

@@ -16,6 +16,7 @@ from discreet.geometry.base import Atomic
 from discreet.losses import Domain, Softmax, Squared
 from discreet.solvers import Guarantee, Problem, Solver, recipe
 from discreet.solvers.descent import Descent
+from discreet.solvers.exponential_mechanism import MOST_AXES
 from discreet.solvers.frank_wolfe import FrankWolfe
 from discreet.solvers.objective_perturbation import ObjectivePerturbation
 from discreet.solvers.output_perturbation import OutputPerturbation
@@ -52,11 +53,14 @@ def choose(problem: Problem, guarantee: Guarantee) -> str:
 
 def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     loss, domain, d = problem.loss, problem.domain, math.prod(problem.rows.shape)
-    if isinstance(domain, SparseSet):
+    pure, smooth = guarantee.private and guarantee.delta == 0, math.isfinite(loss.smoothness(Domain()))
+    if isinstance(domain, SparseSet) and smooth and not pure and problem.rows.outputs == 1:
         return "hard_threshold", "the set is sparse: select coordinates, then spend noise on those alone"
     if isinstance(domain, Atomic) and not problem.ridge and (guarantee.delta == 0 or d > _LARGEST_MOMENT):
         return "frank_wolfe", "a polytope in high dimension: choosing vertices costs log d, noisy gradients cost √d"
-    if not math.isfinite(loss.smoothness(Domain())):
+    if pure and not smooth and d <= MOST_AXES and not problem.ridge:
+        return "exponential_mechanism", "pure privacy, a loss without bounded curvature, few dimensions: a grid"
+    if not smooth and (guarantee.private or not loss.smooth):
         return "descent", "the loss has no bound on its curvature: clipped gradients"
     if not guarantee.private:
         return "objective_perturbation", "no noise: the exact minimiser"
