@@ -103,7 +103,7 @@ class BiasReduced:
         """One estimate a step; a refusal by the filter ends the run."""
         if not isinstance(problem.domain, Projectable):
             raise InvalidInput(f"{type(problem.domain).__name__} has no projection; descent needs one.")
-        theta = problem.start.ravel()
+        theta = np.asarray(problem.domain.project(problem.start.ravel()))  # 0 is in no simplex
         kept = theta
         for t in range(self.iterations):
             try:
@@ -116,6 +116,8 @@ class BiasReduced:
                 kept = theta  # each of t + 1 points is then the kept one with equal probability
             moved = theta - self.step * (gradient + problem.ridge * theta)
             theta = np.asarray(problem.domain.project(moved))
+        if not problem.domain.convex:  # an average of sparse points is not sparse
+            kept = np.asarray(problem.domain.project(kept))
         return kept.reshape(problem.rows.shape)
 
     def estimate(

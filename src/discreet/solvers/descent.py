@@ -77,7 +77,11 @@ class Descent:
             if self.iterate == "average" or (self.iterate == "suffix" and 2 * (t + 1) > self.iterations):
                 kept += 1
                 mean += (theta - mean) / kept
-        return (theta if self.iterate == "last" else mean).reshape(problem.rows.shape)
+        if self.iterate == "last":
+            return theta.reshape(problem.rows.shape)
+        if not problem.domain.convex:  # an average of sparse points is not sparse
+            mean = np.asarray(project(mean))
+        return mean.reshape(problem.rows.shape)
 
     def _query(self, problem: Problem, theta: NDArray[np.float64], anchor: NDArray[np.float64] | None) -> GradientSum:
         shape = problem.rows.shape

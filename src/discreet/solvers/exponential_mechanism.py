@@ -94,7 +94,8 @@ def default(
         problem: public facts, one output.
         guarantee: what to keep.
         candidates: public parameters, one a row, all in the domain; by default a grid on the cube of half-width
-            5/radius (points outside the domain are projected on it), at most four dimensions.
+            5/radius (points outside the domain are projected on it, or left out where it has no projection), at most
+            four dimensions.
         loss_bound: clip of one row's loss; by default the largest loss that a candidate can have, and without privacy
             none.
         mechanism: ``"permute-and-flip"``, never worse for one choice, or ``"exponential"``.
@@ -121,6 +122,8 @@ def default(
         found = product_grid(-half, half, points - (points + 1) % 2)  # odd, so that θ = 0 is a candidate
         if isinstance(problem.domain, Projectable):
             found = np.unique([problem.domain.project(theta) for theta in found], axis=0)
+        else:
+            found = np.array([theta for theta in found if problem.domain.contains(theta)])
     else:
         found = _declared(candidates, problem)
     if loss_bound is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from discreet.errors import DiscreetError
 from discreet.geometry import SparseSet, WholeSpace
-from discreet.geometry.base import Atomic
+from discreet.geometry.base import Atomic, Projectable
 from discreet.losses import Domain, Softmax, Squared
 from discreet.solvers import Guarantee, Problem, Solver, recipe
 from discreet.solvers.descent import Descent
@@ -56,6 +56,8 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     pure, smooth = guarantee.private and guarantee.delta == 0, math.isfinite(loss.smoothness(Domain()))
     if isinstance(domain, SparseSet) and smooth and not pure and problem.rows.outputs == 1:
         return "hard_threshold", "the set is sparse: select coordinates, then spend noise on those alone"
+    if isinstance(domain, Atomic) and not isinstance(domain, Projectable) and not problem.ridge:
+        return "frank_wolfe", "a polytope without a projection: choosing vertices needs none"
     if isinstance(domain, Atomic) and not problem.ridge and (guarantee.delta == 0 or d > _LARGEST_MOMENT):
         return "frank_wolfe", "a polytope in high dimension: choosing vertices costs log d, noisy gradients cost √d"
     if pure and not smooth and d <= MOST_AXES and not problem.ridge:
