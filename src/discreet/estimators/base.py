@@ -50,7 +50,7 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool = True
     alpha: float = 0.0
     domain: Geometry | None = None
-    verbose: bool = False
+    verbose: Any = False  # or a number, as in scikit-learn
 
     # --- what a subclass says -------------------------------------------------------------------------------
 

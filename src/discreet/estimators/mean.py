@@ -122,6 +122,8 @@ class MeanEstimator(PrivateEstimator):
     def _declared(self, d: int, private: bool) -> tuple[RowSpec, int]:
         if self.method not in _METHODS:
             raise InvalidInput(f"method must be one of {', '.join(_METHODS)}; got {self.method!r}.")
+        if self.sketch_seed != 0 and self.method != "l1-recovery":
+            raise InvalidInput(f"sketch_seed belongs to method='l1-recovery'; method={self.method!r} has no sketch.")
         norm = self.row_norm
         if norm is None:
             if private:

@@ -181,4 +181,4 @@ class SparseLinearRegression(_Regressor):
     def _domain(self, row_norm: float, n: float) -> Geometry:
         if self.domain is not None:
             raise InvalidInput("the set is that of sparse vectors: give sparsity, not domain.")
-        return SparseSet(self.sparsity)
+        return SparseSet(int(self.sparsity))

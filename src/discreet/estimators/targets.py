@@ -55,6 +55,8 @@ class Labels:
     def declare(cls, y: NDArray[Any], classes: Any, column: Column | None) -> Labels:
         """The class set from ``classes`` or the schema; else from y, with a warning."""
         if classes is not None:
+            if np.ndim(classes) != 1:
+                raise InvalidInput(f"classes must be a list of labels, got {classes!r}.")
             found, column = np.unique(np.asarray(classes)), None
             if len(found) != len(np.asarray(classes)):
                 raise InvalidInput(f"classes must be distinct, got {classes!r}.")
