@@ -74,3 +74,33 @@ def test_schedules_and_updates_pass():
     assert checked_options("descent", {"step": schedule, "update": rule}) == {"step": schedule, "update": rule}
     with pytest.raises(InvalidInput, match="Update"):
         checked_options("descent", {"update": updates.Adam})
+
+
+@pytest.mark.parametrize(
+    ("solver", "options"),
+    [
+        ("frank_wolfe", {"clip": 1.0, "iterations": 5, "feature_bound": 1.0}),
+        ("frank_wolfe", {"clip": 1.0, "iterations": 5, "target_bound": 1.0}),
+        ("preconditioned", {"clip": 1.0, "target_bound": 1.0}),
+        ("hard_threshold", {"clip": 1.0, "target_bound": 1.0, "peel": False}),
+        ("output_perturbation", {"projection": "linf"}),
+        ("descent", {"rate": 0.1, "batch_size": 10}),
+        ("descent", {"step": 0.1, "update": updates.Sgd(0.1)}),
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_refused(solver, options):
+    with pytest.raises(InvalidInput):
+        fit(solver, options)
+
+
+def lasso(solver, **settings):
+    model = dp.Lasso(1.0, 1e-6, row_norm=1.0, target_bounds=(-1, 1), random_state=0, solver=solver, **settings)
+    return model.fit(X, Y)
+
+
+def test_the_lasso_by_name_is_the_lasso_by_default():
+    assert lasso("frank_wolfe").privacy_.settings == lasso("auto").privacy_.settings
+    found = lasso("frank_wolfe", feature_bound=0.5, solver_options={"iterations": 4}).privacy_.settings
+    assert (found["clip"], found["iterations"]) == (0.25, 4)
+    with pytest.raises(InvalidInput, match="feature_bound"):
+        lasso("descent", radius=1.0, feature_bound=0.5)

@@ -13,7 +13,7 @@ from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.report.certificate import Certificate
 
-__all__ = ["MODELS", "console", "model_for", "read_schema", "show_certificate"]
+__all__ = ["MODELS", "console", "ledger_at", "model_for", "read_schema", "show_certificate"]
 
 console = Console(highlight=False)
 
@@ -27,6 +27,11 @@ MODELS = {
     "poisson": "PoissonRegression",
     "quantile": "QuantileRegression",
 }
+
+
+def ledger_at(words: str) -> str | Path:
+    """A url as it is, anything else as the path of a file."""
+    return words if ":" in words else Path(words)
 
 
 def read_schema(path: Path | None, columns: tuple[str, ...]) -> Schema:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from discreet.cli.common import MODELS, console, model_for, read_schema, show_certificate
+from discreet.cli.common import MODELS, console, ledger_at, model_for, read_schema, show_certificate
 from discreet.cli.settings import SETS, model_parameters, read_set, solver_options
 from discreet.data.frames import Table, read_table
 from discreet.errors import InvalidInput
@@ -93,7 +93,7 @@ def _ledger(url: str | None, dataset: str) -> Any:
         return None
     from discreet.ledger import Ledger
 
-    found = Ledger(url, dataset=dataset)
+    found = Ledger(ledger_at(url), dataset=dataset)
     if found.budget is None:
         console.print(f"{url} only records what is spent. To limit it, set a budget first: discreet ledger --help")
     return found

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from discreet.cli.common import console
+from discreet.cli.common import console, ledger_at
 
 __all__ = ["ledger", "register"]
 
@@ -27,15 +27,16 @@ def ledger(
     from discreet.ledger import Ledger
     from discreet.units import Unit
 
+    place = ledger_at(url)
     if adjacency is None and rows_per_unit != 1:
         raise InvalidInput("--rows-per-unit belongs to a budget: give --epsilon, --delta and --adjacency too.")
     if (epsilon, delta, adjacency) != (None, None, None):
         unit = None if adjacency is None else Unit(adjacency, rows_per_unit)  # type: ignore[arg-type]
-        Ledger(url, epsilon=epsilon, delta=delta, adjacency=unit, dataset=dataset or "default")
-    names = Ledger.datasets(url)
+        Ledger(place, epsilon=epsilon, delta=delta, adjacency=unit, dataset=dataset or "default")
+    names = Ledger.datasets(place)
     if dataset is not None and dataset not in names:
         raise InvalidInput(f"{url} has no dataset {dataset!r}; it has {', '.join(map(repr, names)) or 'none'}.")
-    found = {name: Ledger(url, dataset=name) for name in ([dataset] if dataset else names)}
+    found = {name: Ledger(place, dataset=name) for name in ([dataset] if dataset else names)}
     if as_json:
         facts = {
             name: [

@@ -17,8 +17,9 @@ from discreet.estimators.targets import Bounded, column_vector
 from discreet.geometry import L1Ball, SparseSet
 from discreet.geometry.base import Geometry
 from discreet.losses import Huber, Loss, Poisson, Quantile, Squared
-from discreet.solvers import Guarantee, Problem, Solver, frank_wolfe
-from discreet.solvers.lasso import default_radius
+from discreet.solvers import Guarantee, Problem, Solver
+from discreet.solvers.lasso import default_radius, walk
+from discreet.solvers.options import checked_options
 
 __all__ = [
     "HuberRegression",
@@ -157,11 +158,17 @@ class Lasso(_Regressor):
         return L1Ball(default_radius(n * self.epsilon, self._largest_entry(row_norm)))
 
     def _plan(self, problem: Problem, guarantee: Guarantee) -> tuple[str, Solver]:
-        if self.solver != "auto" or self.solver_options:
+        if self.solver not in ("auto", "frank_wolfe"):
+            if self.feature_bound is not None and self.radius is not None:
+                raise InvalidInput(
+                    f"feature_bound has no effect on solver={self.solver!r} with a radius: leave it out."
+                )
             return super()._plan(problem, guarantee)
+        if self.solver == "auto" and self.solver_options:
+            raise InvalidInput("solver_options need a named solver; with solver='auto' all are chosen for you.")
+        options = checked_options("frank_wolfe", self.solver_options)
         entry = self._largest_entry(problem.rows.norm)
-        clip = entry / 2 if guarantee.private else math.inf
-        return "frank_wolfe", frank_wolfe.default(problem, guarantee, clip=clip, feature_bound=entry)
+        return "frank_wolfe", walk(problem, guarantee, options, feature_bound=entry)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

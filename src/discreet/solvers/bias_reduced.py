@@ -34,7 +34,7 @@ from discreet.measurements import FixedSizeSampling, Halves, Measurement, Noisy,
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.planning import Guarantee
+from discreet.solvers.planning import PURE_REFUSED, Guarantee
 from discreet.units import Unit
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def default(
     if not rows.bounded:
         raise InvalidInput("bias-reduced descent needs rows of bounded length: give row_norm.")
     if guarantee.private and guarantee.delta == 0:
-        raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; choose a pure-ε solver.")
+        raise InvalidInput(PURE_REFUSED)
     domain = Domain(score_bound=_REACH, target_low=-1.0, target_high=1.0)
     slope = min(problem.loss.lipschitz(domain), 1.0) if rows.outputs == 1 else math.sqrt(2.0)
     clip = rows.radius * slope if clip is None else clip

@@ -180,6 +180,8 @@ def default(
     steps = iterations if iterations is not None else _steps(problem, guarantee)
     if peel is None:
         peel = entry * math.sqrt(2 * s) < length
+    if not peel and clip is not None and target_bound is not None:
+        raise InvalidInput("without peeling target_bound only chooses the clip, which was given too: leave one out.")
     targets = target_bound if target_bound is not None else 1.0 if guarantee.private else math.inf
     slope = slope_at_zero(problem, targets) if guarantee.private else math.inf
     eta = 1 / (smoothness + problem.ridge)

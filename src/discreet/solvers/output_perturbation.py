@@ -14,6 +14,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.geometry.base import InfProjectable, Projectable
+from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.queries.minimiser import RidgeMinimiser
@@ -51,6 +52,8 @@ class OutputPerturbation:
     def steps(self, problem: Problem) -> Steps:
         """One release."""
         domain = problem.domain
+        if self.projection == "linf" and isinstance(domain, WholeSpace):
+            raise InvalidInput("projection='linf' needs a set to project on: give a domain.")
         capable = isinstance(domain, InfProjectable if self.projection == "linf" else Projectable)
         if not capable:
             raise InvalidInput(f"{type(domain).__name__} has no {self.projection} projection.")
@@ -118,6 +121,7 @@ def default(
 
     if not guarantee.private:
         return make(0.0, regularisation or 0.0)
+    RidgeMinimiser(problem.rows, problem.loss, 1.0, slope_bound).require_bounded_curvature()
     if noise == "gamma":
         multiplier = guarantee.unit.sensitivity(1.0) / guarantee.epsilon
     else:

@@ -73,21 +73,30 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     return "objective_perturbation", "bounded slopes and curvature: one tight release of the minimiser"
 
 
-_CANDIDATES = ("objective_perturbation", "preconditioned", "descent", "output_perturbation", "sufficient_statistics")
+_ORDER = (
+    "objective_perturbation",
+    "preconditioned",
+    "descent",
+    "bias_reduced",
+    "output_perturbation",
+    "sufficient_statistics",
+    "frank_wolfe",
+    "hard_threshold",
+    "heavy_tailed",
+    "exponential_mechanism",
+)
 
 
 def options(problem: Problem, guarantee: Guarantee) -> list[Option]:
-    """Every solver that applies, the chosen one first."""
+    """Every solver, the chosen one first; those that do not apply say why."""
     chosen, reason = _choice(problem, guarantee)
-    names = [chosen, *(name for name in _CANDIDATES if name != chosen)]
-    if isinstance(problem.domain, Atomic) and chosen != "frank_wolfe":
-        names.append("frank_wolfe")
+    names = [chosen, *(name for name in _ORDER if name != chosen)]
     found = []
     for name in names:
         try:
             solver = recipe(name)(problem, guarantee)
             plan = rehearse(solver, problem, guarantee.unit)
-        except (DiscreetError, TypeError) as refusal:
+        except DiscreetError as refusal:
             found.append(Option(name, None, 0, math.nan, math.nan, False, str(refusal).split(";")[0]))
             continue
         why = reason if name == chosen else ""
@@ -98,6 +107,8 @@ def options(problem: Problem, guarantee: Guarantee) -> list[Option]:
 
 def _risk(solver: Solver, problem: Problem) -> float:
     """The theorem's bound on the expected excess risk for ‖θ*‖ = 5/radius; NaN where there is none."""
+    if not getattr(solver, "noise_multiplier", math.nan) > 0:
+        return math.nan
     n, d, radius = problem.n, math.prod(problem.rows.shape), problem.rows.radius
     target = _REACH / radius
     smoothness = problem.loss.smoothness(Domain(score_bound=_REACH))
