@@ -174,6 +174,11 @@ def test_a_budget_is_set_once_and_kept_from_the_command_line(folder):
     assert "give --ledger" in problem(fit("--target", "sick", "--epsilon", "1", "--dataset", "clinic"))
 
 
+def test_an_unknown_ledger_says_how_to_begin_and_is_not_created(folder):
+    assert "set a budget" in problem(RUN.invoke(app, ["ledger", "nowhere.db"]))
+    assert not (folder / "nowhere.db").exists()
+
+
 def test_a_ledger_without_a_budget_says_that_it_only_records(folder):
     result = fit("--target", "sick", "--epsilon", "1", "--ledger", "log.db")
     assert result.exit_code == 0, result.output

@@ -36,6 +36,10 @@ def ledger(
     names = Ledger.datasets(place)
     if dataset is not None and dataset not in names:
         raise InvalidInput(f"{url} has no dataset {dataset!r}; it has {', '.join(map(repr, names)) or 'none'}.")
+    if not names:
+        raise InvalidInput(
+            f"{url} has no dataset yet: set a budget with --dataset, --epsilon, --delta and --adjacency."
+        )
     found = {name: Ledger(place, dataset=name) for name in ([dataset] if dataset else names)}
     if as_json:
         facts = {
