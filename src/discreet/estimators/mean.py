@@ -105,7 +105,7 @@ class MeanEstimator(PrivateEstimator):
         count, rest = self._rows(n, vault, guarantee, released)
         plan = self._plan(rows, sparsity, count, rest)
         measurement = plan.measurement(rows)
-        name = type(plan).__name__ if self.method == "auto" else self.method
+        name = getattr(plan, "finish_by", "l1-recovery") if self.method == "auto" else self.method
         released.append(measurement.event(unit))
         answer = vault.release(measurement, note=f"MeanEstimator({name})")
         mean = plan.finish(answer, rows, count)

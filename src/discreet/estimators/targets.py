@@ -28,7 +28,7 @@ def column_vector(y: Any) -> NDArray[Any]:
     """Y as one column; a single-column table or matrix is accepted with scikit-learn's warning."""
     if y is None:
         raise InvalidInput("requires y to be passed, but the target y is None: this estimator learns from targets.")
-    if hasattr(y, "to_numpy"):
+    if hasattr(y, "to_numpy") and not type(y).__module__.startswith("pyarrow"):  # Arrow copies in np.asarray alone
         y = y.to_numpy()
     array = np.asarray(y)
     if array.ndim == 2 and array.shape[1] == 1:

@@ -301,6 +301,11 @@ def default(
     else:
         noises = list(_NOISES) if noise_multiplier is None else [noise_multiplier]
         budgets = list(_budgets(guarantee))
+        if not budgets:
+            raise InvalidInput(
+                f"no Rényi filter keeps ε = {guarantee.epsilon:g} at δ = {guarantee.delta:g}: ask for a larger ε or δ, "
+                "or use solver='descent'."
+            )
     found = [candidate(nu, b, m, order, tau) for nu in noises for b, m in shapes for order, tau in budgets]
     risk, best = min(found, key=lambda pair: pair[0])
     if math.isinf(risk):
