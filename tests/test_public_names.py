@@ -163,7 +163,9 @@ def commands(page: str) -> list[tuple[str, list[str]]]:
     return [(name, re.findall(r"--[a-z][a-z0-9-]*", rest)) for name, rest in lines]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/how-to/account-from-the-shell.md", "docs/how-to/solvers.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/how-to/account-from-the-shell.md", "docs/how-to/budget.md", "docs/how-to/solvers.md"]
+)
 def test_commands_on_the_page_exist_with_their_options(page: str) -> None:
     import typer.main
 

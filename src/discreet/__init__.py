@@ -10,7 +10,19 @@ from typing import Any
 
 from discreet._version import __version__
 
-_MODULES = ("accounting", "datasets", "errors", "events", "geometry", "losses", "noise", "theory", "updates")
+_MODULES = (
+    "accounting",
+    "datasets",
+    "errors",
+    "events",
+    "geometry",
+    "losses",
+    "mechanisms",
+    "noise",
+    "solvers",
+    "theory",
+    "updates",
+)
 _NAMES = {
     "Boolean": "discreet.data.columns",
     "Categorical": "discreet.data.columns",

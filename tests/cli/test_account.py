@@ -125,7 +125,9 @@ def test_calibrate_never_overshoots():
         (("account", *MNIST, "--adjacency", "add-remove", "--method", "guess"), "guess"),
         (("account", *MNIST, "--adjacency", "add-remove", "--method", "zcdp"), "zCDP"),
         (("account", "--event", "/nowhere.json", "--delta", "1e-5", "--adjacency", "add-remove"), "nowhere"),
+        (("account", "--event", "-", "--steps", "9", "--delta", "1e-5", "--adjacency", "add-remove"), "--steps"),
         (("calibrate", "--epsilon", "-1", "--delta", "1e-5", "--adjacency", "add-remove"), "epsilon"),
+        (("calibrate", "--epsilon", "1", "--delta", "0", "--adjacency", "add-remove"), "pure DP"),
         (("calibrate", "--epsilon", "1", "--delta", "1e-5", "--rate", "3", "--adjacency", "add-remove"), "rate"),
     ],
 )

@@ -90,12 +90,99 @@ def test_parquet(folder):
         (["--target", "sick", "--epsilon", "1", "--adjacency", "near"], "adjacency"),
         (["--target", "sick", "--epsilon", "1", "--adjacency", "add-remove"], "delta"),
         (["--target", "sick", "--epsilon", "1", "-o", "nowhere/model.npz"], "nowhere"),
+        (["--target", "sick", "--epsilon", "1", "--solver", "magic"], "magic"),
+        (["--target", "sick", "--epsilon", "1", "--option", "iterations=3"], "--solver"),
+        (["--target", "sick", "--epsilon", "1", "--solver", "descent", "--option", "iterations"], "NAME=VALUE"),
+        (["--target", "sick", "--epsilon", "1", "--solver", "descent", "--option", "iterations=many"], "whole number"),
+        (["--target", "sick", "--epsilon", "1", "--solver", "descent", "--option", "sigma=1"], "no option 'sigma'"),
+        (["--target", "sick", "--epsilon", "1", "--solver", "descent", "--option", "update=adam"], "adam:0.1"),
+        (["--target", "sick", "--epsilon", "1", "--solver", "descent", "--option", "update=magic:1"], "magic"),
+        (["--target", "sick", "--epsilon", "1", "--param", "quantile=0.9"], "alpha, fit_intercept"),
+        (["--target", "sick", "--epsilon", "1", "--param", "epsilon=9"], "no --param 'epsilon'"),
+        (["--target", "sick", "--epsilon", "1", "--param", "alpha=much"], "alpha must be a number"),
+        (["--target", "sick", "--epsilon", "1", "--param", "alpha=1", "--param", "alpha=2"], "twice"),
+        (["--target", "sick", "--epsilon", "1", "--domain", "l1"], "l1:RADIUS"),
+        (["--target", "sick", "--epsilon", "1", "--domain", "l2:wide"], "'wide'"),
+        (["--target", "sick", "--epsilon", "1", "--domain", "sparse:nan"], "sparse:S"),
+        (["--target", "sick", "--epsilon", "1", "--dataset", "clinic"], "no dataset 'clinic'"),
+        (
+            ["--target", "visits", "--epsilon", "1", "--model", "quantile", "--param", "quantile=high"],
+            "must be a number",
+        ),
     ],
 )
 def test_mistakes_are_explained_and_nothing_is_written(folder, options, message):
+    dp.Ledger("sqlite:///ledger.db", epsilon=9.0, delta=1e-3, adjacency="replace-one")
     result = fit(*options, "--ledger", "sqlite:///ledger.db")
     assert message in problem(result)
+    assert isinstance(result.exception, dp.errors.DiscreetError)
+    assert dp.Ledger("sqlite:///ledger.db").history() == ()
     assert not (folder / "model.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        ("sick", ["--solver", "bias_reduced", "--option", "sparsity=3"]),
+        ("sick", ["--solver", "descent", "--option", "update=adam:0.1", "--option", "rate=0.5"]),
+        ("sick", ["--solver", "descent", "--option", "update=svrg:0.1:3", "--option", "iterations=4"]),
+        ("sick", ["--solver", "objective_perturbation", "--option", "regularisation=30", "--param", "alpha=0.01"]),
+        ("sick", ["--solver", "output_perturbation", "--domain", "box:-3:3", "--option", "projection=linf"]),
+        ("visits", ["--solver", "preconditioned", "--option", "share=0.2"]),
+        ("visits", ["--solver", "sufficient_statistics", "--option", "failure=0.1"]),
+        ("visits", ["--solver", "frank_wolfe", "--domain", "l1:3", "--option", "iterations=5"]),
+        ("visits", ["--solver", "frank_wolfe", "--domain", "polytope:corners.csv"]),
+        ("visits", ["--solver", "descent", "--domain", "l2:2"]),
+        ("visits", ["--solver", "hard_threshold", "--domain", "sparse:2", "--option", "peel=true"]),
+        ("visits", ["--solver", "heavy_tailed", "--domain", "sparse:2:1.5"]),
+        ("visits", ["--solver", "exponential_mechanism", "--delta", "0", "--option", "candidates=[[0,0],[1,0]]"]),
+        ("visits", ["--model", "lasso", "--param", "radius=2"]),
+        ("visits", ["--model", "sparse", "--param", "sparsity=2", "--param", "fit_intercept=false"]),
+        ("visits", ["--model", "quantile", "--param", "quantile=0.9"]),
+        ("visits", ["--model", "huber", "--param", "width=0.5"]),
+    ],
+)
+def test_every_solver_set_and_parameter_is_within_reach(folder, target, options):
+    (folder / "schema.yaml").write_text(
+        "age: {numeric: [18, 90], encoding: linear}\njob: ignore\nvisits: {numeric: [0, 50]}\nsick: boolean\n"
+        if target == "sick"
+        else "age: {numeric: [18, 90], encoding: linear}\njob: ignore\nvisits: {numeric: [0, 50]}\nsick: ignore\n"
+    )
+    columns = 2 if target == "visits" else 8
+    (folder / "corners.csv").write_text("\n".join(",".join(map(str, row)) for row in np.eye(columns)))
+    result = fit("--target", target, "--epsilon", "1", *options)
+    assert result.exit_code == 0, (result.output, result.exception)
+    certificate = json.loads((folder / "model.certificate.json").read_text())
+    assert certificate["private"]
+    if options[0] == "--solver":
+        assert certificate["solver"] == options[1]
+
+
+def test_a_budget_is_set_once_and_kept_from_the_command_line(folder):
+    budget = ["ledger", "budget.db", "--dataset", "clinic", "--epsilon", "1.5", "--delta", "1e-4"]
+    assert "together" in problem(RUN.invoke(app, budget))
+    set_once = RUN.invoke(app, [*budget, "--adjacency", "replace-one"])
+    assert set_once.exit_code == 0, set_once.output
+    assert "of ε = 1.5" in set_once.output
+    assert "cannot be changed" in problem(
+        RUN.invoke(app, [*budget[:4], "--epsilon", "9", "--delta", "1e-4", "--adjacency", "replace-one"])
+    )
+    asked = ["--target", "sick", "--epsilon", "1", "--ledger", "budget.db", "--dataset", "clinic"]
+    assert fit(*asked).exit_code == 0
+    assert "remaining: ε = 0.7" in problem(fit(*asked))
+    assert len(dp.Ledger("sqlite:///budget.db", dataset="clinic").history()) == 1
+    assert "give --ledger" in problem(fit("--target", "sick", "--epsilon", "1", "--dataset", "clinic"))
+
+
+def test_an_unknown_ledger_says_how_to_begin_and_is_not_created(folder):
+    assert "set a budget" in problem(RUN.invoke(app, ["ledger", "nowhere.db"]))
+    assert not (folder / "nowhere.db").exists()
+
+
+def test_a_ledger_without_a_budget_says_that_it_only_records(folder):
+    result = fit("--target", "sick", "--epsilon", "1", "--ledger", "log.db")
+    assert result.exit_code == 0, result.output
+    assert "only records" in result.output
 
 
 def test_without_a_schema_a_template_is_shown(folder):

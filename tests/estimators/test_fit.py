@@ -302,3 +302,12 @@ def test_without_privacy_the_certificate_says_so():
     assert model.privacy_.epsilon == math.inf
     assert str(model.privacy_) == "no privacy (ε = ∞)"
     assert dp.Certificate.from_json(model.privacy_.to_json()) == model.privacy_
+
+
+def test_targets_of_arrow_are_read():
+    import pyarrow as pa
+
+    rows = np.repeat([[0.6, 0.8], [-0.6, -0.8]], 100, axis=0)
+    labels = pa.array(["yes"] * 100 + ["no"] * 100)
+    model = dp.LogisticRegression(1.0, row_norm=1.0, classes=["no", "yes"]).fit(rows, labels)
+    assert model.predict(rows[:1]) == ["yes"]

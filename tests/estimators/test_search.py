@@ -194,6 +194,8 @@ def test_auto_takes_a_solver_that_a_selection_can_account_for():
         {"n_public": 7},
         {"param_grid": {"epsilon": [1.0, 2.0]}},
         {"param_grid": {"solver_options": [{"magic": 1}]}},
+        {"param_grid": {"solver": ["bias_reduced"]}},
+        {"param_grid": {"solver": ["bias_reduced"]}, "epsilon": 500.0},
         {"estimator": dp.MeanEstimator(row_norm=1.0)},
         {"random_state": "seed"},
     ],

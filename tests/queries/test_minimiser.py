@@ -1,6 +1,7 @@
 """The certified minimiser: bounds on one row, on its move between neighbours, and on float64's own errors."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,11 +10,15 @@ import scipy.sparse as sp
 
 from discreet.data.memory import in_memory
 from discreet.errors import HypothesisViolated, InvalidInput
+from discreet.events import NonPrivate
 from discreet.losses import Huber, Logistic, Poisson, Quantile, SmoothedHinge, Softmax, Squared
+from discreet.measurements.noisy_minimum import NoisyMinimum
+from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.queries.long_minimiser import minimise_long
 from discreet.queries.minimiser import RidgeMinimiser, _Objective
 from discreet.queries.ridge_parts import held
 from discreet.rows import RowSpec
+from discreet.units import Unit
 
 LOSSES = [Logistic(), SmoothedHinge(0.5), Huber(0.7), Squared(), Quantile(0.3, width=0.2)]
 
@@ -131,7 +136,6 @@ def test_dense_and_sparse_and_many_dimensions_agree():
 @pytest.mark.parametrize(
     ("loss", "kwargs", "error"),
     [
-        (Poisson(), {}, HypothesisViolated),
         (Quantile(0.5), {}, HypothesisViolated),
         (Softmax(3), {"slope_bound": 0.5}, HypothesisViolated),
         (Logistic(), {"slope_bound": 0.0}, InvalidInput),
@@ -144,7 +148,14 @@ def test_refusals(loss, kwargs, error):
         RidgeMinimiser(RowSpec(2, 1.0), loss, **arguments)
 
 
-def test_unbounded_rows_or_slopes_cannot_be_released():
+def test_unbounded_curvature_rows_or_slopes_cannot_be_released():
     data = in_memory(np.ones((2, 1)), np.ones(2), RowSpec(1, 1.0))
+    counts = RidgeMinimiser(RowSpec(1, 1.0), Poisson(), 1.0, slope_bound=1.0)
+    with pytest.raises(HypothesisViolated, match="curvature"):
+        counts.minimise(data, np.zeros(1), 1e-6)
+    for measurement in (PerturbedMinimum(counts, 0.0, 1.0, 0.0), NoisyMinimum(counts, 0.0, 0.0)):
+        assert measurement.event(Unit("add-remove")) == NonPrivate()
+        with pytest.raises(HypothesisViolated, match="curvature"):
+            replace(measurement, noise_multiplier=1.0, tolerance=1.0)
     with pytest.raises(InvalidInput, match="slope_bound"):
         RidgeMinimiser(RowSpec(1, 1.0), Squared(), 1.0).minimise(data, np.zeros(1), 1e-6)

@@ -194,7 +194,7 @@ def test_bad_input():
         HardThreshold(1.0, 0, 1.0, 1.0, 2)
     with pytest.raises(InvalidInput, match="step"):
         PeeledThreshold(1.0, 1, 1.0, 1.0, math.inf, 2)
-    with pytest.raises(InvalidInput, match="let them agree"):
+    with pytest.raises(InvalidInput, match="works over a SparseSet, but the problem has L1Ball"):
         rehearse(HardThreshold(1.0, 1, 1.0, 1.0, 2), Problem(rows, Squared(), 10.0, L1Ball(1.0)), ADD_REMOVE)
     rehearse(HardThreshold(1.0, 1, 1.0, 1.0, 2), Problem(rows, Squared(), 10.0, SparseSet(2)), ADD_REMOVE)
     with pytest.raises(InvalidInput, match="one output"):

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from discreet.accounting.mixture import OnContour
 from discreet.accounting.normal import normal_bins
@@ -23,6 +23,7 @@ __all__ = ["Atoms", "GaussianPair", "LaplacePair", "Pair", "ProfilePair", "attai
 
 Array = NDArray[Any]
 _UNIT = 2.0**-53
+_LARGEST_EXPONENT = 700.0
 
 
 class Pair(Protocol):
@@ -83,8 +84,12 @@ class GaussianPair:
             tail = np.exp(-t * t / 2) * 0.5 * (erfcx(t * root) - erfcx((t + self.mu) * root))
         wide = t < -5
         if np.any(wide):
-            tail = np.where(wide, ndtr(-t) - np.exp(np.where(wide, e, 0.0)) * ndtr(-t - self.mu), tail)
-        tail = np.clip(np.nan_to_num(tail, nan=0.0), 0.0, 1.0)
+            # e^ε alone exceeds a double from ε = 710 on, its product with the other tail never does
+            near = wide & (e < _LARGEST_EXPONENT)
+            product = np.exp(np.where(near, e, 0.0)) * ndtr(-t - self.mu)
+            product = np.where(near, product, np.exp(np.where(wide, e + log_ndtr(-t - self.mu), 0.0)))
+            tail = np.where(wide, ndtr(-t) - product, tail)
+        tail = np.clip(np.nan_to_num(tail, nan=1.0 if self.mu else 0.0), 0.0, 1.0)
         return np.where(epsilon >= 0, tail, -np.expm1(-e) + np.exp(-e) * tail)
 
     def log_moments(self, cs: Array) -> Array:

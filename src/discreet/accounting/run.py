@@ -18,7 +18,7 @@ from discreet.accounting.bounds import Bounds
 from discreet.accounting.contour import Contour, log_kappa
 from discreet.accounting.fold import World
 from discreet.accounting.fourier import Fourier
-from discreet.accounting.pairs import Atoms, GaussianPair, Pair, ProfilePair, attained
+from discreet.accounting.pairs import Atoms, GaussianPair, LaplacePair, Pair, ProfilePair, attained
 from discreet.accounting.rules import Mu, Pairs, Rho, Rule, Unbounded, zcdp_pair
 from discreet.accounting.sampling import UpperOnly
 from discreet.errors import NotCertifiable
@@ -29,6 +29,7 @@ Engine = Literal["auto", "contour", "fourier"]
 _TIGHT = 1e-6
 _UNIT = 2.0**-53
 _EVALUATION = 1e-12  # relative error granted to a closed-form profile, of P(L > ε)
+_LARGEST_EXPONENT = 700.0
 
 
 def runs(world: World, known: Callable[..., Rule]) -> tuple[Run, ...]:
@@ -282,6 +283,9 @@ def _reach(pair: Pair | ProfilePair) -> float:
 
 def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
     """One release's profile, with the error of its evaluation."""
+    if epsilon > _LARGEST_EXPONENT and not isinstance(pair, GaussianPair | LaplacePair | ProfilePair):
+        # e^ε exceeds a double there. δ falls as ε grows, so an earlier value bounds it; from below nothing is said
+        return Bounds(0.0, _evaluate(pair, _LARGEST_EXPONENT).upper)
     at = np.array([epsilon])
     with np.errstate(all="ignore"):
         value = float(pair.profile(at)[0])

@@ -35,5 +35,6 @@ def main() -> None:
         print(f"discreet: {problem}", file=sys.stderr)
         sys.exit(3 if type(problem).__name__ == "BudgetExceeded" else 2)
     except OSError as problem:
-        print(f"discreet: {problem.filename or ''}: {problem.strerror or problem}", file=sys.stderr)
+        place = f"{problem.filename}: " if problem.filename else ""
+        print(f"discreet: {place}{problem.strerror or problem}", file=sys.stderr)
         sys.exit(2)

@@ -50,7 +50,7 @@ def account(
     """The certified ε of a run: sampled Gaussian steps by the options, or any event by --event."""
     try:
         unit = _unit(adjacency, rows_per_unit)
-        released = _event(event, noise_multiplier, rate, steps)
+        released = _event(event, noise_multiplier, rate, steps if not textbook or event is None else 1)
         answer = _account(released, delta, unit, method)
         if attack or plot is not None:
             answer |= _attack(released, unit, plot)
@@ -79,6 +79,8 @@ def calibrate(
     try:
         unit = _unit(adjacency, rows_per_unit)
         _check_steps(steps)
+        if delta == 0:
+            raise InvalidInput("--delta 0 asks for pure DP, which Gaussian noise cannot give; give a δ above 0.")
 
         def make_event(noise_multiplier: float) -> Event:
             return _steps(noise_multiplier, rate, steps)
@@ -190,8 +192,8 @@ def _event(source: str | None, noise_multiplier: float | None, rate: float, step
     if source is None and noise_multiplier is not None:
         _check_steps(steps)
         return _steps(noise_multiplier, rate, steps)
-    if source is not None and (rate != 1.0):
-        raise InvalidInput("--rate goes with --noise-multiplier; an --event says its own sampling.")
+    if source is not None and (rate != 1.0 or steps != 1):
+        raise InvalidInput("--rate and --steps go with --noise-multiplier; an --event says its own sampling and steps.")
     from discreet.accounting import last_iterate, matrix  # noqa: F401 - their events can then be read
 
     text = sys.stdin.read() if source == "-" else Path(str(source)).read_text(encoding="utf-8")

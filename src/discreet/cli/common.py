@@ -13,7 +13,7 @@ from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.report.certificate import Certificate
 
-__all__ = ["MODELS", "console", "ledger_place", "model_for", "read_schema", "show_certificate"]
+__all__ = ["MODELS", "console", "ledger_at", "model_for", "read_schema", "show_certificate"]
 
 console = Console(highlight=False)
 
@@ -29,6 +29,11 @@ MODELS = {
 }
 
 
+def ledger_at(words: str) -> str | Path:
+    """A url as it is, anything else as the path of a file."""
+    return words if ":" in words else Path(words)
+
+
 def read_schema(path: Path | None, columns: tuple[str, ...]) -> Schema:
     """The schema file, or an error that shows how to write one."""
     if path is None:
@@ -36,11 +41,6 @@ def read_schema(path: Path | None, columns: tuple[str, ...]) -> Schema:
 
         raise schema_missing(columns)
     return Schema.from_yaml(path)
-
-
-def ledger_place(text: str | None) -> str | Path | None:
-    """The ledger that was asked for: a url, or the path of a file."""
-    return text if text is None or ":" in text else Path(text)
 
 
 def model_for(schema: Schema, target: str, kind: str) -> Any:

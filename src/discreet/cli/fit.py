@@ -8,12 +8,17 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from discreet.cli.common import MODELS, console, ledger_place, model_for, read_schema, show_certificate
+from discreet.cli.common import MODELS, console, ledger_at, model_for, read_schema, show_certificate
+from discreet.cli.settings import SETS, model_parameters, read_set, solver_options
 from discreet.data.frames import Table, read_table
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
+from discreet.solvers import RECIPES
 
 __all__ = ["NamedColumn", "fit", "register"]
+
+
+_FROM_THE_SCHEMA = ("classes", "row_norm", "target_bounds")
 
 
 class NamedColumn(np.ndarray[Any, Any]):
@@ -43,9 +48,13 @@ def fit(
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")] = "replace-one",
     rows_per_unit: Annotated[int, typer.Option(help="The most rows one person has.")] = 1,
     model: Annotated[str, typer.Option(help="auto, " + ", ".join(MODELS))] = "auto",
-    solver: Annotated[str, typer.Option(help="auto, or the name of a solver.")] = "auto",
+    param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the model, e.g. alpha=0.01.")] = None,
+    domain: Annotated[str | None, typer.Option(help=f"Keep the coefficients in a set: {SETS}.")] = None,
+    solver: Annotated[str, typer.Option(help="auto, " + ", ".join(RECIPES))] = "auto",
+    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the solver, e.g. iterations=50.")] = None,
     n_public: Annotated[int | None, typer.Option(help="Number of rows, if it is public (add-remove).")] = None,
-    ledger: Annotated[str | None, typer.Option(help="Ledger, e.g. ledger.db or sqlite:///ledger.db.")] = None,
+    ledger: Annotated[str | None, typer.Option(help="Ledger, e.g. sqlite:///ledger.db or a path.")] = None,
+    dataset: Annotated[str, typer.Option(help="Whose budget is charged, by its name in the ledger.")] = "default",
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")] = Path("model.npz"),
     certificate: Annotated[Path | None, typer.Option(help="Where to write the certificate (JSON).")] = None,
     seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
@@ -58,24 +67,40 @@ def fit(
     column = NamedColumn.of(table, target, declared)
     if output.parent and not output.parent.is_dir():
         raise InvalidInput(f"there is no folder {output.parent} to write the model to; nothing was released.")
-    estimator = kind(
-        epsilon,
-        delta,
-        adjacency=adjacency,
-        rows_per_unit=rows_per_unit,
-        solver=solver,
-        schema=declared,
-        n_public=n_public,
-        ledger=ledger_place(ledger),
-        random_state=seed,
-        verbose=not quiet,
-    )
+    settings: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "adjacency": adjacency,
+        "rows_per_unit": rows_per_unit,
+        "solver": solver,
+        "solver_options": solver_options(solver, option or []),
+        "domain": None if domain is None else read_set(domain),
+        "schema": declared,
+        "n_public": n_public,
+        "ledger": _ledger(ledger, dataset),
+        "random_state": seed,
+        "verbose": not quiet,
+    }
+    estimator = kind(**settings, **model_parameters(kind, param or [], [*settings, *_FROM_THE_SCHEMA]))
     estimator.fit(table, column)
     estimator.save(output)
     certificate = certificate or output.with_suffix(".certificate.json")
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
     show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
     console.print(f"model        {output}\ncertificate  {certificate}")
+
+
+def _ledger(url: str | None, dataset: str) -> Any:
+    if url is None:
+        if dataset != "default":
+            raise InvalidInput(f"--dataset {dataset} names a budget in a ledger: give --ledger too.")
+        return None
+    from discreet.ledger import Ledger
+
+    found = Ledger(ledger_at(url), dataset=dataset)
+    if found.budget is None:
+        console.print(f"{url} only records what is spent. To limit it, set a budget first: discreet ledger --help")
+    return found
 
 
 def register(app: typer.Typer) -> None:

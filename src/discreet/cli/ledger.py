@@ -1,4 +1,4 @@
-"""``discreet ledger``: what was charged, what is left."""
+"""``discreet ledger``: set a budget; see what was charged, and what is left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from discreet.cli.common import console, ledger_place
+from discreet.cli.common import console, ledger_at
 
 __all__ = ["ledger", "register"]
 
@@ -16,16 +16,30 @@ __all__ = ["ledger", "register"]
 def ledger(
     url: Annotated[str, typer.Argument(help="For example sqlite:///ledger.db or a path.")],
     dataset: Annotated[str | None, typer.Option(help="Default: every dataset of the ledger.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Set the budget of a new dataset.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The budget's δ; some ten times that of one run.")] = None,
+    adjacency: Annotated[str | None, typer.Option(help="The budget's relation: replace-one or add-remove.")] = None,
+    rows_per_unit: Annotated[int, typer.Option(help="The most rows that one person of the budget has.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every event.")] = False,
 ) -> None:
-    """Show the budgets and charges of a ledger; writes nothing."""
+    """Show the budgets and charges of a ledger. With --epsilon, --delta and --adjacency: set a budget, once."""
     from discreet.errors import InvalidInput
     from discreet.ledger import Ledger
+    from discreet.units import Unit
 
-    place = ledger_place(url) or url
+    place = ledger_at(url)
+    if adjacency is None and rows_per_unit != 1:
+        raise InvalidInput("--rows-per-unit belongs to a budget: give --epsilon, --delta and --adjacency too.")
+    if (epsilon, delta, adjacency) != (None, None, None):
+        unit = None if adjacency is None else Unit(adjacency, rows_per_unit)  # type: ignore[arg-type]
+        Ledger(place, epsilon=epsilon, delta=delta, adjacency=unit, dataset=dataset or "default")
     names = Ledger.datasets(place)
     if dataset is not None and dataset not in names:
         raise InvalidInput(f"{url} has no dataset {dataset!r}; it has {', '.join(map(repr, names)) or 'none'}.")
+    if not names:
+        raise InvalidInput(
+            f"{url} has no dataset yet: set a budget with --dataset, --epsilon, --delta and --adjacency."
+        )
     found = {name: Ledger(place, dataset=name) for name in ([dataset] if dataset else names)}
     if as_json:
         facts = {

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from discreet.cli.common import console
+from discreet.cli.settings import SETS, read_set
 from discreet.errors import InvalidInput
 
 __all__ = ["plan", "register"]
@@ -28,6 +29,7 @@ def plan(
     row_norm: Annotated[float, typer.Option(help="ℓ2 length of the longest row.")] = 1.0,
     l1_radius: Annotated[float | None, typer.Option(help="Keep the model in an ℓ1 ball of this radius.")] = None,
     sparsity: Annotated[int | None, typer.Option(help="Keep at most this many coefficients.")] = None,
+    domain: Annotated[str | None, typer.Option(help=f"Keep the coefficients in a set: {SETS}.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Compare the solvers for a problem of this size, and say which one `auto` takes and why."""
@@ -51,17 +53,21 @@ def plan(
         raise InvalidInput(f"unknown loss {loss!r}; choose one of {', '.join(_LOSSES)}.")
     if n < 1 or d < 1:
         raise InvalidInput(f"n and d must be at least 1, got n={n}, d={d}.")
-    if l1_radius is not None and sparsity is not None:
-        raise InvalidInput("give --l1-radius or --sparsity, not both.")
-    domain: Geometry = WholeSpace()
+    if classes != 2 and loss != "logistic":
+        raise InvalidInput(f"--classes {classes} goes with --loss logistic, not {loss}.")
+    if not math.isfinite(row_norm):
+        raise InvalidInput(f"--row-norm must be finite, got {row_norm}: nothing private has rows without a bound.")
+    if sum(words is not None for words in (l1_radius, sparsity, domain)) > 1:
+        raise InvalidInput("give one of --l1-radius, --sparsity and --domain.")
+    kept_in: Geometry = WholeSpace() if domain is None else read_set(domain)
     if l1_radius is not None:
-        domain = L1Ball(l1_radius)
+        kept_in = L1Ball(l1_radius)
     elif sparsity is not None:
-        domain = SparseSet(sparsity)
+        kept_in = SparseSet(sparsity)
     unit = Unit(adjacency)  # type: ignore[arg-type]
-    guarantee = Guarantee(epsilon, 1.0 / n**2 if delta is None else delta, unit)
+    guarantee = Guarantee(epsilon, 1.0 / max(n, 2) ** 2 if delta is None else delta, unit)
     rows = RowSpec(d, row_norm, 0.0, classes if loss == "logistic" and classes > 2 else 1)
-    found = options(Problem(rows, table[loss], float(n), domain), guarantee)
+    found = options(Problem(rows, table[loss], float(n), kept_in), guarantee)
     if as_json:
         facts = [
             {
@@ -90,6 +96,8 @@ def plan(
             console.print(f"auto takes {option.name}: {option.reason}.")
         elif not option.solver:
             console.print(f"{option.name} does not apply: {option.reason}")
+    if not any(option.chosen for option in found):
+        console.print(f"auto takes {found[0].name} and is refused. Choose a solver of the table, or another guarantee.")
 
 
 def _or_none(value: float) -> float | None:

@@ -23,6 +23,7 @@ from discreet.geometry.base import Geometry
 from discreet.losses import Loss
 from discreet.rows import RowSpec
 from discreet.solvers import Filtered, Guarantee, Problem, Solver, recipe
+from discreet.solvers.options import checked_options
 from discreet.solvers.rehearsal import rehearse
 from discreet.theory.planner import choose
 from discreet.units import Unit
@@ -46,7 +47,7 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool = True
     alpha: float = 0.0
     domain: Geometry | None = None
-    verbose: bool = False
+    verbose: Any = False  # or a number, as in scikit-learn
 
     # --- what a subclass says -------------------------------------------------------------------------------
 
@@ -187,19 +188,13 @@ class PrivateLinearModel(PrivateEstimator):
         return 0.5 * features.row_norm if math.isfinite(features.row_norm) else 1.0
 
     def _plan(self, problem: Problem, guarantee: Guarantee) -> tuple[str, Solver]:
-        options = dict(self.solver_options or {})
         if self.solver == "auto":
-            if options:
+            if self.solver_options:
                 raise InvalidInput("solver_options need a named solver; with solver='auto' all are chosen for you.")
             name = choose(problem, guarantee)
-        else:
-            name = self.solver
-        try:
-            return name, recipe(name)(problem, guarantee, **options)
-        except TypeError as problem_:
-            if "unexpected keyword" in str(problem_) and options:
-                raise InvalidInput(f"solver {name!r} does not take these options: {problem_}.") from None
-            raise
+            return name, recipe(name)(problem, guarantee)
+        options = checked_options(self.solver, self.solver_options)
+        return self.solver, recipe(self.solver)(problem, guarantee, **options)
 
     def _set(self, theta: NDArray[np.float64], rows: RowSpec) -> None:
         theta = np.atleast_2d(theta)

@@ -58,7 +58,7 @@ class LogisticRegression(_Classifier):
         delta: probability of failure; by default 1/n² under replace-one or for a declared ``n_public``.
         adjacency: ``"replace-one"`` or ``"add-remove"``.
         rows_per_unit: the most rows that one person owns.
-        solver: ``"auto"`` or the name of a solver.
+        solver: ``"auto"``, or a name of `discreet.solvers.RECIPES`.
         solver_options: settings of a named solver.
         schema: public bounds and categories of a table's columns.
         row_norm: for plain arrays, the ℓ2 length to which rows are clipped.
@@ -66,7 +66,8 @@ class LogisticRegression(_Classifier):
         n_public: the number of rows, declared public.
         fit_intercept: whether to learn an offset (inside the privacy analysis).
         alpha: ℓ2 regularisation of the mean loss.
-        domain: constraint set from `discreet.geometry`.
+        domain: constraint set from `discreet.geometry` for all coefficients, the intercept's last (its column is half
+            the row norm); regressors code targets to [−1, 1] by their bounds.
         ledger: a `Ledger` or its url; by default one in memory.
         random_state: an integer seed makes the run reproducible and *not private*.
         verbose: show progress: steps and ε.

@@ -109,7 +109,7 @@ class MeanEstimator(PrivateEstimator):
         count, rest = self._rows(n, vault, guarantee, released)
         plan = self._plan(rows, sparsity, count, rest)
         measurement = plan.measurement(rows)
-        name = type(plan).__name__ if self.method == "auto" else self.method
+        name = getattr(plan, "finish_by", "l1-recovery") if self.method == "auto" else self.method
         released.append(measurement.event(unit))
         answer = vault.release(measurement, note=f"MeanEstimator({name})")
         found = plan.finish(answer, rows, count)
@@ -126,6 +126,8 @@ class MeanEstimator(PrivateEstimator):
     def _declared(self, d: int, private: bool) -> tuple[RowSpec, int]:
         if self.method not in _METHODS:
             raise InvalidInput(f"method must be one of {', '.join(_METHODS)}; got {self.method!r}.")
+        if self.sketch_seed != 0 and self.method != "l1-recovery":
+            raise InvalidInput(f"sketch_seed belongs to method='l1-recovery'; method={self.method!r} has no sketch.")
         norm = self.row_norm
         if norm is None:
             if private:

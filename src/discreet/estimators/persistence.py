@@ -82,7 +82,7 @@ def load(path: str | Path) -> Any:
     except (OSError, ValueError, KeyError, AttributeError, EOFError, TypeError, BadZipFile) as problem:
         if isinstance(problem, OSError | InvalidInput):
             raise
-        raise InvalidInput(f"{path} is not a model saved by discreet: {problem}.") from None
+        raise InvalidInput(f"{path} is not a model saved by discreet.") from None
     parameters = {name: float(v) if v == "inf" else v for name, v in facts["parameters"].items()}
     schema = Schema.from_dict(facts["schema"]) if facts["schema"] else None
     model = kind(**parameters, schema=schema, row_norm=None if schema else float(facts["row_norm"]))

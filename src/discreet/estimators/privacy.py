@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, asdict, dataclass, is_dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from discreet.solvers import Guarantee
 from discreet.units import Unit
 from discreet.vault import Vault
 
-__all__ = ["SOME_ROWS", "PrivateEstimator"]
+__all__ = ["SOME_ROWS", "PrivateEstimator", "bits_for", "opened"]
 
 SOME_ROWS = 1e4
 """Stands for the number of rows while it is not known; no refusal of a plan depends on it."""
@@ -29,6 +29,22 @@ SOME_ROWS = 1e4
 _ROUNDING = 1e-9  # of ε: what summing up a plan may add to what its calibration found
 _COUNT_SHARE = 0.02
 """Share of ε that a private number of rows costs under add-remove when none is declared public."""
+
+
+def opened(ledger: Any) -> Ledger:
+    """The ledger itself, one by its url, or one in memory."""
+    if ledger is None:
+        return Ledger()
+    return ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+
+
+def bits_for(random_state: Any) -> Bits:
+    """Protective randomness; or reproducible bits from a seed, which protect nobody."""
+    if random_state is None:
+        return Bits.secure()
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        return Bits.seeded(int(random_state))
+    raise InvalidInput(f"random_state must be None (private) or an integer seed, got {random_state!r}.")
 
 
 @dataclass(eq=False, repr=False)
@@ -45,27 +61,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: int | None = None
 
     def _check_privacy(self) -> None:
-        if not isinstance(self.epsilon, int | float | np.number) or isinstance(self.epsilon, bool):
-            raise InvalidInput(f"epsilon must be a number, got {self.epsilon!r}.")
+        for field in fields(self):
+            _check_kind(field.name, getattr(self, field.name), str(field.type))
         if not self.epsilon > 0:
             raise InvalidInput(f"epsilon must be positive, got {self.epsilon!r}; use float('inf') for no privacy.")
-        if self.delta is not None and not (isinstance(self.delta, int | float | np.number) and 0 <= self.delta < 1):
+        if self.delta is not None and not 0 <= self.delta < 1:
             raise InvalidInput(f"delta must be in [0, 1), got {self.delta!r}.")
         if self.n_public is not None and not (isinstance(self.n_public, int | np.integer) and self.n_public >= 1):
             raise InvalidInput(f"n_public must be a positive integer, got {self.n_public!r}.")
         Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
 
     def _ledger(self) -> Ledger:
-        if self.ledger is None:
-            return Ledger()
-        return self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
+        return opened(self.ledger)
 
     def _bits(self) -> Bits:
-        if self.random_state is None:
-            return Bits.secure()
-        if isinstance(self.random_state, int | np.integer):
-            return Bits.seeded(int(self.random_state))
-        raise InvalidInput(f"random_state must be None (private) or an integer seed, got {self.random_state!r}.")
+        return bits_for(self.random_state)
 
     def _delta(self, n: int, private: bool) -> float:
         if self.delta is not None:
@@ -128,6 +138,24 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _unprotected(self) -> tuple[str, ...]:
         return ()
+
+
+_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "float": ("a number", (int, float, np.number)),
+    "int": ("a whole number", (int, np.integer)),
+    "bool": ("True or False", (bool, np.bool_)),
+    "str": ("a word", (str,)),
+}
+
+
+def _check_kind(name: str, value: Any, declared: str) -> None:
+    """Refuse a value of another kind than the parameter's annotation, in the same words for all."""
+    kind, _, optional = declared.partition(" | ")
+    if kind not in _KINDS or (optional and value is None):
+        return
+    words, types = _KINDS[kind]
+    if not isinstance(value, types) or (kind != "bool" and isinstance(value, bool)):
+        raise InvalidInput(f"{name} must be {words}, got {value!r}.")
 
 
 def _spent(event: Event, guarantee: Guarantee) -> float:

@@ -26,6 +26,6 @@ def progress_bar(steps: int | None, guarantee: Guarantee, plan: str, *, shown: b
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Bar(*columns) as bar:
         bar.console.print(f"plan: {plan}", highlight=False)
-        label = f"ε = {guarantee.epsilon:g}, charged" if guarantee.private else "no privacy"
+        label = f"ε = {guarantee.epsilon:g}" if guarantee.private else "no privacy"
         task = bar.add_task(label, total=steps)
         yield lambda done, planned: bar.update(task, completed=done)

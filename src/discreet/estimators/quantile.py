@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.data.columns import read_floats, untyped
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
+from discreet.estimators.privacy import bits_for, opened
 from discreet.ledger import Ledger
 from discreet.measurements import QuantileDraw, Together
-from discreet.noise.bits import Bits
 from discreet.queries.ranks import Grid, Ranks
 from discreet.rows import RowSpec
 from discreet.units import Adjacency, Unit
@@ -63,24 +63,29 @@ def quantile(
         True
     """
     column = _column(values)
-    wanted = np.asarray(q, dtype=np.float64)
+    try:
+        wanted = np.asarray(q, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"q must be a number or a list of numbers in [0, 1], got {q!r}.") from None
     if column.ndim != 1 or wanted.ndim > 1 or wanted.size == 0:
         raise InvalidInput(
             f"values must be one column and q a number or a list, got {column.ndim} and {wanted.ndim} dimensions."
         )
-    if isinstance(epsilon, bool) or not epsilon > 0:
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.number) or not epsilon > 0:
         raise InvalidInput(f"epsilon must be positive, got {epsilon!r}; use float('inf') for no privacy.")
     unit = Unit.of(adjacency)
     try:
-        low, high = bounds
+        low, high = (float(bound) for bound in bounds)
     except (TypeError, ValueError):
         raise InvalidInput(f"bounds must be (low, high), declared without looking at values; got {bounds!r}.") from None
+    if not isinstance(step, int | float | np.number | None):
+        raise InvalidInput(f"step must be a positive number, got {step!r}.")
     grid = Grid.between(low, high, step)
     each = float(epsilon) / (wanted.size * unit.rows_per_unit) * (1 - 1e-12)
     draws = [QuantileDraw(Ranks(grid, float(one)), each) for one in wanted.ravel()]
     rows = RowSpec(0, norm=1.0, intercept=1.0)  # no features: the values are targets
     data = in_memory(np.empty((len(column), 0)), column, rows)
-    vault = Vault(data, unit, _ledger(ledger), _bits(random_state))
+    vault = Vault(data, unit, opened(ledger), bits_for(random_state))
     answers = np.array(vault.release(Together(draws), note=f"quantiles {wanted.tolist()}"))
     if wanted.ndim == 0:
         return float(answers[0])
@@ -94,13 +99,3 @@ def _column(values: Any) -> NDArray[np.float64]:
     if array.dtype.kind in "USTMmVc":
         raise InvalidInput("values must be numbers, not text, dates or complex numbers.")
     return read_floats(array.ravel()).reshape(array.shape)
-
-
-def _ledger(ledger: Any) -> Ledger:
-    if ledger is None:
-        return Ledger()
-    return ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-
-
-def _bits(random_state: Any) -> Bits:
-    return Bits.secure() if random_state is None else Bits.seeded(random_state)

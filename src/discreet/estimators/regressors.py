@@ -17,8 +17,9 @@ from discreet.estimators.targets import Bounded, column_vector
 from discreet.geometry import L1Ball, SparseSet
 from discreet.geometry.base import Geometry
 from discreet.losses import Huber, Loss, Poisson, Quantile, Squared
-from discreet.solvers import Guarantee, Problem, Solver, frank_wolfe
-from discreet.solvers.lasso import default_radius
+from discreet.solvers import Guarantee, Problem, Solver
+from discreet.solvers.lasso import default_radius, walk
+from discreet.solvers.options import checked_options
 
 __all__ = [
     "HuberRegression",
@@ -35,10 +36,12 @@ class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Numbers in, numbers out; targets are coded to [−1, 1] by their public bounds."""
 
     target_bounds: tuple[float, float] | None = None
-    _centred: ClassVar[bool] = True
+    _counts: ClassVar[bool] = False
 
     def _read_target(self, y: Any, column: Column | None, private: bool) -> tuple[NDArray[np.float64], int]:
-        self._coding = Bounded.declare(self.target_bounds, column, private, centred=self._centred)
+        self._coding = Bounded.declare(
+            self.target_bounds, column, private, counts=self._counts, intercept=self.fit_intercept
+        )
         return self._coding.encode(column_vector(y)), 1
 
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
@@ -96,7 +99,7 @@ class QuantileRegression(_Regressor):
 class PoissonRegression(_Regressor):
     """Private regression of counts with a log link; ``target_bounds`` start at 0 or above."""
 
-    _centred: ClassVar[bool] = False
+    _counts: ClassVar[bool] = True
 
     def _loss(self) -> Loss:
         return Poisson()
@@ -155,11 +158,17 @@ class Lasso(_Regressor):
         return L1Ball(default_radius(n * self.epsilon, self._largest_entry(row_norm)))
 
     def _plan(self, problem: Problem, guarantee: Guarantee) -> tuple[str, Solver]:
-        if self.solver != "auto" or self.solver_options:
+        if self.solver not in ("auto", "frank_wolfe"):
+            if self.feature_bound is not None and self.radius is not None:
+                raise InvalidInput(
+                    f"feature_bound has no effect on solver={self.solver!r} with a radius: leave it out."
+                )
             return super()._plan(problem, guarantee)
+        if self.solver == "auto" and self.solver_options:
+            raise InvalidInput("solver_options need a named solver; with solver='auto' all are chosen for you.")
+        options = checked_options("frank_wolfe", self.solver_options)
         entry = self._largest_entry(problem.rows.norm)
-        clip = entry / 2 if guarantee.private else math.inf
-        return "frank_wolfe", frank_wolfe.default(problem, guarantee, clip=clip, feature_bound=entry)
+        return "frank_wolfe", walk(problem, guarantee, options, feature_bound=entry)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -179,4 +188,4 @@ class SparseLinearRegression(_Regressor):
     def _domain(self, row_norm: float, n: float) -> Geometry:
         if self.domain is not None:
             raise InvalidInput("the set is that of sparse vectors: give sparsity, not domain.")
-        return SparseSet(self.sparsity)
+        return SparseSet(int(self.sparsity))

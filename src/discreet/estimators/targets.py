@@ -53,6 +53,8 @@ class Labels:
     def declare(cls, y: NDArray[Any], classes: Any, column: Column | None) -> Labels:
         """The class set from ``classes`` or the schema; else from y, with a warning."""
         if classes is not None:
+            if np.ndim(classes) != 1:
+                raise InvalidInput(f"classes must be a list of labels, got {classes!r}.")
             found, column = np.unique(np.asarray(classes)), None
             if len(found) != len(np.asarray(classes)):
                 raise InvalidInput(f"classes must be distinct, got {classes!r}.")
@@ -127,8 +129,14 @@ class Bounded:
     scale: float
 
     @classmethod
-    def declare(cls, target_bounds: Any, column: Column | None, private: bool, *, centred: bool = True) -> Bounded:
-        """Bounds from ``target_bounds`` or the schema. Without privacy there may be none."""
+    def declare(
+        cls, target_bounds: Any, column: Column | None, private: bool, *, counts: bool = False, intercept: bool = True
+    ) -> Bounded:
+        """Bounds from ``target_bounds`` or the schema. Without privacy there may be none.
+
+        Targets are centred in their bounds, which only an intercept undoes: without one they are scaled alone. Counts
+        are always scaled alone, and on the scale of their logarithm that takes an intercept too.
+        """
         if target_bounds is None and isinstance(column, Numeric):
             target_bounds = (column.low, column.high)
         if target_bounds is None:
@@ -144,10 +152,17 @@ class Bounded:
             raise InvalidInput(f"target_bounds must be (low, high), got {target_bounds!r}.") from None
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise InvalidInput(f"target_bounds must be finite with low < high, got ({low:g}, {high:g}).")
-        if not centred:
+        if counts:
             if low < 0:
                 raise InvalidInput(f"counts are not negative: target_bounds must start at 0 or above, got {low:g}.")
+            if not intercept and high != 1:
+                raise InvalidInput(
+                    f"counts up to {high:g} are coded as shares of it, which the intercept makes up for: leave "
+                    "fit_intercept=True."
+                )
             return cls(low, high, 0.0, high)
+        if not intercept:
+            return cls(low, high, 0.0, max(abs(low), abs(high)))
         return cls(low, high, (low + high) / 2, (high - low) / 2)
 
     def encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -155,6 +170,6 @@ class Bounded:
         if y.dtype.kind in "USTMmV":
             raise InvalidInput("targets must be numbers, not text or dates.")
         numbers = read_floats(y)
-        middle = self.shift if math.isfinite(self.low) else 0.0
+        middle = (self.low + self.high) / 2 if math.isfinite(self.low) else 0.0
         numbers = np.where(np.isfinite(numbers), numbers, middle)
         return (np.clip(numbers, self.low, self.high) - self.shift) / self.scale

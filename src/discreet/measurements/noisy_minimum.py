@@ -49,6 +49,7 @@ class NoisyMinimum:
             raise InvalidInput(f"noise must be 'gaussian' or 'gamma', got {self.noise!r}.")
         if not self.noise_multiplier:
             return
+        self.query.require_bounded_curvature()
         if not self.query.regularisation > 0:
             raise HypothesisViolated("output perturbation needs regularisation > 0: the minimiser moves by up to L/λ.")
         if not math.isfinite(self.query.gradient_bound):

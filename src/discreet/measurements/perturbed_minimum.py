@@ -66,6 +66,7 @@ class PerturbedMinimum:
             raise InvalidInput(f"noise must be 'gaussian' or 'gamma', got {self.noise!r}.")
         if not self.noise_multiplier:
             return
+        self.query.require_bounded_curvature()
         if not self.query.regularisation > 0:
             raise HypothesisViolated("objective perturbation needs regularisation > 0: it bounds the minimiser's move.")
         if not math.isfinite(self.query.gradient_bound):

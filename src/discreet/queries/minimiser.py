@@ -44,12 +44,12 @@ class RidgeMinimiser:
 
     Args:
         rows: public facts about the rows.
-        loss: pointwise loss with a bounded curvature.
+        loss: pointwise smooth loss; to be protected, one with a bounded curvature.
         regularisation: λ, in units of the *sum* of losses.
         slope_bound: ℓ2 bound on a row's gradient, enforced by cutting slopes. Losses with bounded slopes need none.
 
     Raises:
-        HypothesisViolated: the loss has unbounded curvature, or unbounded slopes and no slope_bound.
+        HypothesisViolated: the loss has a kink, or softmax slopes were to be cut.
     """
 
     rows: RowSpec
@@ -62,10 +62,10 @@ class RidgeMinimiser:
             raise InvalidInput(f"regularisation must be finite and non-negative, got {self.regularisation!r}.")
         if not self.slope_bound > 0:
             raise InvalidInput(f"slope_bound must be positive, got {self.slope_bound!r}.")
-        if not (self.loss.smooth and math.isfinite(self.loss.smoothness(Domain()))):
+        if not self.loss.smooth:
             raise HypothesisViolated(
-                f"{type(self.loss).__name__} has unbounded curvature, so its perturbed minimiser has no privacy bound: "
-                "use a smoothed loss (Huber, SmoothedHinge, Quantile with a width) or a gradient solver."
+                f"{type(self.loss).__name__} has a kink, where Newton's method finds no minimiser: use a smoothed loss "
+                "(Huber, SmoothedHinge, Quantile with a width) or a gradient solver."
             )
         if isinstance(self.loss, Softmax) and self.slope_bound < self._natural_bound:
             raise HypothesisViolated(
@@ -112,12 +112,25 @@ class RidgeMinimiser:
         uncut = isinstance(self.loss, Logistic) and self.slope_bound >= self._natural_bound
         return self.rows.radius**2 / self.regularisation if uncut else 0.0
 
+    def require_bounded_curvature(self) -> None:
+        """Refuse a loss whose minimiser can be found, but not protected.
+
+        Raises:
+            HypothesisViolated: the loss has unbounded curvature.
+        """
+        if not math.isfinite(self.loss.smoothness(Domain())):
+            raise HypothesisViolated(
+                f"{type(self.loss).__name__} has unbounded curvature, so its perturbed minimiser has no privacy bound: "
+                "use a smoothed loss (Huber, SmoothedHinge, Quantile with a width) or a gradient solver."
+            )
+
     def least_tolerance(self, tilt_length: float) -> float:
         """Below this, doubles are too coarse to hold a point within tolerance/λ for up to `MOST_ROWS` rows."""
         return 2.0**-51 * (MOST_ROWS * self.gradient_bound + tilt_length)
 
     def minimise(self, data: Dataset, tilt: Array, tolerance: float) -> Array:
         """A point within tolerance/λ, by Newton's method; in longer arithmetic where float64 cannot certify it."""
+        self.require_bounded_curvature()
         if not (self.rows.bounded and math.isfinite(self.gradient_bound)):
             raise InvalidInput("a private minimiser needs a finite row_norm and bounded slopes; give slope_bound.")
         objective = _Objective(self, data, tilt, rounded=True)
@@ -271,4 +284,5 @@ class _Objective:
             z = residual / diagonal
             inner, last = float(np.vdot(residual, z)), inner
             direction = z + (inner / last) * direction
-        return x
+        # flat along the gradient: a step that changes scores by about one, which the line search shortens
+        return x if x.any() else target * (self.n / float(np.vdot(target, target)))

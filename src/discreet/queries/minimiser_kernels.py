@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from discreet.losses._kernels import HUBER, LOGISTIC, QUANTILE, SMOOTHED_HINGE, slope_of
+from discreet.losses._kernels import HUBER, LOGISTIC, POISSON, QUANTILE, SMOOTHED_HINGE, slope_of
 
 FLUSH = 256
 REASSOCIATED = {"reassoc", "contract", "nsz"}
@@ -25,8 +25,8 @@ def _known(kind, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _curvature(loss, a, cap):  # type: ignore[no-untyped-def]
-    """The derivative of the clipped slope, read off the slope ``a`` itself."""
+def _curvature(loss, a, y, cap):  # type: ignore[no-untyped-def]
+    """The derivative of the clipped slope, read off the slope ``a`` itself (and for counts the target)."""
     kind, parameter, smoothing = loss
     size = abs(a)
     if size >= cap:
@@ -35,6 +35,8 @@ def _curvature(loss, a, cap):  # type: ignore[no-untyped-def]
         return size * (1.0 - size)
     if kind == SMOOTHED_HINGE:
         return 1.0 / parameter if 0.0 < size < 1.0 else 0.0
+    if kind == POISSON:
+        return a + y
     if kind == HUBER:
         return 1.0 if size < parameter else 0.0
     if kind == QUANTILE:
@@ -52,7 +54,7 @@ def _row(loss, z, y, cap, i, weights):  # type: ignore[no-untyped-def]
     if a != a:
         return 0.0
     a = min(max(a, -cap), cap)
-    weights[i] = _curvature(loss, a, cap)
+    weights[i] = _curvature(loss, a, y, cap)
     return a
 
 

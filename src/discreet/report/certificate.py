@@ -60,14 +60,14 @@ class Certificate:
             "rows_per_unit": self.unit.rows_per_unit,
             "protective_randomness": self.protective,
             "solver": self.solver,
-            "settings": self.settings,
+            "settings": _written(self.settings),
             "unprotected": list(self.unprotected),
             "event": self.event.to_dict(),
         }
 
     def to_json(self) -> str:
         """The certificate as indented JSON."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
@@ -80,7 +80,7 @@ class Certificate:
                 unit=Unit(tree["adjacency"], tree["rows_per_unit"]),
                 event=events.from_dict(tree["event"]),
                 solver=tree["solver"],
-                settings=tree["settings"],
+                settings=_read(tree["settings"]),
                 unprotected=tuple(tree["unprotected"]),
                 protective=tree["protective_randomness"],
                 version=tree["discreet"],
@@ -93,3 +93,16 @@ class Certificate:
             return "no privacy (ε = ∞)"
         line = f"ε = {self.epsilon:.4g}, δ = {self.delta:.3g} ({self.unit})"
         return line if self.protective else f"NOT PRIVATE: seeded noise; would be {line}"
+
+
+def _written(value: Any) -> Any:
+    """JSON has no infinity: it is written as a word."""
+    if isinstance(value, dict):
+        return {key: _written(inner) for key, inner in value.items()}
+    return "inf" if value == float("inf") else value
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _read(inner) for key, inner in value.items()}
+    return float("inf") if value == "inf" else value

@@ -34,7 +34,7 @@ from discreet.measurements import FixedSizeSampling, Halves, Measurement, Noisy,
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.planning import Guarantee
+from discreet.solvers.planning import PURE_REFUSED, Guarantee
 from discreet.units import Unit
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class BiasReduced:
         """One estimate a step; a refusal by the filter ends the run."""
         if not isinstance(problem.domain, Projectable):
             raise InvalidInput(f"{type(problem.domain).__name__} has no projection; descent needs one.")
-        theta = problem.start.ravel()
+        theta = np.asarray(problem.domain.project(problem.start.ravel()))  # 0 is in no simplex
         kept = theta
         for t in range(self.iterations):
             try:
@@ -116,6 +116,8 @@ class BiasReduced:
                 kept = theta  # each of t + 1 points is then the kept one with equal probability
             moved = theta - self.step * (gradient + problem.ridge * theta)
             theta = np.asarray(problem.domain.project(moved))
+        if not problem.domain.convex:  # an average of sparse points is not sparse
+            kept = np.asarray(problem.domain.project(kept))
         return kept.reshape(problem.rows.shape)
 
     def estimate(
@@ -265,7 +267,7 @@ def default(
     if not rows.bounded:
         raise InvalidInput("bias-reduced descent needs rows of bounded length: give row_norm.")
     if guarantee.private and guarantee.delta == 0:
-        raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; choose a pure-ε solver.")
+        raise InvalidInput(PURE_REFUSED)
     domain = Domain(score_bound=_REACH, target_low=-1.0, target_high=1.0)
     slope = min(problem.loss.lipschitz(domain), 1.0) if rows.outputs == 1 else math.sqrt(2.0)
     clip = rows.radius * slope if clip is None else clip
@@ -299,6 +301,11 @@ def default(
     else:
         noises = list(_NOISES) if noise_multiplier is None else [noise_multiplier]
         budgets = list(_budgets(guarantee))
+        if not budgets:
+            raise InvalidInput(
+                f"no Rényi filter keeps ε = {guarantee.epsilon:g} at δ = {guarantee.delta:g}: ask for a larger ε or δ, "
+                "or use solver='descent'."
+            )
     found = [candidate(nu, b, m, order, tau) for nu in noises for b, m in shapes for order, tau in budgets]
     risk, best = min(found, key=lambda pair: pair[0])
     if math.isinf(risk):

@@ -77,7 +77,11 @@ class Descent:
             if self.iterate == "average" or (self.iterate == "suffix" and 2 * (t + 1) > self.iterations):
                 kept += 1
                 mean += (theta - mean) / kept
-        return (theta if self.iterate == "last" else mean).reshape(problem.rows.shape)
+        if self.iterate == "last":
+            return theta.reshape(problem.rows.shape)
+        if not problem.domain.convex:  # an average of sparse points is not sparse
+            mean = np.asarray(project(mean))
+        return mean.reshape(problem.rows.shape)
 
     def _query(self, problem: Problem, theta: NDArray[np.float64], anchor: NDArray[np.float64] | None) -> GradientSum:
         shape = problem.rows.shape
@@ -121,7 +125,8 @@ def default(
         guarantee: what to keep.
         iterations: number of steps.
         clip: ℓ2 bound on a row's gradient; by default the largest gradient of a row, or radius × 1 where slopes are
-            unbounded, or with several outputs the gradient at θ = 0.
+            unbounded, or with several outputs the gradient at θ = 0. Without privacy nothing is clipped, but for
+            Poisson gradients.
         step: step size or schedule for plain descent.
         update: another update rule in place of plain descent.
         rate: Poisson sampling rate of batches.
@@ -144,8 +149,11 @@ def default(
         raise InvalidInput("descent needs a row_norm to choose its steps; give one, or another solver.")
     domain = Domain(score_bound=_REACH, target_low=-1.0, target_high=1.0)
     slope = min(problem.loss.lipschitz(domain), 1.0) if rows.outputs == 1 else math.sqrt(1 - 1 / rows.outputs)
-    clip = radius * slope if clip is None else clip
-    if isinstance(problem.loss, Poisson):
+    counts = isinstance(problem.loss, Poisson)
+    if clip is None:
+        # without privacy only the Poisson loss is clipped, whose gradients have no step size otherwise
+        clip = radius * slope if guarantee.private or counts else math.inf
+    if counts:
         # coded counts are at most 1, so beyond e^z = 2 the clipped slope is flat
         domain = Domain(score_bound=math.log(2.0), target_low=0.0, target_high=1.0)
     smoothness = problem.loss.smoothness(domain)

@@ -24,10 +24,13 @@ from discreet.queries.candidates import CandidateScores
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.planning import Guarantee
 
-__all__ = ["ExponentialMechanism", "default", "product_grid"]
+__all__ = ["MOST_AXES", "ExponentialMechanism", "default", "product_grid"]
 
 _MOST_CANDIDATES = 1 << 20
 _FEW_CANDIDATES = 4096
+MOST_AXES = 4
+"""Beyond this dimension a grid of a few thousand points is too coarse to be useful."""
+_UNCLIPPED = 1e290  # without privacy no loss is cut
 _REACH = 5.0
 """The default grid reaches scores of about ±5, as far as all solvers travel. Public, the same for all data."""
 
@@ -88,18 +91,28 @@ def default(
     """The mechanism at ε = 2Δ/b, pure DP whatever δ is.
 
     Args:
-        problem: public facts.
+        problem: public facts, one output.
         guarantee: what to keep.
-        candidates: public parameters, one a row; by default a grid on the cube of half-width 5/radius (points outside
-            the domain are projected on it), at most four dimensions.
-        loss_bound: clip of one row's loss; by default the largest loss that a candidate can have.
+        candidates: public parameters, one a row, all in the domain; by default a grid on the cube of half-width
+            5/radius (points outside the domain are projected on it, or left out where it has no projection), at most
+            four dimensions.
+        loss_bound: clip of one row's loss; by default the largest loss that a candidate can have, and without privacy
+            none.
         mechanism: ``"permute-and-flip"``, never worse for one choice, or ``"exponential"``.
+
+    Raises:
+        InvalidInput: several outputs, unbounded rows, too many dimensions for a grid, or a candidate that is not in
+            the domain.
     """
     rows = problem.rows
-    if not rows.bounded:
+    if rows.outputs != 1:
+        raise InvalidInput(
+            f"the exponential mechanism chooses models with one score a row, not {rows.outputs}; use solver='descent'."
+        )
+    if not rows.bounded and (guarantee.private or candidates is None):
         raise InvalidInput("the exponential mechanism needs rows of bounded length: give row_norm or a schema.")
     if candidates is None:
-        if rows.dimension > 4:
+        if rows.dimension > MOST_AXES:
             raise InvalidInput(
                 f"a grid in {rows.dimension} dimensions is too coarse to be useful: declare candidates, or choose "
                 "another solver."
@@ -109,15 +122,36 @@ def default(
         found = product_grid(-half, half, points - (points + 1) % 2)  # odd, so that θ = 0 is a candidate
         if isinstance(problem.domain, Projectable):
             found = np.unique([problem.domain.project(theta) for theta in found], axis=0)
+        else:
+            found = np.array([theta for theta in found if problem.domain.contains(theta)])
     else:
-        found = np.atleast_2d(np.asarray(candidates, dtype=np.float64))
+        found = _declared(candidates, problem)
     if loss_bound is None:
-        loss_bound = _largest_loss(problem.loss, rows.radius * float(np.linalg.norm(found, axis=1).max()))
+        longest = float(np.linalg.norm(found, axis=1).max())
+        loss_bound = _largest_loss(problem.loss, rows.radius * longest) if guarantee.private else _UNCLIPPED
     scale = 0.0
     if guarantee.private:
         # each score moves by at most C = loss_bound/2 a row: ε = 2·(C or 2C)·rows/b
         scale = 2 * guarantee.unit.sensitivity(1.0) / guarantee.epsilon * (1 + 1e-12)
     return ExponentialMechanism(scale, found, loss_bound, mechanism)
+
+
+def _declared(candidates: ArrayLike, problem: Problem) -> NDArray[np.float64]:
+    """The user's candidates as a matrix, all of them in the domain."""
+    try:
+        found = np.atleast_2d(np.asarray(candidates, dtype=np.float64))
+    except (TypeError, ValueError):
+        found = np.empty((0, 0))
+    d = problem.rows.dimension
+    if found.ndim != 2 or found.shape[1] != d or not len(found) or not np.isfinite(found).all():
+        raise InvalidInput(
+            f"candidates must be a list of parameters with {d} finite numbers each (the intercept's last), got "
+            f"{candidates!r}."
+        )
+    for place, theta in enumerate(found):
+        if not problem.domain.contains(theta):
+            raise InvalidInput(f"candidate {place}, {theta.tolist()}, is not in the domain {problem.domain}.")
+    return found
 
 
 def _largest_loss(loss: Loss, reach: float) -> float:

@@ -75,7 +75,7 @@ def default(
     iterations: int | None = None,
     clip: float | None = None,
     feature_bound: float | None = None,
-    target_bound: float = 1.0,
+    target_bound: float | None = None,
     selection: Literal["exponential", "permute-and-flip"] = "exponential",
 ) -> FrankWolfe:
     """Frank–Wolfe with everything chosen from public facts, and the least noise that keeps the guarantee.
@@ -89,38 +89,37 @@ def default(
         problem: the problem.
         guarantee: what to keep; ε = ∞ runs without noise, δ = 0 asks for pure DP.
         iterations: T; None balances the bound.
-        clip: ℓ∞ bound on a row's gradient; None takes the largest possible one.
+        clip: ℓ∞ bound on a row's gradient; None takes the largest possible one, and without privacy none.
         feature_bound: public bound on every |x_j|; None takes the rows' ℓ2 bound. It steers T and the clip only: the
             clip itself is enforced on every row.
-        target_bound: public bound on |y|.
+        target_bound: public bound on |y|, for the same purposes; None takes 1.
         selection: as in `FrankWolfe`.
 
     Raises:
-        InvalidInput: the set has no vertices to choose from.
+        InvalidInput: the set has no vertices to choose from, or bounds that nothing is left to steer for.
         HypothesisViolated: the loss has no finite slope or curvature over the set, so theory chooses nothing.
     """
     domain, d = problem.domain, math.prod(problem.rows.shape)
     vertices = whole_atoms(domain, d).count
+    if not guarantee.private:
+        steps = _STEPS_WITHOUT_PRIVACY if iterations is None else iterations
+        return FrankWolfe(0.0, steps, math.inf if clip is None else clip, selection)
+    if clip is not None and iterations is not None and (feature_bound, target_bound) != (None, None):
+        raise InvalidInput("feature_bound and target_bound choose clip and iterations, which were both given.")
+    targets = 1.0 if target_bound is None else target_bound
     if feature_bound is None:
         feature_bound = max(problem.rows.norm, problem.rows.intercept)
     if not math.isfinite(feature_bound):
-        if guarantee.private:
-            raise InvalidInput("a private run needs a finite row_norm or feature_bound.")
-        return FrankWolfe(0.0, iterations or _STEPS_WITHOUT_PRIVACY, clip or math.inf, selection)
-    reach = Domain(feature_bound * domain.radius_in(d, order=1), -target_bound, target_bound)
+        raise InvalidInput("a private run needs a finite row_norm or feature_bound.")
+    reach = Domain(feature_bound * domain.radius_in(d, order=1), -targets, targets)
     if clip is None:
         clip = _finite("slope", problem.loss.lipschitz(reach)) * feature_bound
-    solver = FrankWolfe(0.0, iterations or _STEPS_WITHOUT_PRIVACY, clip, selection)
-    if not guarantee.private:
-        return solver
     if iterations is None:
         curvature = _finite("curvature", problem.loss.smoothness(reach))
         curvature *= _TYPICAL_CURVATURE * (feature_bound * domain.diameter(d, order=1)) ** 2
         score_bound = domain.max_abs_inner(clip) if isinstance(domain, Atomic) else math.nan
-        solver = replace(
-            solver,
-            iterations=_balanced_steps(curvature, score_bound * math.log(vertices) / problem.n, guarantee, selection),
-        )
+        iterations = _balanced_steps(curvature, score_bound * math.log(vertices) / problem.n, guarantee, selection)
+    solver = FrankWolfe(0.0, iterations, clip, selection)
     return replace(solver, noise_multiplier=_least_noise(solver, guarantee))
 
 

@@ -118,14 +118,19 @@ def _check(iterations: int, step: float) -> None:
 
 
 def sparse_domain(problem: Problem, sparsity: int, radius: float | None) -> SparseSet:
-    """The set the iterates live in; a problem with a set of its own must mean the same one."""
+    """The set the iterates live in; a problem with a set of its own must hold all of it."""
     if problem.rows.outputs != 1:
         raise InvalidInput(f"hard thresholding fits one output, got {problem.rows.outputs}.")
-    domain = SparseSet(sparsity, radius)
-    if not isinstance(problem.domain, WholeSpace) and problem.domain != domain:
+    domain, declared = SparseSet(sparsity, radius), problem.domain
+    if isinstance(declared, WholeSpace):
+        return domain
+    if not isinstance(declared, SparseSet):
         raise InvalidInput(
-            f"hard thresholding works over {domain}, but the problem has {problem.domain}; let them agree."
+            f"hard thresholding works over a SparseSet, but the problem has {type(declared).__name__}; use "
+            "solver='descent'."
         )
+    if sparsity > declared.s or (declared.radius is not None and (radius is None or radius > declared.radius)):
+        raise InvalidInput(f"hard thresholding over {domain} would leave the problem's set {declared}.")
     return domain
 
 
@@ -175,6 +180,8 @@ def default(
     steps = iterations if iterations is not None else _steps(problem, guarantee)
     if peel is None:
         peel = entry * math.sqrt(2 * s) < length
+    if not peel and clip is not None and target_bound is not None:
+        raise InvalidInput("without peeling target_bound only chooses the clip, which was given too: leave one out.")
     targets = target_bound if target_bound is not None else 1.0 if guarantee.private else math.inf
     slope = slope_at_zero(problem, targets) if guarantee.private else math.inf
     eta = 1 / (smoothness + problem.ridge)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +85,7 @@ def default(
     sparsity: int | None = None,
     radius: float | None = None,
     moment: float = 1.0,
-    mechanism: str = "gumbel",
+    mechanism: Literal["gumbel", "laplace"] = "gumbel",
     parts: int | None = None,
     entry_bound: float | None = None,
     step: float | None = None,

@@ -12,6 +12,9 @@ Both were chosen by test R² on a sparse linear model (d = 200) and on Californi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball
 from discreet.losses import Squared
@@ -20,7 +23,7 @@ from discreet.solvers.base import Problem
 from discreet.solvers.frank_wolfe import FrankWolfe, default
 from discreet.solvers.planning import Guarantee
 
-__all__ = ["default_radius", "lasso"]
+__all__ = ["default_radius", "lasso", "walk"]
 
 
 def default_radius(n_epsilon: float, feature_bound: float) -> float:
@@ -64,15 +67,24 @@ def lasso(
         raise InvalidInput(f"bounds must be positive, got target_bound={target_bound}, feature_bound={feature_bound}.")
     if radius is None:
         radius = target_bound * default_radius(n * guarantee.epsilon, feature_bound)
-    if clip is None:
-        clip = target_bound * feature_bound / 2
     problem = Problem(rows, Squared(), n, L1Ball(radius))
-    solver = default(
-        problem,
-        guarantee,
-        iterations=iterations,
-        clip=clip if guarantee.private else float("inf"),
-        feature_bound=feature_bound,
-        target_bound=target_bound,
-    )
-    return problem, solver
+    given = {"iterations": iterations, "clip": clip}
+    options = {name: value for name, value in given.items() if value is not None}
+    return problem, walk(problem, guarantee, options, feature_bound=feature_bound, target_bound=target_bound)
+
+
+def walk(
+    problem: Problem,
+    guarantee: Guarantee,
+    options: Mapping[str, Any],
+    *,
+    feature_bound: float,
+    target_bound: float = 1.0,
+) -> FrankWolfe:
+    """Frank–Wolfe with the Lasso's clip, unless the options have one; the bounds steer what the options leave open."""
+    chosen = dict(options)
+    if guarantee.private:
+        chosen.setdefault("clip", target_bound * feature_bound / 2)
+        if "iterations" not in chosen:
+            chosen = {"feature_bound": feature_bound, "target_bound": target_bound} | chosen
+    return default(problem, guarantee, **chosen)

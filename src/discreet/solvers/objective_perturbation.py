@@ -99,13 +99,13 @@ def default(
         guarantee: (ε, δ) and the unit; δ = 0 takes Gamma-norm noise; ε = ∞ no noise.
         regularisation: λ in units of the sum, instead of the choice above.
         slope_bound: ℓ2 bound on a row's gradient; by default the loss's own, half of it for a logistic loss under much
-            noise, and for the squared loss that of residuals up to 1.
+            noise, and for the squared loss that of residuals up to 1. Without privacy nothing is cut.
 
     Raises:
         HypothesisViolated: the loss has no bounded curvature; or no noise reaches ε at this ``regularisation``.
     """
     if not guarantee.private:
-        return ObjectivePerturbation(0.0, regularisation or 0.0, slope_bound or _natural(problem))
+        return ObjectivePerturbation(0.0, regularisation or 0.0, math.inf if slope_bound is None else slope_bound)
     noise: Literal["gaussian", "gamma"] = "gaussian" if guarantee.delta else "gamma"
     deviation = guarantee.epsilon / _DRIFT if guarantee.delta else guarantee.epsilon * _PURE_SHARE
     # the noise of a Gaussian (Laplace) release, near enough to start from

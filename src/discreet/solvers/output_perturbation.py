@@ -14,6 +14,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.geometry.base import InfProjectable, Projectable
+from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.queries.minimiser import RidgeMinimiser
@@ -51,6 +52,8 @@ class OutputPerturbation:
     def steps(self, problem: Problem) -> Steps:
         """One release."""
         domain = problem.domain
+        if self.projection == "linf" and isinstance(domain, WholeSpace):
+            raise InvalidInput("projection='linf' needs a set to project on: give a domain.")
         capable = isinstance(domain, InfProjectable if self.projection == "linf" else Projectable)
         if not capable:
             raise InvalidInput(f"{type(domain).__name__} has no {self.projection} projection.")
@@ -105,11 +108,12 @@ def default(
         guarantee: (ε, δ) and the unit; δ = 0 takes Gamma-norm noise; ε = ∞ no noise.
         regularisation: λ in units of the sum, instead of the theory's.
         slope_bound: ℓ2 bound on a row's gradient; by default the loss's own, and for the squared loss that of
-            residuals up to 1.
+            residuals up to 1. Without privacy nothing is cut.
         projection: norm in which the noisy minimiser is projected on the domain.
     """
     if slope_bound is None:
-        slope_bound = math.inf if math.isfinite(problem.loss.lipschitz(Domain())) else problem.rows.radius
+        bounded = math.isfinite(problem.loss.lipschitz(Domain())) or not guarantee.private
+        slope_bound = math.inf if bounded else problem.rows.radius
     noise: Literal["gaussian", "gamma"] = "gaussian" if guarantee.delta or not guarantee.private else "gamma"
 
     def make(multiplier: float, strength: float) -> OutputPerturbation:
@@ -117,6 +121,7 @@ def default(
 
     if not guarantee.private:
         return make(0.0, regularisation or 0.0)
+    RidgeMinimiser(problem.rows, problem.loss, 1.0, slope_bound).require_bounded_curvature()
     if noise == "gamma":
         multiplier = guarantee.unit.sensitivity(1.0) / guarantee.epsilon
     else:

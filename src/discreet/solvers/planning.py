@@ -13,7 +13,12 @@ from discreet.solvers.base import Problem, Solver
 from discreet.solvers.rehearsal import rehearse
 from discreet.units import Unit
 
-__all__ = ["Guarantee", "calibrated"]
+__all__ = ["PURE_REFUSED", "Guarantee", "calibrated"]
+
+PURE_REFUSED = (
+    "delta = 0 asks for pure DP, which Gaussian noise cannot give; use objective_perturbation, output_perturbation, "
+    "frank_wolfe or exponential_mechanism, or a delta above 0."
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ def calibrated(make: Callable[[float], S], problem: Problem, guarantee: Guarante
     if not guarantee.private:
         return make(0.0)
     if guarantee.delta == 0:
-        raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; choose a pure-ε solver.")
+        raise InvalidInput(PURE_REFUSED)
     from discreet.accounting import calibrate, epsilon
 
     def rehearsed(noise_multiplier: float) -> Event:

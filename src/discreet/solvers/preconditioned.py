@@ -123,7 +123,7 @@ def default(
     problem: Problem,
     guarantee: Guarantee,
     *,
-    target_bound: float = 1.0,
+    target_bound: float | None = None,
     clip: float | None = None,
     iterations: int | None = None,
     share: float | None = None,
@@ -134,7 +134,7 @@ def default(
     Args:
         problem: a smooth loss with one output, no constraint.
         guarantee: what must be kept.
-        target_bound: public bound on |y|, from which the clip comes; targets beyond it are allowed.
+        target_bound: public bound on |y|, from which the clip comes; targets beyond it are allowed. None takes 1.
         clip: ℓ2 bound on a row's gradient; None takes between r·L/4 and r·L, L the largest |slope| at
             θ = 0, the less the more noise.
         iterations: None takes 18√d, at most 256; without privacy 8 for squared loss, else 1000.
@@ -142,13 +142,15 @@ def default(
         damping: see `Preconditioned`; None takes 1.5.
 
     Raises:
-        InvalidInput: a share outside (0, 1), a loss without smoothness, a constraint.
+        InvalidInput: a share outside (0, 1), a loss without smoothness, a constraint, or both clip and target_bound.
     """
     part = _SHARE if share is None else share
     if not 0 < part < 1:
         raise InvalidInput(f"share must be in (0, 1), got {share!r}.")
+    if clip is not None and target_bound is not None:
+        raise InvalidInput("target_bound chooses the clip, which was given too: leave one out.")
     steps = _steps(problem, guarantee) if iterations is None else iterations
-    largest = problem.rows.radius * slope_at_zero(problem, target_bound)
+    largest = problem.rows.radius * slope_at_zero(problem, 1.0 if target_bound is None else target_bound)
 
     def make(noise: float) -> Preconditioned:
         return Preconditioned(

@@ -13,7 +13,7 @@ from typing import TypeVar
 from discreet.errors import InvalidInput
 from discreet.events import Event, compose
 from discreet.solvers.base import Problem, Solver
-from discreet.solvers.planning import Guarantee
+from discreet.solvers.planning import PURE_REFUSED, Guarantee
 from discreet.solvers.rehearsal import rehearse
 
 __all__ = ["calibrated_by_zcdp"]
@@ -32,7 +32,7 @@ def calibrated_by_zcdp(make: Callable[[float], S], problem: Problem, guarantee: 
     if not guarantee.private:
         return make(0.0)
     if guarantee.delta == 0:
-        raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; choose a pure-ε solver.")
+        raise InvalidInput(PURE_REFUSED)
     from discreet.accounting.classical import zcdp_epsilon_upper, zcdp_rho
 
     def event(noise: float) -> Event:

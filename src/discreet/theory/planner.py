@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from discreet.errors import DiscreetError
 from discreet.geometry import SparseSet, WholeSpace
-from discreet.geometry.base import Atomic
+from discreet.geometry.base import Atomic, Projectable
 from discreet.losses import Domain, Softmax, Squared
 from discreet.solvers import Guarantee, Problem, Solver, recipe
 from discreet.solvers.descent import Descent
+from discreet.solvers.exponential_mechanism import MOST_AXES
 from discreet.solvers.frank_wolfe import FrankWolfe
 from discreet.solvers.objective_perturbation import ObjectivePerturbation
 from discreet.solvers.output_perturbation import OutputPerturbation
@@ -52,11 +53,16 @@ def choose(problem: Problem, guarantee: Guarantee) -> str:
 
 def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     loss, domain, d = problem.loss, problem.domain, math.prod(problem.rows.shape)
-    if isinstance(domain, SparseSet):
+    pure, smooth = guarantee.private and guarantee.delta == 0, math.isfinite(loss.smoothness(Domain()))
+    if isinstance(domain, SparseSet) and smooth and not pure and problem.rows.outputs == 1:
         return "hard_threshold", "the set is sparse: select coordinates, then spend noise on those alone"
+    if isinstance(domain, Atomic) and not isinstance(domain, Projectable) and not problem.ridge:
+        return "frank_wolfe", "a polytope without a projection: choosing vertices needs none"
     if isinstance(domain, Atomic) and not problem.ridge and (guarantee.delta == 0 or d > _LARGEST_MOMENT):
         return "frank_wolfe", "a polytope in high dimension: choosing vertices costs log d, noisy gradients cost √d"
-    if not math.isfinite(loss.smoothness(Domain())):
+    if pure and not smooth and d <= MOST_AXES and not problem.ridge:
+        return "exponential_mechanism", "pure privacy, a loss without bounded curvature, few dimensions: a grid"
+    if not smooth and (guarantee.private or not loss.smooth):
         return "descent", "the loss has no bound on its curvature: clipped gradients"
     if not guarantee.private:
         return "objective_perturbation", "no noise: the exact minimiser"
@@ -67,21 +73,30 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     return "objective_perturbation", "bounded slopes and curvature: one tight release of the minimiser"
 
 
-_CANDIDATES = ("objective_perturbation", "preconditioned", "descent", "output_perturbation", "sufficient_statistics")
+_ORDER = (
+    "objective_perturbation",
+    "preconditioned",
+    "descent",
+    "bias_reduced",
+    "output_perturbation",
+    "sufficient_statistics",
+    "frank_wolfe",
+    "hard_threshold",
+    "heavy_tailed",
+    "exponential_mechanism",
+)
 
 
 def options(problem: Problem, guarantee: Guarantee) -> list[Option]:
-    """Every solver that applies, the chosen one first."""
+    """Every solver, the chosen one first; those that do not apply say why."""
     chosen, reason = _choice(problem, guarantee)
-    names = [chosen, *(name for name in _CANDIDATES if name != chosen)]
-    if isinstance(problem.domain, Atomic) and chosen != "frank_wolfe":
-        names.append("frank_wolfe")
+    names = [chosen, *(name for name in _ORDER if name != chosen)]
     found = []
     for name in names:
         try:
             solver = recipe(name)(problem, guarantee)
             plan = rehearse(solver, problem, guarantee.unit)
-        except (DiscreetError, TypeError) as refusal:
+        except DiscreetError as refusal:
             found.append(Option(name, None, 0, math.nan, math.nan, False, str(refusal).split(";")[0]))
             continue
         why = reason if name == chosen else ""
@@ -92,6 +107,8 @@ def options(problem: Problem, guarantee: Guarantee) -> list[Option]:
 
 def _risk(solver: Solver, problem: Problem) -> float:
     """The theorem's bound on the expected excess risk for ‖θ*‖ = 5/radius; NaN where there is none."""
+    if not getattr(solver, "noise_multiplier", math.nan) > 0:
+        return math.nan
     n, d, radius = problem.n, math.prod(problem.rows.shape), problem.rows.radius
     target = _REACH / radius
     smoothness = problem.loss.smoothness(Domain(score_bound=_REACH))

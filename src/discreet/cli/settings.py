@@ -1,0 +1,122 @@
+"""From words on a command line to settings: ``name=value`` pairs, and sets such as ``l1:3``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import InvalidInput
+from discreet.geometry import Box, L1Ball, L2Ball, Polytope, Simplex, SparseSet
+from discreet.geometry.base import Geometry
+
+__all__ = ["SETS", "model_parameters", "read_set", "solver_options"]
+
+SETS = "l1:RADIUS, l2:RADIUS, simplex:RADIUS, box:LOW:HIGH, sparse:S, sparse:S:RADIUS or polytope:FILE.csv"
+
+_UPDATES = {"sgd": "Sgd", "momentum": "Momentum", "adam": "Adam", "adamw": "AdamW", "adafactor": "Adafactor"}
+_UPDATES["svrg"] = "Svrg"
+
+
+def solver_options(solver: str, words: Sequence[str]) -> dict[str, Any] | None:
+    """Options of a named solver.
+
+    Example:
+        >>> solver_options("descent", ["iterations=50", "iterate=last", "update=adam:0.1"])
+        {'iterations': 50, 'iterate': 'last', 'update': Adam(step=0.1, ...
+    """
+    if not words:
+        return None
+    if solver == "auto":
+        raise InvalidInput("--option needs --solver NAME; with auto all options are chosen for you.")
+    from discreet.solvers.options import checked_options
+
+    options = _pairs(words, "--option")
+    if isinstance(options.get("update"), str):
+        options["update"] = _update(options["update"])
+    return checked_options(solver, options)
+
+
+def model_parameters(kind: Any, words: Sequence[str], taken: Sequence[str]) -> dict[str, Any]:
+    """Parameters of an estimator that have no option of their own."""
+    free = sorted(set(kind._get_param_names()) - set(taken))
+    parameters = _pairs(words, "--param")
+    for name in parameters:
+        if name not in free:
+            raise InvalidInput(f"{kind.__name__} has no --param {name!r}; it has {', '.join(free)}.")
+    return parameters
+
+
+def read_set(words: str) -> Geometry:
+    """The set that the coefficients are kept in.
+
+    Example:
+        >>> read_set("box:-1:2.5")
+        Box(low=array(-1.), high=array(2.5))
+    """
+    kind, *rest = words.split(":")
+    if kind == "polytope" and rest:
+        return Polytope(_vertices(Path(":".join(rest))))
+    numbers = [_number(word, words) for word in rest]
+    match kind, numbers:
+        case "l1", [radius]:
+            return L1Ball(radius)
+        case "l2", [radius]:
+            return L2Ball(radius)
+        case "simplex", [radius]:
+            return Simplex(radius)
+        case "box", [low, high]:
+            return Box(low, high)
+        case "sparse", [s, *radius] if s.is_integer() and len(radius) <= 1:
+            return SparseSet(int(s), *radius)
+    raise InvalidInput(f"a set is {SETS}, got {words!r}.")
+
+
+def _pairs(words: Sequence[str], option: str) -> dict[str, Any]:
+    """Names with values: JSON where it is JSON, else the word itself."""
+    pairs: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not (name and equals):
+            raise InvalidInput(f"{option} takes NAME=VALUE, got {word!r}.")
+        if name in pairs:
+            raise InvalidInput(f"{option} {name} was given twice.")
+        try:
+            pairs[name] = json.loads(text)
+        except json.JSONDecodeError:
+            pairs[name] = text
+    return pairs
+
+
+def _update(words: str) -> Any:
+    """An update rule: ``adam:0.1``, or ``svrg:0.1:10`` with its period."""
+    from discreet import updates
+
+    name, *rest = words.split(":")
+    if name not in _UPDATES:
+        raise InvalidInput(f"update takes {', '.join(_UPDATES)} with a step, as in adam:0.1; got {words!r}.")
+    numbers: list[float] = [_number(word, words) for word in rest]
+    if name == "svrg":  # its second number counts steps
+        numbers[1:] = [int(n) if n.is_integer() else n for n in numbers[1:]]
+    try:
+        return getattr(updates, _UPDATES[name])(*numbers)
+    except TypeError:
+        raise InvalidInput(f"update {name} does not take {len(numbers)} numbers; write for example adam:0.1.") from None
+
+
+def _number(word: str, whole: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise InvalidInput(f"{word!r} in {whole!r} is not a number.") from None
+
+
+def _vertices(path: Path) -> np.ndarray[Any, Any]:
+    """One vertex a line, numbers separated by commas."""
+    try:
+        return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8")
+    except ValueError as problem:
+        raise InvalidInput(f"{path} must have one vertex a line, numbers separated by commas: {problem}.") from None
