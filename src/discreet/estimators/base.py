@@ -88,7 +88,7 @@ class PrivateLinearModel(PrivateEstimator):
         vault = Vault(data, unit, self._ledger(), self._bits())
         guarantee = Guarantee(float(self.epsilon), self._delta(n_rows, private), unit)
         released: list[Event] = []
-        if self._counts(guarantee):
+        if self._must_count(guarantee):
             self._refuse_before_counting(rows, vault, guarantee)
         n, rest = self._rows(n_rows, vault, guarantee, released)
         problem = self._problem(rows, n)

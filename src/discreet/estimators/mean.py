@@ -101,7 +101,7 @@ class MeanEstimator(PrivateEstimator):
         guarantee = Guarantee(float(self.epsilon), self._delta(n, private), unit)
         self._plan(rows, sparsity, float(self.n_public or SOME_ROWS), guarantee)  # refuses before anything is released
         vault = Vault(in_memory(matrix, np.zeros(n), rows), unit, self._ledger(), self._bits())
-        if self._counts(guarantee):
+        if self._must_count(guarantee):
             counting, rest = self._count(guarantee)
             mean = self._plan(rows, sparsity, SOME_ROWS, rest).measurement(rows)
             vault.ledger.require([counting.event(unit), mean.event(unit)], unit)

@@ -115,7 +115,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         rest = Guarantee(guarantee.epsilon - share, guarantee.delta, guarantee.unit)
         return Noisy(RowCount(), Laplace(guarantee.unit.rows_per_unit / share)), rest
 
-    def _counts(self, guarantee: Guarantee) -> bool:
+    def _must_count(self, guarantee: Guarantee) -> bool:
         """Whether the number of rows is private, and must be released first."""
         return guarantee.private and guarantee.unit.relation == "add-remove" and self.n_public is None
 
