@@ -146,7 +146,7 @@ def _pure(row: float, query: RidgeMinimiser) -> float:
     where row·(1 + link·s(1 − s)) = link·(2s − 1), the larger root of link·row·s² + (2·link − link·row)·s − link − row.
     """
     link = query.link
-    if not link:
+    if not link or query.directions > 1:
         return row + query.log_det
     if row >= link:
         return row

@@ -118,8 +118,8 @@ class RidgeMinimiser:
 
     @property
     def link(self) -> float:
-        """R²/λ when curvature = |slope|(1 − |slope|) for every slope up to 1, else 0."""
-        uncut = isinstance(self.loss, Logistic) and self.slope_bound >= self._natural_bound
+        """R²/λ when curvature = |slope|(1 − |slope|) for every slope up to 1, or diag(p) − ppᵀ; else 0."""
+        uncut = isinstance(self.loss, Logistic | Softmax) and self.slope_bound >= self._natural_bound
         return self.rows.radius**2 / self.regularisation if uncut else 0.0
 
     def least_tolerance(self, tilt_length: float) -> float:

@@ -153,7 +153,7 @@ def default(
         query, ridge = solver(free, problem.rows.radius**2).measurement(problem).query, problem.ridge * problem.n
         classifier = isinstance(problem.loss, Softmax) or problem.loss.slope_sign_fixed
         scale = (_SHRINK if classifier else 1.0) * free * query.gradient_bound * problem.rows.radius
-        linked = noise == "gaussian" and query.link > 0
+        linked = noise == "gaussian" and query.link > 0 and query.directions == 1
         if linked:  # from here on log det is free, so a larger λ would only shrink
             scale = max(scale, guarantee.unit.sensitivity(1.0) * problem.rows.radius**2 / guarantee.epsilon)
         best = math.inf
