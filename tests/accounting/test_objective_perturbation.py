@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from discreet.accounting import delta, epsilon
@@ -244,6 +245,28 @@ def test_link_saves_the_determinant():
     plain = objective_profile(ObjectivePerturbation(10.0, math.log1p(0.125)), "add-remove")(at)[0]
     assert linked == pytest.approx(GaussianPair(0.1).profile(at)[0], rel=1e-9)
     assert plain > 20 * linked
+
+
+@pytest.mark.parametrize(
+    ("ridge_times_eps", "eps", "published", "vertices", "linked"),
+    [(1.0, 0.1, 49.79, 47.30, 36.30), (1.0, 1.0, 5.992, 5.342, 4.225), (4.0, 1.0, 4.645, 4.477, 4.225)],
+)
+def test_noise_beside_the_published_bound(ridge_times_eps, eps, published, vertices, linked):
+    """The documentation's table: noise multipliers at δ = 10⁻⁶ by Redberg–Koskela–Wang 2023, by (2), by the link."""
+    beta, ridge = 0.25, ridge_times_eps / eps
+    shift, c = -math.log1p(-beta / ridge), math.log1p(beta / ridge)
+
+    def needed(profile):
+        return brentq(lambda nu: math.log(profile(nu) / 1e-6), 0.5 * linked, 2 * published)
+
+    def ours(link):
+        return lambda nu: objective_profile(ObjectivePerturbation(nu, c, link=link), "add-remove")(np.array([eps]))[0]
+
+    doubled = needed(lambda nu: 2 * GaussianPair(1 / nu).profile(np.array([eps - shift]))[0])
+    assert eps - shift >= 1 / (2 * doubled**2)  # the case of their theorem that is quoted
+    assert [doubled, needed(ours(0.0)), needed(ours(1 / ridge))] == pytest.approx(
+        [published, vertices, linked], rel=2e-4
+    )
 
 
 @pytest.mark.parametrize(("moved", "added"), [(1, 1), (2, 1), (2, 2), (4, 2)])

@@ -51,9 +51,11 @@ def objective_profile(event: ObjectivePerturbation, adjacency: Adjacency) -> Bou
     moved = added * (2 if unit.relation == "replace-one" else 1)
     mu = 1 / event.noise_multiplier
     bounds = [_beyond(added * event.log_det, _vertices(mu, moved, event.directions))]
-    if event.link and event.directions > 1 and added == 1:
-        bounds += [_softmax(mu, moved, event.directions, event.link, near) for near in _NEAR]
-    elif event.link and event.directions == 1:
+    if event.link and added == 1:
+        # a logistic row is a softmax of two classes whose gradient (p − e_y)⊗x is √2 times as long
+        link = event.link if event.directions > 1 else event.link / 2
+        bounds += [_apart(mu, moved, event.directions, link, near) for near in _NEAR]
+    if event.link and event.directions == 1:
         for part in _TANGENTS:
             # log(1 + v) ≤ log(1 + w) + (v − w)/(1 + w) at v = link·s(1 − s) ≤ link/4, for any w
             w = part * event.link / 4
@@ -95,7 +97,7 @@ def _sum_of_gaussians(mu: float, parts: list[tuple[float, float]]) -> Bound:
     return bound
 
 
-def _softmax(mu: float, moved: int, directions: int, link: float, near: float) -> Bound:
+def _apart(mu: float, moved: int, directions: int, link: float, near: float) -> Bound:
     """Vertices with little of log det, and midpoints of every two of them with more.
 
     The loss is Σp_jF_j + A(1 − ‖p‖²) with F_j that of vertex j and A = link − μ²/4. Let Δ be the difference of the two
@@ -113,7 +115,7 @@ def _softmax(mu: float, moved: int, directions: int, link: float, near: float) -
     pairs = d * (d - 1) / 2
     middle = [(pairs, math.sqrt(0.75)), (float(d), 0.5)]  # between two of the d vectors; between one and 0
     if moved == 2:  # and the same less each of the d vectors of the removed row
-        middle += [(float(d * d), math.sqrt(3.25)), (d * pairs, math.sqrt(2.75))]
+        middle += [(2 * pairs, math.sqrt(3.25)), (float(d), 1.5), (d * pairs, math.sqrt(2.75))]
     parts = _beyond(above, ends), _beyond(rise + mu * mu / 8, _sum_of_gaussians(mu, middle))
     return lambda epsilon: np.minimum(parts[0](epsilon) + parts[1](epsilon), 1.0)
 
