@@ -24,6 +24,7 @@ from discreet.solvers.base import Problem
 from discreet.solvers.objective_perturbation import ObjectivePerturbation, default, public_tolerance
 from discreet.solvers.planning import Guarantee
 from discreet.solvers.rehearsal import rehearse
+from discreet.theory import objective_perturbation_constrained
 from discreet.units import Unit
 from discreet.vault import Vault
 
@@ -270,6 +271,32 @@ def test_both_ways_claim_the_same():
         for constraint in ("within", "after")
     )
     assert within.measurement(asked).event(Unit("replace-one")) == after.measurement(asked).event(Unit("replace-one"))
+
+
+@pytest.mark.parametrize("domain", [L1Ball(2.0), Simplex(2.0), L2Ball(2.0)], ids=lambda domain: type(domain).__name__)
+def test_excess_risk_is_below_its_theorem(domain):
+    """Mean of 12 runs against λ‖θ*‖²/2n + σ·width/n, θ* the constrained minimiser of the loss alone."""
+    rng = np.random.default_rng(9)
+    n, d, unit = 300, 30, Unit("add-remove")
+    rows = RowSpec(d, 1.0)
+    X = rng.normal(size=(n, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.where(X[:, 0] * 4 + rng.logistic(size=n) > 0, 1.0, -1.0)
+    asked, data = Problem(rows, Logistic(), float(n), domain=domain), in_memory(X, y, rows)
+    solver = default(asked, Guarantee(1.0, 1e-6, unit), slope_bound=math.inf)
+    loss = lambda theta: float(np.mean(np.logaddexp(0, -y * (X @ theta))))  # noqa: E731
+    best = RidgeMinimiser(rows, Logistic(), 1e-6, domain=domain).unrounded(data)
+    fits = [Vault(data, unit, Ledger(), Bits.seeded(seed)).run(solver, asked) for seed in range(12)]
+    excess = np.mean([loss(theta) for theta in fits]) - loss(best)
+    bound = objective_perturbation_constrained(
+        n=n,
+        d=d,
+        domain=domain,
+        regularisation=solver.regularisation,
+        noise_std=solver.noise_multiplier,
+        target_norm=float(np.linalg.norm(best)),
+    ).value
+    assert 0.03 * bound < excess < bound
 
 
 def test_minimising_within_beats_projecting():
