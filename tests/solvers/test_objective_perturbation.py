@@ -211,6 +211,24 @@ def test_twin_of_softmax():
     assert np.allclose(theta, reference, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*seed")
+def test_three_classes_through_the_estimator():
+    """One release whose own event keeps the guarantee, and a model worth having."""
+    from discreet import LogisticRegression
+
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(8000, 3))
+    y = np.argmax(3 * X + rng.gumbel(size=X.shape), axis=1)
+    model = LogisticRegression(
+        1.0, 1e-6, solver="objective_perturbation", row_norm=2.0, classes=[0, 1, 2], random_state=1
+    )
+    model.fit(X, y)
+    event = model.privacy_.event
+    assert (event.directions, event.link > 0) == (2, True)
+    assert 0.999 < epsilon(event, 1e-6, "replace-one").upper <= 1.0
+    assert model.score(X, y) > 0.7
+
+
 def test_private_fit_is_near_the_minimiser_and_repeats_with_its_seed():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(20_000, 4)) / 2
