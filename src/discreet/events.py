@@ -206,8 +206,10 @@ class ObjectivePerturbation(Event):
         noise_multiplier: standard deviation of b over C.
         log_det: c, the most by which one more row raises log det ∇²J: log(1 + β/λ) for curvature·‖x‖² ≤ β.
         directions: a row's gradient lies in the hull of 0 and this many vectors, fixed by the row, of norm ≤ C: 1 when
-            the label fixes the slope's sign, 2 for slopes of any sign, K − 1 for a softmax over K classes.
-        link: R²/λ for the logistic loss, whose curvature is |slope|(1 − |slope|); 0 where no such relation is known.
+            the label fixes the slope's sign, 2 for slopes of any sign (a vector and its negative), K − 1 for a softmax
+            over K classes (whose vectors are (e_j − e_y)⊗x).
+        link: R²/λ where the curvature vanishes at the hull's vertices: for the logistic loss, |slope|(1 − |slope|), and
+            with ``directions`` above 1 for a softmax, diag(p) − ppᵀ; 0 where no such relation is known.
         deviation: the released point is N(θ̃, s²I) with ‖θ̃ − θ‖ ≤ s·deviation/2 for the exact minimiser θ.
     """
 
@@ -223,8 +225,6 @@ class ObjectivePerturbation(Event):
         _count(self, "directions", 1)
         _number(self, "link", lambda u: 0 <= u < math.inf, "non-negative and finite")
         _number(self, "deviation", lambda e: 0 <= e < math.inf, "non-negative and finite")
-        if self.link and self.directions != 1:
-            raise InvalidInput("ObjectivePerturbation.link is for slopes of one sign: it needs directions=1.")
 
 
 @dataclass(frozen=True)

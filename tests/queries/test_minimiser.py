@@ -15,7 +15,8 @@ from discreet.losses import Huber, Logistic, Poisson, Quantile, SmoothedHinge, S
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.queries.long_minimiser import minimise_long
-from discreet.queries.minimiser import RidgeMinimiser, _Objective
+from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.ridge_objective import Objective
 from discreet.queries.ridge_parts import held
 from discreet.rows import RowSpec
 from discreet.units import Unit
@@ -96,7 +97,7 @@ def test_certificate_holds_in_long_arithmetic(loss, sparse):
     theta = query.minimise(data, tilt, 1e-9)
     longer = minimise_long(query, data, tilt, np.zeros(rows.shape), 1e-11)
     assert np.linalg.norm(theta - longer) <= (1e-9 + 1e-11) / 0.8
-    objective = _Objective(query, data, tilt, rounded=True)
+    objective = Objective(query, data, tilt, rounded=True)
     # at the decimal solution the exact gradient is at most 1e-11: float64 may add only its declared error
     assert np.linalg.norm(objective.gradient(longer)) <= 2e-11 + objective.rounding_error(longer)
     assert objective.rounding_error(longer) < 1e-11

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import discreet.queries
 from discreet.data.memory import in_memory
-from discreet.geometry import L1Ball, Polytope
+from discreet.geometry import L1Ball, Polytope, WholeSpace
 from discreet.losses import Huber, Logistic, Softmax, Squared
 from discreet.queries.atoms import VertexAtoms, whole_atoms
 from discreet.queries.candidates import CandidateScores, OneScore
@@ -261,15 +261,16 @@ def test_ranks_move_by_no_more_than_is_claimed(q: float) -> None:
     assert reached["replace-one"] == query.sensitivity("replace-one")
 
 
+@pytest.mark.parametrize("domain", [WholeSpace(), L1Ball(3.0)], ids=lambda domain: type(domain).__name__)
 @pytest.mark.parametrize(("loss", "slope"), [(Logistic(), np.inf), (Huber(0.5), np.inf), (Squared(), 0.7)])
-def test_a_minimiser_moves_by_no_more_than_is_claimed(loss: Any, slope: float) -> None:
+def test_a_minimiser_moves_by_no_more_than_is_claimed(loss: Any, slope: float, domain: Any) -> None:
     rng = np.random.default_rng(7)
-    query = RidgeMinimiser(ROWS, loss, 2.0, slope)
+    query = RidgeMinimiser(ROWS, loss, 2.0, slope, domain)
     tilt, most = np.zeros(D + 1), query.gradient_bound / query.regularisation
     tolerance = query.least_tolerance(0.0)
     slack = 2 * tolerance / query.regularisation
     largest = 0.0
-    for _ in range(150):
+    for _ in range(150 if isinstance(domain, WholeSpace) else 50):
         X, y = awkward(int(rng.integers(2, 30)), rng)
         y = np.where(np.isin(y, [-1.0, 1.0, np.nan]), y, 1.0)
         places = [query.minimise(in_memory(X[keep:], y[keep:], ROWS), tilt, tolerance) for keep in (0, 1)]

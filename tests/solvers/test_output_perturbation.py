@@ -100,6 +100,23 @@ def test_linf_projection():
     assert ball.contains(fit(asked, "linf"))
 
 
+def test_minimising_within_ends_near_the_constrained_minimiser():
+    """The same event as projecting alone, and the noisy point moves by at most its noise: θ̂ itself lies in the set."""
+    rng = np.random.default_rng(1)
+    X, unit = rng.normal(size=(2000, 3)) * [1.0, 0.2, 1.0], Unit("add-remove")
+    y = np.where(X @ [2.0, 20.0, 0.0] + rng.logistic(size=2000) > 0, 1.0, -1.0)
+    ball, data = L1Ball(0.8), in_memory(X, y, ROWS)
+    asked = Problem(ROWS, Logistic(), 2000.0, domain=ball)
+    within, after = (OutputPerturbation(0.3, 20.0, constraint=constraint) for constraint in ("within", "after"))
+    assert rehearse(within, asked, unit) == rehearse(after, asked, unit)
+    nearest = RidgeMinimiser(ROWS, Logistic(), 20.0, domain=ball).minimise(data, np.zeros(3), 1e-6)
+    thetas = [Vault(data, unit, Ledger(), Bits.seeded(1)).run(solver, asked) for solver in (within, after)]
+    # noise of standard deviation 0.3/20 in three dimensions is longer than 0.09 with probability below 1e-6
+    assert np.linalg.norm(thetas[0] - nearest) < 0.09 < np.linalg.norm(thetas[1] - nearest)
+    with pytest.raises(InvalidInput, match="constraint"):
+        default(asked, Guarantee(1.0, 1e-6, unit), constraint="before")
+
+
 def test_excess_risk_is_below_the_bound_behind_lambda():
     """Mean excess loss over 20 runs stays below λB²/2n + ½·smoothness·R²·s²."""
     rng = np.random.default_rng(0)

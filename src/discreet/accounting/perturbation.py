@@ -4,9 +4,11 @@ One unit moves m rows: k under add-remove, 2k under replace-one, of which at mos
 the Gaussian profile, three facts bound δ(ε), and the least of what they give is taken:
 
 - *vertices*: the log-density ratio is convex in the moving gradients but for log det ≤ kc, so it is largest at
-  vertices, each a Gaussian privacy loss: δ(ε) ≤ Σ_j C(m, j)·Dʲ·H_{ε−kc}(jμ), with D the directions of one row;
+  vertices, each a Gaussian privacy loss: δ(ε) ≤ Σ_j C(m, j)·Dʲ·H_{ε−kc}(jμ), with D the directions of one row; when one
+  row is replaced few vertices are as long as 2μ;
 - *link*: a logistic row at |slope| = s has curvature s(1 − s), none at s = 1 where the privacy loss is largest, so
-  log det and slope are maximised together. For R²/λ ≤ ε the determinant then costs nothing at all;
+  log det and slope are maximised together. For R²/λ ≤ ε the determinant then costs nothing at all. A softmax row has
+  none at its vertices either: it pays for log det only halfway between two of them, where the loss is smaller;
 - *chord*: a profile is convex in e^ε and is 1 at e^ε = 0, which extends either bound to small ε.
 """
 
@@ -30,6 +32,7 @@ Array = NDArray[np.float64]
 Bound = Callable[[Array], Array]
 
 _TANGENTS = (0.0, 0.5, 1.0)
+_NEAR = (0.3, 0.5, 0.7, 0.85, 1.0)
 _ROUNDING = 1e-12  # relative, of each term of a difference; the functions used are good to a few ulp
 _DRIFT = np.concatenate([np.arange(-2.0, 8.5, 0.5), [40.0]])
 _COARSE_DRIFT = np.array([1.0, 3.0, 5.5, 8.5, 40.0])  # for the many ε that a composition asks for
@@ -48,7 +51,11 @@ def objective_profile(event: ObjectivePerturbation, adjacency: Adjacency) -> Bou
     moved = added * (2 if unit.relation == "replace-one" else 1)
     mu = 1 / event.noise_multiplier
     bounds = [_beyond(added * event.log_det, _vertices(mu, moved, event.directions))]
-    if event.link:
+    if event.link and added == 1:
+        # a logistic row is a softmax of two classes whose gradient (p − e_y)⊗x is √2 times as long
+        link = event.link if event.directions > 1 else event.link / 2
+        bounds += [_apart(mu, moved, event.directions, link, near) for near in _NEAR]
+    if event.link and event.directions == 1:
         for part in _TANGENTS:
             # log(1 + v) ≤ log(1 + w) + (v − w)/(1 + w) at v = link·s(1 − s) ≤ link/4, for any w
             w = part * event.link / 4
@@ -73,13 +80,44 @@ def _beyond(shift: float, bound: Bound) -> Bound:
 
 
 def _vertices(mu: float, moved: int, directions: int) -> Bound:
-    """Σ_j C(m, j)·Dʲ·H_ε(jμ)."""
-    parts = [(math.comb(moved, j) * float(directions) ** j, GaussianPair(j * mu)) for j in range(1, moved + 1)]
+    """Σ_j C(m, j)·Dʲ·H_ε(jμ); for one row replaced, of the D² differences of two vectors only D exceed √3μ."""
+    d = directions
+    if moved == 2:
+        return _sum_of_gaussians(mu, [(d, 2.0), (d * (d - 1), math.sqrt(3)), (2 * d, 1.0)])
+    return _sum_of_gaussians(mu, [(math.comb(moved, j) * float(d) ** j, float(j)) for j in range(1, moved + 1)])
+
+
+def _sum_of_gaussians(mu: float, parts: list[tuple[float, float]]) -> Bound:
+    """Σ weight·H_ε(length·μ), at most 1."""
+    pairs = [(weight, GaussianPair(length * mu)) for weight, length in parts if weight]
 
     def bound(epsilon: Array) -> Array:
-        return np.minimum(np.sum([weight * pair.profile(epsilon) for weight, pair in parts], axis=0), 1.0)
+        return np.minimum(np.sum([weight * pair.profile(epsilon) for weight, pair in pairs], axis=0), 1.0)
 
     return bound
+
+
+def _apart(mu: float, moved: int, directions: int, link: float, near: float) -> Bound:
+    """Vertices with little of log det, and midpoints of every two of them with more.
+
+    The loss is Σp_jF_j + A(1 − ‖p‖²) with F_j that of vertex j and A = link − μ²/4. Let Δ be the difference of the two
+    largest F: the loss is at most max F + (2A − Δ)²·share/4A, where share = D/(D + 1) for D other vertices. Where
+    Δ ≥ 2A·near that is a vertex's; where it is less, half Δ is added to the mean of the two F, which is a Gaussian loss
+    at their midpoint plus at most μ²/8.
+    """
+    d = directions
+    bend, share = link - mu * mu / 4, d / (d + 1)
+    ends = _vertices(mu, moved, d)
+    if bend <= 0:
+        return ends
+    above = bend * (1 - near) ** 2 * share
+    rise = max(bend * share, bend * near + above)
+    pairs = d * (d - 1) / 2
+    middle = [(pairs, math.sqrt(0.75)), (float(d), 0.5)]  # between two of the d vectors; between one and 0
+    if moved == 2:  # and the same less each of the d vectors of the removed row
+        middle += [(2 * pairs, math.sqrt(3.25)), (float(d), 1.5), (d * pairs, math.sqrt(2.75))]
+    parts = _beyond(above, ends), _beyond(rise + mu * mu / 8, _sum_of_gaussians(mu, middle))
+    return lambda epsilon: np.minimum(parts[0](epsilon) + parts[1](epsilon), 1.0)
 
 
 def _linked(mu: float, moved: int, added: int, link: float) -> Bound:

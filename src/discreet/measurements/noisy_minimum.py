@@ -1,7 +1,8 @@
 """One release: the minimiser of a regularised objective plus noise (output perturbation).
 
 Claim. J_D(θ) = Σℓ + (λ/2)‖θ‖² is λ-strongly convex and one row's gradient is at most L long, so one row more or less
-moves the minimiser by at most L/λ, one replaced by at most 2L/λ (Chaudhuri–Monteleoni–Sarwate 2011, Corollary 8). The
+moves the minimiser, over all θ or over a convex set, by at most L/λ, one replaced by at most 2L/λ
+(Chaudhuri–Monteleoni–Sarwate 2011, Corollary 8, whose proof is by first-order conditions alone). The
 point released is within tolerance/λ of it and rounded to a grid; with C = L/λ + 2·tolerance/λ + grid·√d the
 sensitivity is at most C under add-remove, 2C under replace-one. Noise of scale noise_multiplier·C on the grid: the
 Gaussian mechanism, or for noise of density ∝ exp(−‖·‖₂/scale) pure ε-DP with ε = 1 or 2 over the multiplier.

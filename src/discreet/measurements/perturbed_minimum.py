@@ -1,14 +1,17 @@
 """One release: the minimiser of a randomly tilted objective (objective perturbation).
 
-Claim. Let b be continuous noise and θ̂(b) the exact minimiser of Σℓ + (λ/2)‖θ‖² + ⟨b, θ⟩. Releasing θ̂(b) costs
-`events.ObjectivePerturbation` for Gaussian b, and ε = mL/scale + log det for b of density ∝ exp(−‖b‖/scale). What is
-released instead is made of exact samples on two grids:
+Claim. Let b be continuous noise and θ̂(b) the exact minimiser of Σℓ + (λ/2)‖θ‖² + ⟨b, θ⟩, over all θ or over a convex
+set. Releasing θ̂(b) costs `events.ObjectivePerturbation` for Gaussian b, and ε = mL/scale + log det for b of density ∝
+exp(−‖b‖/scale). What is released instead is made of exact samples on two grids:
 
 - b is rounded to a grid, at most ½·grid·√d away, so a point with certified ‖∇J‖ ≤ tolerance for the rounded b has
   ‖∇J‖ ≤ τ = tolerance + ½·grid·√d for b itself, and lies within τ/λ of θ̂(b), J being λ-strongly convex;
-- that point is rounded to an output grid and gets noise there. Given θ̂(b), which fixes b for either neighbour, the two
-  neighbours' points lie within Δ = 2τ/λ + grid·√d of each other: an additive mechanism of sensitivity Δ, composed with
-  the release of θ̂(b). The event's ``deviation`` is Δ over the output noise.
+- that point is rounded to an output grid and gets noise there. Given θ̂(b), whatever b was, the two neighbours' points
+  lie within Δ = 2τ/λ + grid·√d of each other: an additive mechanism of sensitivity Δ (or a mixture of such), composed
+  with the release of θ̂(b). The event's ``deviation`` is Δ over the output noise.
+
+Over a set the certificate is not ‖∇J‖ ≤ tolerance but a distance of at most tolerance/λ from θ̂; a move of b by r moves
+θ̂ by at most r/λ there, too.
 
 The minimiser is always certified (`discreet.queries.minimiser`), so no step depends on luck.
 """
@@ -47,7 +50,7 @@ class PerturbedMinimum:
         noise_multiplier: scale of the tilt over the bound on a row's gradient; 0 means no noise, for runs without
             privacy.
         deviation: how far apart neighbours' certified points may lie, over the output noise.
-        tolerance: public bound on ‖∇J‖ at the point found.
+        tolerance: public bound on ‖∇J‖ at the point found; over a set, λ times its distance from the minimiser.
         noise: ``"gaussian"``, or ``"gamma"`` (density ∝ exp(−‖b‖/scale)) for pure ε.
 
     Raises:
@@ -147,7 +150,7 @@ def _pure(row: float, query: RidgeMinimiser) -> float:
     where row·(1 + link·s(1 − s)) = link·(2s − 1), the larger root of link·row·s² + (2·link − link·row)·s − link − row.
     """
     link = query.link
-    if not link:
+    if not link or query.directions > 1:
         return row + query.log_det
     if row >= link:
         return row

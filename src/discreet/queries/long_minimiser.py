@@ -2,12 +2,15 @@
 
 It is slow and meant to be needed never; it is here because a point that is not certified must not be released, and an
 exception would tell about the rows. It ends always: with M ⪰ ∇²J everywhere, θ ← θ − M⁻¹∇J(θ) lowers J by at least
-½∇JᵀM⁻¹∇J at every step, and the arithmetic has digits to spare beyond any tolerance that float64 can express.
+½∇JᵀM⁻¹∇J at every step; over a set accelerated projected gradients converge linearly (Nesterov 2004, section 2.2.4).
+The arithmetic has digits to spare beyond any tolerance that float64 can express.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +20,9 @@ from numpy.typing import NDArray
 from discreet.data.base import Block, Dataset
 from discreet.data.steps import chunks
 from discreet.errors import InvalidInput
+from discreet.geometry.long_projection import project_long
 from discreet.losses import Domain, Huber, Logistic, Loss, Quantile, SmoothedHinge, Softmax, Squared
+from discreet.queries.constrained_minimiser import lipschitz
 
 if TYPE_CHECKING:
     from discreet.queries.minimiser import RidgeMinimiser
@@ -26,39 +31,68 @@ __all__ = ["minimise_long"]
 
 Array = NDArray[np.float64]
 _DIGITS = 60
+Gradient = Callable[[list[Decimal]], list[Decimal]]
 _ROW = tuple[list[int], list[int], float, float]  # columns, steps, target, cap on the slope
 
 
 def minimise_long(query: RidgeMinimiser, data: Dataset, tilt: Array, start: Array, tolerance: float) -> Array:
-    """A point within tolerance/λ of the minimiser: the double nearest to one with ‖∇J‖ ≤ tolerance/2.
+    """A point within tolerance/λ of the minimiser: the double nearest to one that is within tolerance/2λ.
 
-    The latter is within tolerance/2λ. As λ‖θ‖ ≤ nL + ‖b‖ nearly, taking the nearest double adds less than
-    2^-53(nL + ‖b‖)/λ, which is less than tolerance/2λ for every tolerance from `least_tolerance` on.
+    With θ₀ the point of the set nearest to 0 the minimiser is no longer than 2‖θ₀‖ + (nL + ‖b‖)/λ, so taking the
+    nearest double adds less than tolerance/2λ for every tolerance from `least_tolerance` on.
     """
     rows = [row for part in data.map_blocks(lambda block: _rows(block, query)) for row in part]
-    outputs, d = query.rows.outputs, query.rows.dimension
-    step = _majorised(query, rows)
     with localcontext(Context(prec=_DIGITS)):
-        unit, ridge = Decimal(query.rows.unit), Decimal(query.regularisation)
         b = [Decimal(float(v)) for v in tilt.ravel()]
         theta = [Decimal(float(v)) for v in start.ravel()]
+        gradient = partial(_gradient, query, rows, b)
         goal = Decimal(tolerance) / 2
-        while True:
-            gradient = [ridge * t + v for t, v in zip(theta, b, strict=True)]
-            for columns, steps, y, cap in rows:
-                z = [
-                    unit * sum(x * theta[k * d + j] for j, x in zip(columns, steps, strict=True))
-                    for k in range(outputs)
-                ]
-                for k, a in enumerate(_slopes(query.loss, z, y, cap)):
-                    for j, x in zip(columns, steps, strict=True):
-                        gradient[k * d + j] += a * unit * x
-            size = sum((g * g for g in gradient), Decimal(0)).sqrt()
-            if size <= goal:
-                return np.array([float(t) for t in theta]).reshape(start.shape)
-            # scaled to size 1, so that the float64 solver of the step meets no tiny numbers
-            move = step(np.array([float(g / size) for g in gradient]))
-            theta = [t - size * Decimal(float(m)) for t, m in zip(theta, move, strict=True)]
+        found = (
+            _within(query, len(rows), gradient, theta, goal)
+            if query.constrained
+            else _anywhere(_majorised(query, rows), gradient, theta, goal)
+        )
+        return np.array([float(t) for t in found]).reshape(start.shape)
+
+
+def _anywhere(step: Any, gradient: Gradient, theta: list[Decimal], goal: Decimal) -> list[Decimal]:
+    """A point with ‖∇J‖ ≤ goal."""
+    while True:
+        slope = gradient(theta)
+        size = _length(slope)
+        if size <= goal:
+            return theta
+        # scaled to size 1, so that the float64 solver of the step meets no tiny numbers
+        move = step(np.array([float(g / size) for g in slope]))
+        theta = [t - size * Decimal(float(m)) for t, m in zip(theta, move, strict=True)]
+
+
+def _within(query: RidgeMinimiser, n: int, gradient: Gradient, theta: list[Decimal], goal: Decimal) -> list[Decimal]:
+    """A point with (2B + λ)·‖θ − Π(θ − ∇J/B)‖ ≤ goal: the certificate of `discreet.queries.constrained_minimiser`."""
+    bound, ridge = Decimal(lipschitz(query, n)), Decimal(query.regularisation)
+    momentum = (bound.sqrt() - ridge.sqrt()) / (bound.sqrt() + ridge.sqrt())
+    last = theta
+    while True:
+        slope = gradient(theta)
+        new = project_long(query.domain, [t - g / bound for t, g in zip(theta, slope, strict=True)])
+        if (2 * bound + ridge) * _length([t - p for t, p in zip(theta, new, strict=True)]) <= goal:
+            return theta
+        theta, last = [p + momentum * (p - q) for p, q in zip(new, last, strict=True)], new
+
+
+def _length(vector: list[Decimal]) -> Decimal:
+    return sum((v * v for v in vector), Decimal(0)).sqrt()
+
+
+def _gradient(query: RidgeMinimiser, rows: list[_ROW], tilt: list[Decimal], theta: list[Decimal]) -> list[Decimal]:
+    outputs, d, unit = query.rows.outputs, query.rows.dimension, Decimal(query.rows.unit)
+    gradient = [Decimal(query.regularisation) * t + v for t, v in zip(theta, tilt, strict=True)]
+    for columns, steps, y, cap in rows:
+        z = [unit * sum(x * theta[k * d + j] for j, x in zip(columns, steps, strict=True)) for k in range(outputs)]
+        for k, a in enumerate(_slopes(query.loss, z, y, cap)):
+            for j, x in zip(columns, steps, strict=True):
+                gradient[k * d + j] += a * unit * x
+    return gradient
 
 
 def _rows(block: Block, query: RidgeMinimiser) -> list[_ROW]:

@@ -8,7 +8,7 @@ Claims, for every row content whatever. A prepared row is brought to a coarser g
   xxᵀ, which is tight, where an unweighted triangle would pay the same for less accurate off-diagonal entries.
 * `CrossMoment`: t·x, of ℓ2 norm at most N. `TargetMoment`: t², at most N.
 * `LeastEigenvalue`: adding xxᵀ to a symmetric matrix moves every eigenvalue by at most ‖x‖² (Weyl 1912). It is no sum,
-  but one row more or less moves it by at most N, one row replaced too; `bound` has room for floating point.
+  but one row more or less moves it by at most N, one row replaced too; `bound` has room for its certified error.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from discreet.data.base import Block, Dataset
 from discreet.errors import InvalidInput
 from discreet.queries.base import Integers, Norm
+from discreet.queries.certified_eigenvalue import least_eigenvalue, room
 from discreet.rows import ROW_BITS, RowSpec
 
 __all__ = ["MOMENT_BITS", "CrossMoment", "LeastEigenvalue", "SecondMoment", "TargetMoment"]
@@ -256,12 +257,8 @@ class LeastEigenvalue:
 
     @property
     def bound(self) -> int:
-        """N, and room for rounding.
-
-        ‖XᵀX‖ ≤ 2^27·N = 2^57. A backward stable eigenvalue solver errs by a modest multiple of d·2^−53·2^57 = 16d
-        steps, the conversion of int64 to float64 by 16 at most; 32d² + 64 steps of room hold twice both and the floor.
-        """
-        return _MOST + 32 * self.rows.dimension**2 + 64
+        """N, and room for the certified error at a trace of at most 2^27·N = 2^57."""
+        return _MOST + room(self.rows.dimension)
 
     @property
     def grid(self) -> float:
@@ -269,10 +266,9 @@ class LeastEigenvalue:
         return _unit(self.rows) ** 2
 
     def integers(self, data: Dataset) -> Integers:
-        """The eigenvalue in grid steps, rounded down."""
+        """The eigenvalue in grid steps, to within its certified error."""
         _require_bounded(self.rows)
-        gram = _integer_gram(data, self.rows.dimension).astype(np.float64)
-        return np.array([np.floor(np.linalg.eigvalsh(gram)[0])]).astype(np.int64)
+        return np.array([least_eigenvalue(_integer_gram(data, self.rows.dimension))], np.int64)
 
     def unrounded(self, data: Dataset) -> NDArray[np.float64]:
         """The eigenvalue in floating point."""

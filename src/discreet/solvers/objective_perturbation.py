@@ -1,4 +1,4 @@
-"""Objective perturbation: minimise the regularised loss plus a random linear term, and release the minimiser.
+"""Objective perturbation: minimise the regularised loss plus a random linear term over a set; release the minimiser.
 
 Releases: one `PerturbedMinimum` (Chaudhuri–Monteleoni–Sarwate 2011; Kifer–Smith–Thakurta 2012; approximate minima:
 Iyengar et al. 2019). The privacy profile and its proof are our own, in ``docs/maths/objective_perturbation.md``: for
@@ -17,9 +17,11 @@ import numpy as np
 
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry.base import Projectable
+from discreet.geometry.long_projection import has_long_projection
+from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain, Logistic, Softmax
 from discreet.measurements.perturbed_minimum import PerturbedMinimum, tilt_reach
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser import RidgeMinimiser, project
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.planning import Guarantee
 
@@ -40,9 +42,15 @@ _RESIDUAL = 2.0**-38
 """Tolerance on the gradient for each row and unit of its bound: a thousandfold of float64's rounding errors."""
 
 
+_LONGEST = 2.0**10
+"""A tolerance allows for minimisers up to this long, for rows of length 1, in a set that is larger than that."""
+
+Constraint = Literal["within", "after"]
+
+
 @dataclass(frozen=True)
 class ObjectivePerturbation:
-    """θ̂ = argmin Σℓ + (λ/2)‖θ‖² + ⟨b, θ⟩, projected on the domain.
+    """θ̂ = argmin Σℓ + (λ/2)‖θ‖² + ⟨b, θ⟩ over the domain.
 
     Args:
         noise_multiplier: scale of b over the bound on a row's gradient; 0 is the minimiser itself.
@@ -50,6 +58,8 @@ class ObjectivePerturbation:
         slope_bound: ℓ2 bound on a row's gradient for losses whose slope has none.
         deviation: neighbours' certified points may lie this much output noise apart.
         noise: ``"gaussian"`` or, for pure ε, ``"gamma"``.
+        constraint: ``"within"`` minimises over the domain; ``"after"`` minimises without it and projects. Both cost the
+            same. None is "within" for every set whose projections can be certified, "after" for others.
     """
 
     noise_multiplier: float
@@ -57,28 +67,40 @@ class ObjectivePerturbation:
     slope_bound: float = math.inf
     deviation: float = 1e-3
     noise: Literal["gaussian", "gamma"] = "gaussian"
+    constraint: Constraint | None = None
+
+    def __post_init__(self) -> None:
+        if self.constraint not in ("within", "after", None):
+            raise InvalidInput(f"constraint must be 'within' or 'after', got {self.constraint!r}.")
 
     def steps(self, problem: Problem) -> Steps:
-        """One release; the projection is post-processing."""
+        """One release; the output noise is projected away, which is post-processing."""
         if not isinstance(problem.domain, Projectable):
             raise InvalidInput(
                 f"{type(problem.domain).__name__} has no projection, which the released minimiser needs."
             )
         theta = yield self.measurement(problem)
-        return np.asarray(problem.domain.project(theta.ravel())).reshape(problem.rows.shape)
+        return project(problem.domain, theta)
 
     def measurement(self, problem: Problem) -> PerturbedMinimum:
         """What is asked of the vault."""
         total = self.regularisation + problem.ridge * problem.n
-        query = RidgeMinimiser(problem.rows, problem.loss, total, self.slope_bound)
+        within = self.constraint == "within" or (self.constraint is None and has_long_projection(problem.domain))
+        domain = problem.domain if within else WholeSpace()
+        query = RidgeMinimiser(problem.rows, problem.loss, total, self.slope_bound, domain)
         tolerance = public_tolerance(query, problem.n, self.noise_multiplier) if self.noise_multiplier else 0.0
         return PerturbedMinimum(query, self.noise_multiplier, self.deviation, tolerance, self.noise)
 
 
 def public_tolerance(query: RidgeMinimiser, n: float, noise_multiplier: float) -> float:
     """A bound on ‖∇J‖ that float64 can certify for about n rows, from public facts."""
-    reach = noise_multiplier * tilt_reach(math.prod(query.rows.shape)) * query.gradient_bound
-    return max(_RESIDUAL * n * query.gradient_bound, 2 * query.least_tolerance(reach))
+    d = math.prod(query.rows.shape)
+    reach = noise_multiplier * tilt_reach(d) * query.gradient_bound
+    tolerance = max(_RESIDUAL * n * query.gradient_bound, 2 * query.least_tolerance(reach))
+    if query.constrained:  # minimisers may be as long as the set is large, and scores err by d ulps of their length
+        length = min(query.domain.radius_in(d), _LONGEST / query.rows.radius)
+        tolerance = max(tolerance, 2.0**-51 * n * query.curvature_bound * (query.rows.dimension + 32) * length)
+    return tolerance
 
 
 def default(
@@ -87,6 +109,7 @@ def default(
     *,
     regularisation: float | None = None,
     slope_bound: float | None = None,
+    constraint: Constraint | None = None,
 ) -> ObjectivePerturbation:
     """The solver for a guarantee: least noise, and λ from public facts alone.
 
@@ -100,12 +123,14 @@ def default(
         regularisation: λ in units of the sum, instead of the choice above.
         slope_bound: ℓ2 bound on a row's gradient; by default the loss's own, half of it for a logistic loss under much
             noise, and for the squared loss that of residuals up to 1. Without privacy nothing is cut.
+        constraint: whether the domain is minimised over ("within") or projected on ("after").
 
     Raises:
         HypothesisViolated: the loss has no bounded curvature; or no noise reaches ε at this ``regularisation``.
     """
     if not guarantee.private:
-        return ObjectivePerturbation(0.0, regularisation or 0.0, math.inf if slope_bound is None else slope_bound)
+        bound = math.inf if slope_bound is None else slope_bound
+        return ObjectivePerturbation(0.0, regularisation or 0.0, bound, constraint=constraint)
     noise: Literal["gaussian", "gamma"] = "gaussian" if guarantee.delta else "gamma"
     deviation = guarantee.epsilon / _DRIFT if guarantee.delta else guarantee.epsilon * _PURE_SHARE
     # the noise of a Gaussian (Laplace) release, near enough to start from
@@ -118,7 +143,7 @@ def default(
         slope_bound = _CUT * problem.rows.radius if cut else _natural(problem)
 
     def solver(multiplier: float, strength: float) -> ObjectivePerturbation:
-        return ObjectivePerturbation(multiplier, strength, slope_bound, deviation, noise)
+        return ObjectivePerturbation(multiplier, strength, slope_bound, deviation, noise, constraint)
 
     def least(strength: float, guess: float, precision: float) -> float:
         return least_multiplier(lambda nu: solver(nu, strength).measurement(problem), guarantee, guess, precision)
@@ -128,7 +153,7 @@ def default(
         query, ridge = solver(free, problem.rows.radius**2).measurement(problem).query, problem.ridge * problem.n
         classifier = isinstance(problem.loss, Softmax) or problem.loss.slope_sign_fixed
         scale = (_SHRINK if classifier else 1.0) * free * query.gradient_bound * problem.rows.radius
-        linked = noise == "gaussian" and query.link > 0
+        linked = noise == "gaussian" and query.link > 0 and query.directions == 1
         if linked:  # from here on log det is free, so a larger λ would only shrink
             scale = max(scale, guarantee.unit.sensitivity(1.0) * problem.rows.radius**2 / guarantee.epsilon)
         best = math.inf

@@ -1,4 +1,4 @@
-"""Output perturbation: minimise the regularised loss, add noise to the minimiser, project.
+"""Output perturbation: minimise the regularised loss (over the set, if asked), add noise to the minimiser, project.
 
 Releases: one `NoisyMinimum`, of sensitivity L/λ (add-remove) or 2L/λ (replace-one) (Chaudhuri–Monteleoni–Sarwate 2011).
 The projection is post-processing; in the ℓ∞ norm it keeps the error of sparse problems low in every coordinate.
@@ -19,7 +19,7 @@ from discreet.losses import Domain
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.queries.minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.objective_perturbation import public_tolerance
+from discreet.solvers.objective_perturbation import Constraint, public_tolerance
 from discreet.solvers.planning import Guarantee, calibrated
 
 __all__ = ["OutputPerturbation", "default", "theory_regularisation"]
@@ -37,6 +37,8 @@ class OutputPerturbation:
         slope_bound: ℓ2 bound on a row's gradient for losses whose slope has none.
         projection: ``"l2"``, or ``"linf"`` for the point of the domain nearest in the ℓ∞ norm.
         noise: ``"gaussian"`` or, for pure ε, ``"gamma"``.
+        constraint: ``"within"`` minimises over the domain, which the theorem for sparse gradients assumes; ``"after"``
+            without it, which was at least as good in simulations. The noisy point is projected in either case.
     """
 
     noise_multiplier: float
@@ -44,8 +46,11 @@ class OutputPerturbation:
     slope_bound: float = math.inf
     projection: Projection = "l2"
     noise: Literal["gaussian", "gamma"] = "gaussian"
+    constraint: Constraint = "after"
 
     def __post_init__(self) -> None:
+        if self.constraint not in ("within", "after"):
+            raise InvalidInput(f"constraint must be 'within' or 'after', got {self.constraint!r}.")
         if self.projection not in ("l2", "linf"):
             raise InvalidInput(f"projection must be 'l2' or 'linf', got {self.projection!r}.")
 
@@ -57,9 +62,9 @@ class OutputPerturbation:
         capable = isinstance(domain, InfProjectable if self.projection == "linf" else Projectable)
         if not capable:
             raise InvalidInput(f"{type(domain).__name__} has no {self.projection} projection.")
-        query = RidgeMinimiser(
-            problem.rows, problem.loss, self.regularisation + problem.ridge * problem.n, self.slope_bound
-        )
+        total = self.regularisation + problem.ridge * problem.n
+        over = domain if self.constraint == "within" else WholeSpace()
+        query = RidgeMinimiser(problem.rows, problem.loss, total, self.slope_bound, over)
         tolerance = public_tolerance(query, problem.n, 0.0) if self.noise_multiplier else 0.0
         theta = yield NoisyMinimum(query, self.noise_multiplier, tolerance, self.noise)
         if self.projection == "linf" and isinstance(domain, InfProjectable):
@@ -100,6 +105,7 @@ def default(
     regularisation: float | None = None,
     slope_bound: float | None = None,
     projection: Projection = "l2",
+    constraint: Constraint = "after",
 ) -> OutputPerturbation:
     """The solver for a guarantee: noise from the accountant, λ from `theory_regularisation`.
 
@@ -110,6 +116,7 @@ def default(
         slope_bound: ℓ2 bound on a row's gradient; by default the loss's own, and for the squared loss that of
             residuals up to 1. Without privacy nothing is cut.
         projection: norm in which the noisy minimiser is projected on the domain.
+        constraint: whether the domain is minimised over before the noise ("within"), too.
     """
     if slope_bound is None:
         bounded = math.isfinite(problem.loss.lipschitz(Domain())) or not guarantee.private
@@ -117,7 +124,7 @@ def default(
     noise: Literal["gaussian", "gamma"] = "gaussian" if guarantee.delta or not guarantee.private else "gamma"
 
     def make(multiplier: float, strength: float) -> OutputPerturbation:
-        return OutputPerturbation(multiplier, strength, slope_bound, projection, noise)
+        return OutputPerturbation(multiplier, strength, slope_bound, projection, noise, constraint)
 
     if not guarantee.private:
         return make(0.0, regularisation or 0.0)

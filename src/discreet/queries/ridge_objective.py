@@ -1,0 +1,180 @@
+"""A ridge-regularised sum of losses on prepared rows: gradients with error bounds, curvature, Newton's method."""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.data.base import Dataset
+from discreet.data.threads import on_all_cores
+from discreet.losses import Domain
+
+if TYPE_CHECKING:
+    from discreet.queries.minimiser import RidgeMinimiser
+    from discreet.queries.ridge_parts import Part
+
+__all__ = ["MOST_STEPS", "Objective"]
+
+Array = NDArray[np.float64]
+
+MOST_STEPS = 100
+_UNIT = 2.0**-53
+_LARGEST_HESSIAN = 640  # parameters; beyond, Newton steps are found by conjugate gradients
+_ENOUGH = 0.2  # a factored Hessian is kept for as long as steps shrink the gradient fivefold
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # comes with scikit-learn
+
+    return ThreadpoolController()
+
+
+def _hessian(kind: Any, part: Part) -> Array:
+    return part.hessian(kind)
+
+
+def _product(direction: Array, part: Part) -> Array:
+    return part.product(direction)
+
+
+class Objective:
+    """J on prepared rows: its gradient with an error bound, and Newton steps."""
+
+    def __init__(self, query: RidgeMinimiser, data: Dataset, tilt: Array, *, rounded: bool) -> None:
+        from discreet.queries.ridge_parts import held
+
+        self.query, self.tilt, self.ridge = query, tilt, query.regularisation
+        self.parts = data.map_blocks(lambda block: held(block, query.loss, query.slope_bound, rounded=rounded))
+        self.n = sum(part.n for part in self.parts)
+        self.unit = query.rows.unit
+        self.smoothness = query.loss.smoothness(Domain())
+
+    def gradient(self, theta: Array) -> Array:
+        """∇J(θ), and the curvature there for the Newton steps that follow."""
+        from discreet.queries.ridge_parts import two_sum
+
+        high, low = np.zeros_like(theta), np.zeros_like(theta)
+        for part_high, part_low in on_all_cores(lambda part: part.gradient(theta), self.parts):
+            two_sum(high, low, part_high)
+            low += part_low
+        return self.unit * (high + low) + (self.ridge * theta + self.tilt)
+
+    def rounding_error(self, theta: Array) -> float:
+        """A bound on ‖computed ∇J(θ) − ∇J(θ)‖.
+
+        A dot product of m terms errs by m·u·‖x‖‖θ‖ in any order; scaling and subtracting the target by two more
+        roundings; the slope function by 16 u; each of these reaches the gradient through the smoothness of the loss,
+        times ‖x‖ ≤ R, for n rows. A sum over at most 1024 rows errs by 1024·u·Σ‖a·x‖, and the sums of those not at all.
+        """
+        from discreet.queries.ridge_parts import CHUNK
+
+        radius, length = self.query.rows.radius, float(np.linalg.norm(theta))
+        target = max((part.largest_target for part in self.parts), default=0.0)
+        entries = max((part.most_entries for part in self.parts), default=0)
+        reach = radius * length + target + 1
+        slope_error = _UNIT * (self.smoothness * ((entries + 6) * radius * length + 4 * reach) + 16)
+        rows = self.n * (radius * slope_error + (CHUNK + 16) * _UNIT * self.query.gradient_bound)
+        ends = 8 * _UNIT * (self.n * self.query.gradient_bound + self.ridge * length + float(np.linalg.norm(self.tilt)))
+        return 1.01 * (rows + ends)
+
+    def certified(self, gradient: Array, theta: Array, tolerance: float) -> bool:
+        """Whether ‖∇J(θ)‖ ≤ tolerance in exact arithmetic."""
+        return float(np.linalg.norm(gradient)) * (1 + gradient.size * _UNIT) + self.rounding_error(theta) <= tolerance
+
+    def descend(self, tolerance: float) -> tuple[Array, bool]:
+        """Newton's method from 0 until the gradient is certified, or stops falling."""
+        theta = np.zeros(self.query.rows.shape)
+        gradient = self.gradient(theta)
+        stalled, solve = 0, None
+        for _ in range(MOST_STEPS):
+            if self.certified(gradient, theta, tolerance):
+                return theta, True
+            size = float(np.linalg.norm(gradient))
+            if size == 0:
+                break  # the minimiser, as far as float64 can tell
+            if solve is None:
+                solve = self._newton()
+            step = solve(-gradient)
+            theta, after = self.search(theta, gradient, step)
+            shrunk = float(np.linalg.norm(after)) / size
+            stalled = stalled + 1 if shrunk > 0.9 and size < 1e3 * max(tolerance, self.rounding_error(theta)) else 0
+            if stalled > 3:
+                break
+            if shrunk > _ENOUGH or not self.small:
+                solve = None
+            gradient = after
+        return theta, self.certified(gradient, theta, tolerance)
+
+    def search(self, theta: Array, gradient: Array, step: Array) -> tuple[Array, Array]:
+        """θ + t·step and the gradient there, for the first t whose slope along the step is at most half what it was."""
+        downhill = -float(np.vdot(gradient, step))
+        t = 1.0
+        for _ in range(40):
+            moved = theta + t * step
+            after = self.gradient(moved)
+            uphill = float(np.vdot(after, step))
+            if uphill <= 0.5 * downhill or downhill <= 0:
+                break
+            t *= max(0.1, downhill / (downhill + uphill))  # where a straight line between the two slopes meets 0
+        return moved, after
+
+    @property
+    def small(self) -> bool:
+        """Whether the Hessian is worth forming."""
+        return self.query.rows.outputs == 1 and math.prod(self.query.rows.shape) <= _LARGEST_HESSIAN
+
+    def hessian(self, kind: Any) -> Array:
+        """∇²J at the last gradient's θ, its sums over rows in working precision ``kind``."""
+        with _blas().limit(limits=1, user_api="blas"):  # the rows are shared out among threads already
+            total = self.unit**2 * np.sum(on_all_cores(partial(_hessian, kind), self.parts), axis=0)
+        total.flat[:: len(total) + 1] += self.ridge
+        return np.asarray(total, dtype=np.float64)
+
+    def product(self, direction: Array) -> Array:
+        """∇²J at the last gradient's θ, times a direction."""
+        products = on_all_cores(partial(_product, direction), self.parts)
+        return np.asarray(self.unit**2 * np.sum(products, axis=0) + self.ridge * direction)
+
+    def _newton(self) -> Any:
+        """g ↦ (∇²J)⁻¹g at the last gradient's θ: by Cholesky's factors, or conjugate gradients in many dimensions."""
+        if not self.small:
+            return self._conjugate_gradients
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+        coarse = self.n * self.query.curvature_bound * 1e-6 < self.ridge  # float32 would lose λ otherwise
+        for kind in (np.float32, np.float64) if coarse else (np.float64,):
+            try:
+                factors = cho_factor(self.hessian(kind), overwrite_a=True, check_finite=False)
+                return lambda g: cho_solve(factors, g, check_finite=False)
+            except LinAlgError:
+                continue
+        return self._conjugate_gradients
+
+    def _conjugate_gradients(self, target: Array) -> Array:
+        """Preconditioned by the Hessian's diagonal, to a tenth of the gradient or better."""
+        scale = self.unit**2
+        diagonal = scale * np.sum([part.diagonal() for part in self.parts], axis=0) + max(self.ridge, 1e-300)
+        x, residual = np.zeros_like(target), target.copy()
+        z = residual / diagonal
+        direction, inner = z, float(np.vdot(residual, z))
+        goal = 0.05 * float(np.linalg.norm(target))
+        for _ in range(200):
+            if float(np.linalg.norm(residual)) <= goal or inner == 0:
+                break
+            image = self.product(direction)
+            bend = float(np.vdot(direction, image))
+            if not bend > abs(inner) * 1e-250:
+                break  # no curvature left along it: a flat objective without regularisation
+            alpha = inner / bend
+            x += alpha * direction
+            residual -= alpha * image
+            z = residual / diagonal
+            inner, last = float(np.vdot(residual, z)), inner
+            direction = z + (inner / last) * direction
+        # flat along the gradient: a step that changes scores by about one, which the line search shortens
+        return x if x.any() else target * (self.n / float(np.vdot(target, target)))
