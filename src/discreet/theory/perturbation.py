@@ -214,7 +214,8 @@ def exponential_mechanism_tail(*, candidates: int, inverse_temperature: float, f
     """One of m candidates with probability ∝ exp(−a·risk): excess ≤ ln(m/p)/a but for a probability p.
 
     With a = ε/(2Δ) and p = e^−t this is 2Δ(ln m + t)/ε (McSherry–Talwar 2007): a candidate of a larger excess has at
-    most p/m times the weight of the best one, and there are fewer than m of them. It holds for permute-and-flip as well.
+    most p/m times the weight of the best one, and there are fewer than m of them. Permute-and-flip is the largest of
+    −a·risk plus exponential noise, for which a union bound over the candidates gives p/2.
 
     Raises:
         HypothesisViolated: no candidates, a temperature that is not positive, or p outside (0, 1).
