@@ -102,6 +102,7 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
     if solver.sampling is not None or not isinstance(step, float):
         raise HypothesisViolated("the bound is for full batches and plain steps of one size.")
     d, steps, target = _dimension(problem), solver.iterations, _target(problem)
+    require(problem.domain.convex, "a convex constraint set")
     points = {"average": steps, "suffix": steps - steps // 2, "last": 1}[solver.iterate]
     noise_std = solver.noise_multiplier * solver.clip / problem.n
     smoothness = problem.loss.smoothness(Domain(score_bound=_REACH)) * problem.rows.radius**2 + problem.ridge
