@@ -202,7 +202,7 @@ def test_defaults_keep_the_guarantee_with_one_part_s_cost():
 
 
 def test_shrinkage_and_step_are_those_of_the_error_bound():
-    """The default K has the least bound of all K within a twentieth; the default step contracts for Gaussian columns."""
+    """The default K has the least bound of all K within a twentieth; the default step contracts on Gaussian columns."""
     n, d, s, moment = 1e6, 200, 5, 3.0
     problem = Problem(RowSpec(d, math.inf), Squared(), n)
     for epsilon_ in (0.3, 1.0, 8.0):

@@ -419,28 +419,28 @@ def cases() -> dict[str, Case]:
         )
     add("descent, last half", "descent", descent, [(*z, REPLACE, "suffix", False) for z in whole], 12, 8)
     add("descent, average on a ball", "descent", descent, [(*z, ADD, "average", True) for z in ball], 5, 30)
-    add("descent, last on a ball", "descent", descent, [(*z, ADD, "last", True) for z in wide], 45, 100)
+    add("descent, last on a ball", "descent", descent, [(*z, ADD, "last", True) for z in wide], 32, 100)
     add("descent, sampled", "descent", descent, [(*z, ADD, "average", True, 0.25) for z in ball], 6, 30)
 
     vertices = ((2000, 4, 0.5), (1600, 8, 1.0), (800, 16, 4.0))
     for domain in (lambda d: L1Ball(1.0), lambda d: Simplex(), polytope):
         name = f"frank_wolfe, {type(domain(4)).__name__}"
         unit = REPLACE if isinstance(domain(4), Simplex) else ADD
-        add(name, "frank_wolfe", frank_wolfe, [(*z, unit, domain(z[1])) for z in vertices], 14, 20)
+        add(name, "frank_wolfe", frank_wolfe, [(*z, unit, domain(z[1])) for z in vertices], 9, 20)
 
     for mechanism in ("exponential", "permute-and-flip"):
         few = [(m, epsilon, ADD, mechanism) for m, epsilon in ((64, 0.5), (256, 1.0), (1024, 2.0))]
         add(f"exponential_mechanism, {mechanism}", "exponential_mechanism", exponential, few, 15, 30, 60)
 
     signs = ((2048, 16, 0.5), (2048, 64, 1.0), (1024, 64, 4.0))
-    add("hard_threshold, Gaussian", "hard_threshold", hard_threshold, [(*z, ADD, False) for z in signs], 10, 4)
-    add("hard_threshold, peeling", "hard_threshold", hard_threshold, [(*z, ADD, True) for z in signs], 100, 100)
+    add("hard_threshold, Gaussian", "hard_threshold", hard_threshold, [(*z, ADD, False) for z in signs], 6, 4)
+    add("hard_threshold, peeling", "hard_threshold", hard_threshold, [(*z, ADD, True) for z in signs], 60, 50)
 
     labels = ((320, 8, 0.5), (320, 16, 1.0), (256, 32, 4.0))
     for name, delta in (("Gaussian", 1e-6), ("pure", 0.0)):
         unit = ADD if delta else REPLACE
         args = [(*z, unit, delta) for z in labels]
-        add(f"objective_perturbation, {name}", "objective_perturbation", objective_perturbation, args, 12, 5)
+        add(f"objective_perturbation, {name}", "objective_perturbation", objective_perturbation, args, 8, 5)
         add(f"output_perturbation, {name}", "output_perturbation", output_perturbation, args, 5, 8)
 
     rows = ((4000, 8, 0.5), (4096, 16, 1.0), (1024, 32, 4.0))
@@ -498,7 +498,7 @@ def test_heavy_tailed_regression_is_below_its_bound(n: int, d: int, epsilon: flo
     """The excess risk of the *population*, over fresh rows and fresh noise.
 
     The bound charges the worst tails that M allows to every coordinate of a step; these laws come to within a factor of
-    a hundred in distance, ten thousand in risk.
+    sixty in distance, four thousand in risk.
     """
     solver, problem, bound, draw = heavy(n, d, epsilon, ADD, law)
 
@@ -512,7 +512,7 @@ def test_heavy_tailed_regression_is_below_its_bound(n: int, d: int, epsilon: flo
             found.append(0.5 * float(off @ off))
         return np.array(found)
 
-    holds(runs(4, 1.0), runs(12, 3000.0), bound, 10_000)
+    holds(runs(4, 1.0), runs(12, 3000.0), bound, 4000)
 
 
 def test_every_recipe_is_measured() -> None:
