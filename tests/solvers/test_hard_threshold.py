@@ -143,7 +143,56 @@ def test_defaults_keep_the_guarantee_and_waste_little(unit, peel):
         assert 0.699 < zcdp_epsilon_upper(plan, 1e-6, unit) <= 0.7
     else:
         assert 0.699 < epsilon(plan, 1e-6, unit).upper <= 0.7
-    assert solver.iterations == math.ceil(2 * math.log(3000))
+    assert math.ceil(2 * math.log(3000)) <= solver.iterations <= math.ceil(8 * math.log(3000))
+
+
+def test_steps_grow_with_the_condition_number_until_noise_would_drown_the_model():
+    """Rows of 50 entries within ±1 and s = 4: smoothness 8 along sparse directions, least curvature at most 1."""
+    rows = RowSpec(50, math.sqrt(50))
+    options = {"sparsity": 4, "peel": True, "entry_bound": 1.0}
+
+    def steps(n, epsilon, **more):
+        problem = Problem(rows, Squared(), n)
+        solver = hard_threshold.default(problem, Guarantee(epsilon, 1e-6, ADD_REMOVE), **options, **more)
+        return solver.iterations
+
+    assert steps(1e5, 4.0) == math.ceil(8 * math.log(1e5))
+    assert steps(1e5, 4.0, smoothness=1.0) == math.ceil(2 * math.log(1e5))
+    assert steps(1e3, 0.1) == math.ceil(2 * math.log(1e3))  # more would be noise
+    assert math.ceil(2 * math.log(3000)) < steps(3e3, 1.0) < math.ceil(8 * math.log(3000))
+
+
+def test_many_short_steps_reach_what_few_leave_behind():
+    """Worst-case steps of 1/2s = 1/12: 2·ln n = 20 of them leave (11/12)^20 = 0.18 of each coefficient."""
+    X, y, truth = planted(20_000, 30, 3)
+    rows = RowSpec(30, math.sqrt(30))
+    problem, guarantee = Problem(rows, Squared(), 20_000.0), Guarantee(1.0, 1e-6, ADD_REMOVE)
+    options = {"sparsity": 6, "peel": True, "entry_bound": 1.0}
+    errors = [
+        np.linalg.norm(run(hard_threshold.default(problem, guarantee, **options, **more), X, y, rows) - truth)
+        for more in ({}, {"iterations": math.ceil(2 * math.log(20_000))})
+    ]
+    assert errors[0] < 0.25 * errors[1]
+
+
+def test_a_declared_condition_number_gives_longer_steps_and_never_shorter_ones():
+    problem, guarantee = Problem(RowSpec(50, 5.0), Squared(), 3000.0), Guarantee(1.0, 1e-6, ADD_REMOVE)
+    options = {"sparsity": 10, "entry_bound": 1.0}
+    plain, better, vague = (
+        hard_threshold.default(problem, guarantee, condition=condition, **options) for condition in (None, 4.0, 1e6)
+    )
+    assert plain.step == vague.step == 1 / 20  # 2s·entry_bound² < r² = 25
+    assert better.step == 1 / (4 * 0.5)  # r²/d = ½ < entry_bound²
+    # the claim behind it: the least eigenvalue of any Hessian with such rows is at most r²/d and at most 1
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        X = rng.uniform(-1, 1, (60, 50)) * (rng.random(50) < 0.9)
+        X *= np.minimum(1.0, 5.0 / np.linalg.norm(X, axis=1, keepdims=True))
+        values = np.linalg.eigvalsh(X.T @ X / 60)
+        assert values[0] <= 0.5
+    for more in ({"condition": 0.5}, {"condition": 4.0, "smoothness": 1.0}):
+        with pytest.raises(InvalidInput, match="condition"):
+            hard_threshold.default(problem, guarantee, **options, **more)
 
 
 def test_every_iterate_is_sparse_and_short():

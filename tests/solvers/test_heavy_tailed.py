@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from discreet import events
+from discreet import events, theory
 from discreet.accounting import epsilon
 from discreet.accounting.classical import zcdp_epsilon_upper
 from discreet.data.memory import in_memory
@@ -200,6 +201,51 @@ def test_defaults_keep_the_guarantee_with_one_part_s_cost():
     assert dearer.peeling.noise_multiplier > 2 * math.sqrt(solver.parts) * 0.99 * solver.peeling.noise_multiplier
 
 
+def test_shrinkage_and_step_are_those_of_the_error_bound():
+    """The default K has the least bound of all K within a twentieth; the default step contracts on Gaussian columns."""
+    n, d, s, moment = 1e6, 200, 5, 3.0
+    problem = Problem(RowSpec(d, math.inf), Squared(), n)
+    for epsilon_ in (0.3, 1.0, 8.0):
+        solver = heavy_tailed.default(
+            problem, Guarantee(epsilon_, 1e-6, ADD_REMOVE), sparsity=s, radius=1.0, moment=moment
+        )
+        assert solver.step == pytest.approx(1 / math.sqrt(3))
+
+        def bound(entry_bound, solver=solver):
+            return theory.heavy_tailed(
+                distance=1.0,
+                s=s,
+                target_sparsity=s,
+                d=d,
+                strong_convexity=1.0,  # variance 1 and kurtosis 3
+                smoothness=1.0,
+                step=solver.step,
+                parts=solver.parts,
+                rows=n / solver.parts,
+                moment=moment,
+                entry_bound=entry_bound,
+                radius=1.0,
+                selection_multiplier=solver.peeling.selection_multiplier,
+                value_multiplier=solver.peeling.noise_multiplier,
+            ).value
+
+        chosen = bound(solver.entry_bound)
+        assert chosen < 1.05 * min(bound(solver.entry_bound * 1.1**k) for k in range(-20, 21))
+        assert chosen < 0.8 * min(bound(solver.entry_bound / 2), bound(solver.entry_bound * 2))
+        with pytest.raises(HypothesisViolated, match="contraction"):
+            bound(solver.entry_bound, replace(solver, step=solver.step / 2))
+    declared = heavy_tailed.default(
+        problem, Guarantee(1.0, 1e-6, ADD_REMOVE), sparsity=s, radius=1.0, moment=moment, smoothness=0.8
+    )
+    assert declared.step == 1 / 0.8
+
+
+def test_without_privacy_nothing_is_shrunk():
+    problem = Problem(RowSpec(20, math.inf), Squared(), 1000.0)
+    solver = heavy_tailed.default(problem, Guarantee(math.inf, 0.0, ADD_REMOVE), sparsity=2, radius=1.0)
+    assert solver.entry_bound == math.inf
+
+
 def test_the_printed_mechanism_and_its_hypotheses():
     problem = Problem(RowSpec(200, math.inf), Squared(), 10_000.0)
     options = {"radius": 2.0, "mechanism": "laplace"}
@@ -225,6 +271,8 @@ def test_bad_input():
         HeavyTailed(Peeling(2, 1.0, 1.0), 2, 1.0, 0.0, 1.0)
     with pytest.raises(InvalidInput, match="moment"):
         heavy_tailed.default(problem, guarantee, sparsity=2, radius=1.0, moment=0.0)
+    with pytest.raises(InvalidInput, match="smoothness"):
+        heavy_tailed.default(problem, guarantee, sparsity=2, radius=1.0, smoothness=-1.0)
     with pytest.raises(InvalidInput, match="mechanism"):
         heavy_tailed.default(problem, guarantee, sparsity=2, radius=1.0, mechanism="gauss")
     with pytest.raises(InvalidInput, match="needs a sparsity"):

@@ -32,7 +32,7 @@ from discreet.solvers.hard_threshold import declared_sparsity, sparse_domain
 from discreet.solvers.planning import Guarantee
 from discreet.solvers.zcdp import calibrated_by_zcdp
 
-__all__ = ["HeavyTailed", "default"]
+__all__ = ["HeavyTailed", "balanced_entry_bound", "default"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,10 @@ class HeavyTailed:
         return theta
 
 
+_EXPANSION = (1 + math.sqrt(5)) / 2
+"""Keeping s of d entries moves a point away from an s-sparse target by at most this factor (Shen–Li 2018)."""
+
+
 def default(
     problem: Problem,
     guarantee: Guarantee,
@@ -85,6 +89,7 @@ def default(
     sparsity: int | None = None,
     radius: float | None = None,
     moment: float = 1.0,
+    smoothness: float | None = None,
     mechanism: Literal["gumbel", "laplace"] = "gumbel",
     parts: int | None = None,
     entry_bound: float | None = None,
@@ -92,40 +97,74 @@ def default(
 ) -> HeavyTailed:
     """Heavy-tailed sparse regression with the least noise that keeps the guarantee.
 
+    K and η are those of the error bound (`discreet.theory.heavy_tailed`). In it shrinkage costs 2M/K² a coordinate, and
+    both the peeling's noise and the size of shrunken gradients are in proportion to K²: see `balanced_entry_bound`. A
+    step contracts if 1 − 1/φ < η·(restricted eigenvalues of E xxᵀ) < 1 + 1/φ, φ the golden ratio.
+
     Args:
         problem: squared loss.
         guarantee: what must be kept.
         sparsity: s; None takes the problem's `SparseSet`.
         radius: ℓ2 bound C on θ; None takes the problem's set, or 1.
-        moment: public bound on E[x_ij⁴] and E[y⁴].
+        moment: public bound M on E[x_ij⁴] and E[y⁴].
+        smoothness: public bound on the eigenvalues of E[xxᵀ] along sparse directions; None takes √M, which bounds
+            E[x_ij²], so that columns without correlation contract if their kurtosis is below 6.8.
         mechanism: ``"gumbel"`` for `Peeling`, ``"laplace"`` for the printed `LaplacePeeling` and its hypotheses.
         parts: T; None takes ⌈ln n⌉.
-        entry_bound: K; None takes (moment·nε/(s·T·ln d))^¼, at least moment^¼: the bias of shrinkage against noise.
-        step: η; None takes 1/(2·√moment), the inverse of twice a well-conditioned design's largest curvature.
+        entry_bound: K; None takes `balanced_entry_bound`, without privacy none.
+        step: η; None takes 1/smoothness.
 
     Raises:
         HypothesisViolated: Laplace peeling outside ε ≤ 0.5, δ ≤ 0.011, s ≥ 10.
-        InvalidInput: a moment that is not positive, or an unknown mechanism.
+        InvalidInput: a moment or smoothness that is not positive, or an unknown mechanism.
     """
     s, declared = declared_sparsity(problem, sparsity, radius)
     reach = 1.0 if declared is None else declared
     if not 0 < moment < math.inf:
         raise InvalidInput(f"moment must be positive and finite, got {moment!r}.")
+    if smoothness is not None and not 0 < smoothness < math.inf:
+        raise InvalidInput(f"smoothness must be positive and finite, got {smoothness!r}.")
     if mechanism not in ("gumbel", "laplace"):
         raise InvalidInput(f"mechanism must be 'gumbel' or 'laplace', got {mechanism!r}.")
     steps = max(1, math.ceil(math.log(max(problem.n, 2)))) if parts is None else parts
-    eta = 1 / (2 * math.sqrt(moment)) if step is None else step
-    if entry_bound is None:
-        share = problem.n * guarantee.epsilon / (s * steps * math.log(max(problem.rows.dimension, 2)))
-        entry_bound = moment**0.25 * max(1.0, share) ** 0.25
-    bound = entry_bound
+    eta = 1 / (math.sqrt(moment) if smoothness is None else smoothness) if step is None else step
 
-    def make(peeling: Peeling | LaplacePeeling) -> HeavyTailed:
+    def make(peeling: Peeling | LaplacePeeling, bound: float = 1.0) -> HeavyTailed:
         return HeavyTailed(peeling, steps, bound, eta, reach)
 
+    peeling: Peeling | LaplacePeeling
     if mechanism == "laplace" and guarantee.private:
         if guarantee.unit.rows_per_unit != 1:
             raise InvalidInput("Laplace peeling is proved for one row a unit; use mechanism='gumbel'.")
         delta = guarantee.delta * (1 - 1e-9)  # leaves the accountant room to round up
-        return make(LaplacePeeling(s, guarantee.epsilon, delta, guarantee.unit.relation))
-    return calibrated_by_zcdp(lambda noise: make(Peeling.balanced(s, noise)), problem, guarantee)
+        peeling = LaplacePeeling(s, guarantee.epsilon, delta, guarantee.unit.relation)
+        scale = peeling.noise_multiplier
+    else:  # what it costs is in the multipliers alone, so K can wait for them
+        found = calibrated_by_zcdp(lambda noise: make(Peeling.balanced(s, noise)), problem, guarantee).peeling
+        assert isinstance(found, Peeling)
+        peeling, scale = found, found.selection_multiplier
+    if entry_bound is None:
+        rows = problem.n / steps
+        entry_bound = (
+            balanced_entry_bound(moment, rows, problem.rows.dimension, scale) if guarantee.private else math.inf
+        )
+    return make(peeling, entry_bound)
+
+
+def balanced_entry_bound(moment: float, rows: float, d: int, selection_multiplier: float) -> float:
+    """The K that balances the bias of shrinkage with the noise that K lets in, at least M^¼.
+
+    A step errs by c·2M/K² through shrinkage, c = φ√(3s), and, with b the multiplier of the selection, by K²/m times
+    (2/3)·c·ℓ through the size of m shrunken gradients and b·((φ√(3s) + √s)·ℓ + √s) through the choice of places and the
+    noise of values, ℓ = ln d + 2 covering the largest of d exponentials. A/K² + B·K² is least at K⁴ = A/B, where √s
+    cancels:
+
+        K⁴ = 2√3·φ·M·m / ((2/√3)·φ·ℓ + b·((√3·φ + 1)·ℓ + 1)).
+
+    Example:
+        >>> [round(balanced_entry_bound(3.0, rows, 100, 20.0), 1) for rows in (1e4, 1e6)]
+        [4.2, 13.3]
+    """
+    log, width = math.log(d) + 2, math.sqrt(3) * _EXPANSION
+    fourth = 2 * width * moment * rows / (2 / 3 * width * log + selection_multiplier * ((width + 1) * log + 1))
+    return float(max(moment, fourth) ** 0.25)

@@ -79,10 +79,8 @@ class Preconditioned:
         rows, n = problem.rows, problem.n
         moment = SecondMoment(rows)
         packed = yield Noisy(moment, Gaussian(self.moment_multiplier))
-        noise = moment.noise_norm(self.moment_multiplier) if self.moment_multiplier else 0.0
         curvature = smoothness / n * moment.matrix(packed)
-        prior = _PRIOR_ROWS * self.iterations * rows.radius**2 if self.moment_multiplier else 0.0
-        solve = _damped_inverse(curvature, problem.ridge, smoothness / n * (self.damping * noise + prior))
+        solve = _damped_inverse(curvature, problem.ridge, self.added_curvature(problem))
 
         theta, mean, kept = problem.start, problem.start, 0
         for t in range(self.iterations):
@@ -93,6 +91,14 @@ class Preconditioned:
                 kept += 1
                 mean = mean + (theta - mean) / kept
         return mean
+
+    def added_curvature(self, problem: Problem) -> float:
+        """λ in units of the mean loss's Hessian: public."""
+        if not self.moment_multiplier:
+            return 0.0
+        noise = SecondMoment(problem.rows).noise_norm(self.moment_multiplier)
+        prior = _PRIOR_ROWS * self.iterations * problem.rows.radius**2
+        return _smoothness(problem) / problem.n * (self.damping * noise + prior)
 
 
 def _damped_inverse(curvature: NDArray[np.float64], ridge: float, damping: float) -> NDArray[np.float64]:

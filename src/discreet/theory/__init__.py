@@ -5,7 +5,16 @@ noise of a zCDP budget in closed form. All are about the empirical risk. The pro
 ``docs/maths/theory.md``, and the tests run each algorithm and compare.
 """
 
-from discreet.theory.bound import Bound, gaussian_noise_std, top_exponential, top_gaussian, zcdp_budget
+from discreet.theory.bias_reduced import biased_descent, biased_descent_stationarity
+from discreet.theory.bound import (
+    Bound,
+    gamma_noise_std,
+    gaussian_noise_std,
+    symmetric_noise_norm,
+    top_exponential,
+    top_gaussian,
+    zcdp_budget,
+)
 from discreet.theory.descent import (
     average_iterate,
     best_step,
@@ -32,10 +41,13 @@ from discreet.theory.hard_thresholding import (
     hard_thresholding_by_peeling,
     thresholding_expansion,
 )
+from discreet.theory.heavy_tailed import heavy_tailed, shrunken_gradient_error
+from discreet.theory.least_squares import moment_noise_norm, preconditioned, sufficient_statistics
 from discreet.theory.perturbation import (
     best_output_regularisation,
     exponential_mechanism,
     exponential_mechanism_continuous,
+    exponential_mechanism_tail,
     objective_perturbation,
     objective_perturbation_constrained,
     output_perturbation,
@@ -58,27 +70,35 @@ __all__ = [
     "best_frank_wolfe_iterations",
     "best_output_regularisation",
     "best_step",
+    "biased_descent",
+    "biased_descent_stationarity",
     "contraction_factor",
     "excess_risk",
     "exponential_mechanism",
     "exponential_mechanism_continuous",
+    "exponential_mechanism_tail",
     "frank_wolfe",
     "frank_wolfe_rate",
+    "gamma_noise_std",
     "gaussian_noise_std",
     "glm_curvature",
     "gradient_descent_rate",
     "hard_thresholding",
     "hard_thresholding_by_peeling",
+    "heavy_tailed",
     "last_iterate",
     "last_iterate_decaying",
     "log_packing",
+    "moment_noise_norm",
     "objective_perturbation",
     "objective_perturbation_constrained",
     "output_perturbation",
     "output_perturbation_inf",
+    "preconditioned",
     "rank_bound",
     "sampled_gradient_bound",
     "selection_gap",
+    "shrunken_gradient_error",
     "smooth_average_iterate",
     "sparse_descent_gaussian",
     "sparse_descent_pure",
@@ -88,7 +108,9 @@ __all__ = [
     "sparse_mean_lower_bound",
     "sparse_stationarity",
     "strongly_convex_last_iterate",
+    "sufficient_statistics",
     "suffix_average",
+    "symmetric_noise_norm",
     "thresholding_expansion",
     "top_exponential",
     "top_gaussian",

@@ -17,11 +17,13 @@ from discreet.units import Adjacency, Unit
 __all__ = [
     "Bound",
     "expected_max_abs_normal",
+    "gamma_noise_std",
     "gaussian_noise_std",
     "require",
     "require_count",
     "require_non_negative",
     "require_positive",
+    "symmetric_noise_norm",
     "top_exponential",
     "top_gaussian",
     "zcdp_budget",
@@ -101,15 +103,52 @@ def gaussian_noise_std(bound: float, n: int, rho: float, adjacency: Adjacency, r
     """The noise in each coordinate of a mean of n rows, each of norm at most ``bound``, released so many times for ρ.
 
     σ = Δ/n·√(releases/(2ρ)), with Δ = 2·bound under replace-one and bound under add-remove.
+
+    Example:
+        >>> gaussian_noise_std(1.0, n=100, rho=0.5, adjacency="replace-one", releases=4)
+        0.04
     """
     require_positive(bound=bound, rho=rho)
     require_count(n=n, releases=releases)
     return Unit.of(adjacency).sensitivity(bound) / n * math.sqrt(releases / (2 * rho))
 
 
+def gamma_noise_std(d: int, scale: float) -> float:
+    """The standard deviation of each coordinate of noise with density ∝ exp(−‖b‖₂/scale) in d dimensions.
+
+    ‖b‖ is Gamma(d)-distributed and its direction uniform, so E b_j² = E‖b‖²/d = (d + 1)·scale².
+
+    Example:
+        >>> gamma_noise_std(3, 0.5)
+        1.0
+    """
+    require_count(d=d)
+    require_non_negative(scale=scale)
+    return scale * math.sqrt(d + 1)
+
+
+def symmetric_noise_norm(d: int, off_diagonal_std: float, failure: float) -> float:
+    """‖E‖ ≤ 2τ(√d + √ln(2/p)) but for a probability p, E symmetric with independent Gaussian entries.
+
+    Off the diagonal they have standard deviation τ, on it at most √2·τ. Comparing uᵀEu with 2τ⟨g, u⟩ (Slepian–Fernique)
+    gives E λ_max ≤ 2τ√d, and λ_max is a √2τ-Lipschitz function of the standard normals behind it.
+
+    Raises:
+        HypothesisViolated: p outside (0, 1).
+
+    Example:
+        >>> round(symmetric_noise_norm(100, 1.0, 0.05), 2)
+        23.84
+    """
+    require_count(d=d)
+    require_non_negative(off_diagonal_std=off_diagonal_std)
+    require(0 < failure < 1, f"a probability of failure in (0, 1), got {failure}")
+    return 2 * off_diagonal_std * (math.sqrt(d) + math.sqrt(math.log(2 / failure)))
+
+
 def expected_max_abs_normal(d: int) -> float:
     """E max_i |g_i| over d standard normals."""
-    return L1Ball(1.0).gaussian_width(d).value
+    return float(L1Ball(1.0).gaussian_width(d).value)
 
 
 def top_gaussian(k: int, d: int) -> float:
@@ -118,6 +157,10 @@ def top_gaussian(k: int, d: int) -> float:
     For every level t², the top k squares sum to at most kt² + Σ_i(g_i² − t²)₊. At the level that k of d squares
     exceed on average, 2dQ(t) = k with Q the normal tail, the expectation of that is k + 2dt·φ(t), about 2k
     ln(d/k) for k ≪ d.
+
+    Example:
+        >>> round(top_gaussian(10, 10_000) ** 2 / (2 * 10 * math.log(1000)), 2), top_gaussian(9, 9)
+        (0.92, 3.0)
     """
     require_count(k=k, d=d)
     if k >= d:
@@ -130,6 +173,10 @@ def top_exponential(k: int, d: int) -> float:
     """√E of the sum of squares of the k largest of d standard exponentials, exactly (Rényi's representation).
 
     The j-th largest has mean Σ_{i=j}^d 1/i and variance Σ_{i=j}^d 1/i². Laplace noise has |w| exponential.
+
+    Example:
+        >>> round(top_exponential(1, 1) ** 2, 12)
+        2.0
     """
     require_count(k=k, d=d)
     inverse = 1.0 / np.arange(1, d + 1)

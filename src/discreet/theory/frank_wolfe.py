@@ -43,6 +43,13 @@ def glm_curvature(smoothness: float, feature_bound: float, l1_diameter: float) -
 
     Along a segment from θ to a vertex v the score of a row moves by |⟨x, v − θ⟩| ≤ ‖x‖∞·diam₁, and the loss's
     curvature in the score is at most β.
+
+    Raises:
+        HypothesisViolated: a constant that is not positive.
+
+    Example:
+        >>> glm_curvature(0.25, 1.0, 2.0)  # logistic loss, features in [−1, 1], the unit ℓ1 ball
+        1.0
     """
     require_positive(smoothness=smoothness, feature_bound=feature_bound, l1_diameter=l1_diameter)
     return smoothness * (feature_bound * l1_diameter) ** 2
@@ -57,6 +64,11 @@ def frank_wolfe(*, curvature: float, iterations: int, gap: float, convex: bool =
 
     Raises:
         HypothesisViolated: not convex, or a constant that is not positive.
+
+    Example:
+        >>> gap = selection_gap(atoms=2000, scale=0.001)
+        >>> round(frank_wolfe(curvature=1.0, iterations=98, gap=gap).value, 6)
+        0.027601
     """
     require(convex, "a convex loss")
     require_positive(curvature=curvature)
@@ -89,6 +101,15 @@ def frank_wolfe_rate(
         rho: the zCDP budget.
         adjacency: the neighbouring relation.
         iterations: T; the best one by default.
+
+    Raises:
+        HypothesisViolated: a constant that is not positive.
+
+    Example:
+        >>> args = dict(atoms=2000, curvature=1.0, score_bound=1.0, rho=0.01, adjacency="add-remove")
+        >>> small, large = (frank_wolfe_rate(n=n, **args).value for n in (10**5, 10**8))
+        >>> round(math.log(small / large) / math.log(1000), 2)  # the exponent 2/3
+        0.67
     """
     require_positive(rho=rho, curvature=curvature, score_bound=score_bound)
     require_count(n=n, atoms=atoms)
@@ -101,7 +122,12 @@ def frank_wolfe_rate(
 
 
 def best_frank_wolfe_iterations(curvature: float, gap_at_one: float, largest: int = 10**6) -> int:
-    """The T that minimises 2Γ/(T + 2) + gap₁√T, at most ``largest``."""
+    """The T that minimises 2Γ/(T + 2) + gap₁√T, at most ``largest``.
+
+    Example:
+        >>> best_frank_wolfe_iterations(1.0, 0.001)
+        249
+    """
     require_positive(curvature=curvature)
     require_non_negative(gap_at_one=gap_at_one)
 

@@ -34,6 +34,10 @@ def thresholding_expansion(s: int, target_sparsity: int, d: int) -> float:
 
     Raises:
         HypothesisViolated: the target is denser than s, or s exceeds d.
+
+    Example:
+        >>> round(thresholding_expansion(5, 5, 100), 3), round(thresholding_expansion(500, 5, 10_000), 3)
+        (1.618, 1.051)
     """
     require_count(s=s, target_sparsity=target_sparsity, d=d)
     require(target_sparsity <= s <= d, f"target sparsity ≤ s ≤ d, got {target_sparsity}, {s}, {d}")
@@ -49,6 +53,11 @@ def contraction_factor(
 
     Raises:
         HypothesisViolated: q is not below 1: the problem is too badly conditioned for this s and step.
+
+    Example:
+        >>> args = dict(target_sparsity=5, d=1000, strong_convexity=1.0, smoothness=2.0, step=2 / 3)
+        >>> round(contraction_factor(s=5, **args), 3), round(contraction_factor(s=50, **args), 3)
+        (0.539, 0.39)
     """
     require_positive(strong_convexity=strong_convexity, smoothness=smoothness, step=step)
     require(strong_convexity <= smoothness, "a restricted strong convexity of at most the restricted smoothness")
@@ -96,6 +105,12 @@ def hard_thresholding(
 
     Raises:
         HypothesisViolated: see `contraction_factor`.
+
+    Example:
+        >>> args = dict(distance=1.0, s=5, target_sparsity=5, d=1000, strong_convexity=1.0, smoothness=1.0, step=1.0)
+        >>> bound = hard_thresholding(**args, iterations=3, noise_std=0.01)  # q = 0: what remains is √ν·σ·w_15
+        >>> round(bound.value, 6) == round(0.01 * thresholding_expansion(5, 5, 1000) * top_gaussian(15, 1000), 6)
+        True
     """
     require_positive(distance=distance)
     require_non_negative(noise_std=noise_std, gradient_at_target=gradient_at_target)
@@ -142,6 +157,12 @@ def hard_thresholding_by_peeling(
 
     Raises:
         HypothesisViolated: see `contraction_factor`.
+
+    Example:
+        >>> args = dict(distance=1.0, s=5, target_sparsity=5, d=1000, strong_convexity=1.0, smoothness=1.0, step=1.0)
+        >>> bound = hard_thresholding_by_peeling(**args, iterations=3, selection_scale=0.01, value_noise_std=0.02)
+        >>> round(bound.parts["values"], 6)  # √s·τ
+        0.044721
     """
     require_positive(distance=distance)
     require_non_negative(
@@ -170,7 +191,12 @@ def hard_thresholding_by_peeling(
 
 
 def excess_risk(distance: Bound, *, smoothness: float, gradient_at_target: float = 0.0) -> Bound:
-    """E[𝓛(θ_T)] − 𝓛(θ*) ≤ ‖∇𝓛(θ*)‖_(k)·e + βe²/2, with e the root mean square distance."""
+    """E[𝓛(θ_T)] − 𝓛(θ*) ≤ ‖∇𝓛(θ*)‖_(k)·e + βe²/2, with e the root mean square distance.
+
+    Example:
+        >>> excess_risk(Bound.of("a root mean square distance", privacy=0.1), smoothness=2.0).value
+        0.010000000000000002
+    """
     require_positive(smoothness=smoothness)
     require_non_negative(gradient_at_target=gradient_at_target)
     return Bound.of(

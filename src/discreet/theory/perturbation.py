@@ -18,6 +18,7 @@ __all__ = [
     "best_output_regularisation",
     "exponential_mechanism",
     "exponential_mechanism_continuous",
+    "exponential_mechanism_tail",
     "objective_perturbation",
     "objective_perturbation_constrained",
     "output_perturbation",
@@ -37,6 +38,13 @@ def objective_perturbation_constrained(
 
     Raises:
         HypothesisViolated: the set is unbounded (use `objective_perturbation`).
+
+    Example:
+        >>> from discreet.geometry import L1Ball
+        >>> args = dict(n=1000, d=10_000, regularisation=1.0, noise_std=10.0, target_norm=1.0)
+        >>> bound = objective_perturbation_constrained(domain=L1Ball(1.0), **args)
+        >>> round(bound.parts["privacy"], 4)  # σ·E max|g|/n, where the ℓ2 ball would pay σ√d/n = 1
+        0.0402
     """
     require_count(n=n, d=d)
     require_non_negative(regularisation=regularisation, noise_std=noise_std, target_norm=target_norm)
@@ -45,7 +53,7 @@ def objective_perturbation_constrained(
     return Bound.of(
         "objective perturbation, Gaussian width",
         regularisation=regularisation * target_norm**2 / (2 * n),
-        privacy=noise_std * (width.value + 4 * width.standard_error) / n,
+        privacy=float(noise_std * (width.value + 4 * width.standard_error) / n),
     )
 
 
@@ -56,10 +64,14 @@ def objective_perturbation(
 
     Strong convexity of the perturbed objective pays for ⟨b, θ* − θ̂⟩ − (λ/2)‖θ̂ − θ*‖² ≤ ‖b‖²/(2λ). For a
     generalised linear model only the part of b in the span of the rows matters, so ``rank`` may be that of the
-    data; otherwise it is d.
+    data; otherwise it is d. Any law of b with E bbᵀ = σ²I will do: for noise of pure ε put in `gamma_noise_std`.
 
     Raises:
         HypothesisViolated: λ is not positive.
+
+    Example:
+        >>> objective_perturbation(n=100, rank=4, regularisation=2.0, noise_std=1.0, target_norm=1.0).value
+        0.02
     """
     require_count(n=n, rank=rank)
     require_positive(regularisation=regularisation)
@@ -82,8 +94,9 @@ def output_perturbation(
     smoothness: float | None = None,
     generalised_linear: bool = False,
     projected: bool = False,
+    gaussian: bool = True,
 ) -> Bound:
-    """θ̂ + ξ, θ̂ = argmin 𝓛 + (λ/2)‖θ‖², ξ ~ N(0, σ²I): E excess ≤ λ‖θ*‖²/2 + the least of the costs of ξ that apply.
+    """θ̂ + ξ, θ̂ = argmin 𝓛 + (λ/2)‖θ‖², E ξξᵀ = σ²I: E excess ≤ λ‖θ*‖²/2 + the least of the costs of ξ that apply.
 
     ======================  =====================  ===========================
     what is known           any loss               generalised linear model
@@ -94,10 +107,18 @@ def output_perturbation(
 
     A GLM row sees only ⟨x, ξ⟩, a normal of deviation σ‖x‖: dimension does not enter. Smooth losses use E⟨∇𝓛, ξ⟩
     = 0. Here G and β are constants in θ (slope × ‖x‖, curvature × ‖x‖²), and λ is in the units of the *mean*
-    loss. When the result is projected back on a convex 𝒞 only Gσ√d remains.
+    loss. When θ̂ minimises over a convex 𝒞 and the result is projected back on it only Gσ√d remains. For other noise of
+    that covariance (``gaussian=False``; `gamma_noise_std` for pure ε) the entry Gσ√(2/π) is Gσ.
 
     Raises:
         HypothesisViolated: neither constant is given; a projection without a Lipschitz constant.
+
+    Example:
+        >>> args = dict(d=100, regularisation=0.02, noise_std=0.1, target_norm=1.0, smoothness=1.0)
+        >>> round(output_perturbation(**args).value, 12)
+        0.51
+        >>> round(output_perturbation(**args, generalised_linear=True).value, 12)
+        0.015
     """
     require_count(d=d)
     require_positive(regularisation=regularisation)
@@ -107,7 +128,7 @@ def output_perturbation(
         require_positive(lipschitz=lipschitz)
         costs.append(lipschitz * noise_std * math.sqrt(d))
         if generalised_linear and not projected:
-            costs.append(lipschitz * noise_std * math.sqrt(2 / math.pi))
+            costs.append(lipschitz * noise_std * (math.sqrt(2 / math.pi) if gaussian else 1.0))
     if smoothness is not None and not projected:
         require_positive(smoothness=smoothness)
         costs.append(smoothness * (1 if generalised_linear else d) * noise_std**2 / 2)
@@ -123,6 +144,14 @@ def output_perturbation_inf(
     θ̂ lies in 𝒞, so projecting moves θ̂ + ξ by at most ‖ξ‖∞ and ends within 2‖ξ‖∞ of θ̂; an s-sparse gradient
     of ℓ2 norm L has ℓ1 norm at most L√s, and Hölder's inequality does the rest. Dimension enters through √(ln
     d) alone (Ghazi, Guzmán, Kamath, Kumar and Manurangsi 2024).
+
+    Raises:
+        HypothesisViolated: a constant that is not positive.
+
+    Example:
+        >>> args = dict(sparsity=4, lipschitz=1.0, regularisation=0.02, noise_std=0.01, target_norm=1.0)
+        >>> [round(output_perturbation_inf(d=d, **args).parts["privacy"], 3) for d in (100, 10_000)]
+        [0.11, 0.161]
     """
     require_count(d=d, sparsity=sparsity)
     require_positive(lipschitz=lipschitz, regularisation=regularisation)
@@ -141,6 +170,13 @@ def best_output_regularisation(
 
     A is (sensitivity of the sum of gradients)/(n√(2ρ)) for a zCDP budget ρ. ``power`` is 1 for the Lipschitz costs of
     `output_perturbation`, 2 for the smooth ones.
+
+    Raises:
+        HypothesisViolated: another power, or a constant that is not positive.
+
+    Example:
+        >>> best_output_regularisation(target_norm=1.0, cost_per_std=1.0, std_times_regularisation=0.02)
+        0.2
     """
     require_positive(
         target_norm=target_norm, cost_per_std=cost_per_std, std_times_regularisation=std_times_regularisation
@@ -154,7 +190,15 @@ def exponential_mechanism(*, candidates: int, inverse_temperature: float, discre
     """One of m candidates with probability ∝ exp(−a·risk): E excess over the best candidate ≤ ln(m)/a.
 
     ε-DP for a risk of sensitivity Δ when a = ε/(2Δ) (McSherry–Talwar 2007). ``discretisation`` is the excess of
-    the best candidate itself, e.g. Lipschitz constant × covering radius.
+    the best candidate itself, e.g. Lipschitz constant × covering radius. Permute-and-flip at the same a is never worse
+    (McKenna–Sheldon 2020).
+
+    Raises:
+        HypothesisViolated: no candidates, or a temperature that is not positive.
+
+    Example:
+        >>> round(exponential_mechanism(candidates=100, inverse_temperature=50.0).value, 6)
+        0.092103
     """
     require_count(candidates=candidates)
     require_positive(inverse_temperature=inverse_temperature)
@@ -166,10 +210,41 @@ def exponential_mechanism(*, candidates: int, inverse_temperature: float, discre
     )
 
 
+def exponential_mechanism_tail(*, candidates: int, inverse_temperature: float, failure: float) -> Bound:
+    """One of m candidates with probability ∝ exp(−a·risk): excess ≤ ln(m/p)/a but for a probability p.
+
+    With a = ε/(2Δ) and p = e^−t this is 2Δ(ln m + t)/ε (McSherry–Talwar 2007): a candidate of a larger excess has at
+    most p/m times the weight of the best one, and there are fewer than m of them. Permute-and-flip is the largest of
+    −a·risk plus exponential noise, for which a union bound over the candidates gives p/2.
+
+    Raises:
+        HypothesisViolated: no candidates, a temperature that is not positive, or p outside (0, 1).
+
+    Example:
+        >>> round(exponential_mechanism_tail(candidates=100, inverse_temperature=50.0, failure=0.01).value, 6)
+        0.184207
+    """
+    require_count(candidates=candidates)
+    require_positive(inverse_temperature=inverse_temperature)
+    require(0 < failure < 1, f"a probability of failure in (0, 1), got {failure}")
+    return Bound.of(
+        "exponential mechanism, finite candidates, high probability",
+        privacy=math.log(candidates) / inverse_temperature,
+        confidence=math.log(1 / failure) / inverse_temperature,
+    )
+
+
 def exponential_mechanism_continuous(*, d: int, inverse_temperature: float, convex: bool = True) -> Bound:
     """Density ∝ exp(−a·risk) on a convex set, convex risk: E excess ≤ d/a (Kalai–Vempala 2006; Bassily et al. 2014).
 
     a^d·∫exp(−a(f − min f)) does not decrease in a, and minus the logarithmic derivative of the integral is the excess.
+
+    Raises:
+        HypothesisViolated: the risk is not convex.
+
+    Example:
+        >>> exponential_mechanism_continuous(d=3, inverse_temperature=50.0).value
+        0.06
     """
     require(convex, "a convex risk on a convex set")
     require_count(d=d)

@@ -15,20 +15,12 @@ from discreet.geometry import SparseSet, WholeSpace
 from discreet.geometry.base import Atomic, Projectable
 from discreet.losses import Domain, Softmax, Squared
 from discreet.solvers import Guarantee, Problem, Solver, recipe
-from discreet.solvers.descent import Descent
 from discreet.solvers.exponential_mechanism import MOST_AXES
-from discreet.solvers.frank_wolfe import FrankWolfe
-from discreet.solvers.objective_perturbation import ObjectivePerturbation
-from discreet.solvers.output_perturbation import OutputPerturbation
 from discreet.solvers.rehearsal import rehearse
-from discreet.theory.descent import smooth_average_iterate
-from discreet.theory.frank_wolfe import frank_wolfe, glm_curvature, selection_gap
-from discreet.theory.perturbation import objective_perturbation, output_perturbation
-from discreet.updates import Sgd
+from discreet.theory.predicted import predicted_risk
 
 __all__ = ["Option", "choose", "options"]
 
-_REACH = 5.0
 _LARGEST_MOMENT = 600
 """Beyond this dimension a noisy second-moment matrix costs more than the whitening brings."""
 
@@ -101,57 +93,5 @@ def options(problem: Problem, guarantee: Guarantee) -> list[Option]:
             continue
         why = reason if name == chosen else ""
         noise = float(getattr(solver, "noise_multiplier", math.nan))
-        found.append(Option(name, solver, len(plan), noise, _risk(solver, problem), name == chosen, why))
+        found.append(Option(name, solver, len(plan), noise, predicted_risk(solver, problem), name == chosen, why))
     return found
-
-
-def _risk(solver: Solver, problem: Problem) -> float:
-    """The theorem's bound on the expected excess risk for ‖θ*‖ = 5/radius; NaN where there is none."""
-    if not getattr(solver, "noise_multiplier", math.nan) > 0:
-        return math.nan
-    n, d, radius = problem.n, math.prod(problem.rows.shape), problem.rows.radius
-    target = _REACH / radius
-    smoothness = problem.loss.smoothness(Domain(score_bound=_REACH))
-    try:
-        match solver:
-            case Descent(noise, iterations, clip, Sgd(step), None, _) if isinstance(step, float):
-                bound = smooth_average_iterate(
-                    distance=target,
-                    smoothness=smoothness * radius**2,
-                    d=d,
-                    noise_std=noise * clip / n,
-                    iterations=iterations,
-                    step=min(step, 0.5 / (smoothness * radius**2)),
-                )
-            case ObjectivePerturbation(noise, regularisation, slope_bound):
-                bound = objective_perturbation(
-                    n=round(n),
-                    rank=d,
-                    regularisation=regularisation,
-                    noise_std=noise * min(slope_bound, problem.loss.lipschitz(Domain()) * radius),
-                    target_norm=target,
-                )
-            case OutputPerturbation(noise, regularisation, slope_bound):
-                lipschitz = min(slope_bound, problem.loss.lipschitz(Domain()) * radius)
-                bound = output_perturbation(
-                    d=d,
-                    regularisation=regularisation / n,
-                    noise_std=noise * lipschitz / regularisation,
-                    target_norm=target,
-                    lipschitz=lipschitz,
-                    smoothness=smoothness * radius**2,
-                )
-            case FrankWolfe(noise, iterations, clip, _):
-                diameter = problem.domain.diameter(d, order=1)
-                atoms = problem.domain.n_atoms(d) if isinstance(problem.domain, Atomic) else 1
-                scale = noise * clip * problem.domain.radius_in(d, order=1) / n
-                bound = frank_wolfe(
-                    curvature=glm_curvature(smoothness, problem.rows.norm, diameter),
-                    iterations=iterations,
-                    gap=selection_gap(atoms=atoms, scale=scale, noise="gumbel"),
-                )
-            case _:
-                return math.nan
-    except (DiscreetError, TypeError, ValueError):
-        return math.nan
-    return float(bound.value)

@@ -1,0 +1,208 @@
+"""What theory promises of a solver that is set up: its theorem's bound, from public facts alone.
+
+Every bound is on the expected excess risk for a minimiser of length at most 5/radius (scores up to ±5), and none if a
+hypothesis is not a public fact: hard thresholding needs restricted eigenvalues of the rows. Where a solver cuts slopes,
+the risk is that of the cut loss, which is convex and no less smooth.
+"""
+
+from __future__ import annotations
+
+import math
+
+from discreet.errors import DiscreetError, HypothesisViolated
+from discreet.geometry import WholeSpace
+from discreet.geometry.base import Atomic
+from discreet.losses import Domain
+from discreet.solvers.base import Problem, Solver
+from discreet.solvers.descent import Descent
+from discreet.solvers.exponential_mechanism import ExponentialMechanism
+from discreet.solvers.frank_wolfe import FrankWolfe
+from discreet.solvers.objective_perturbation import ObjectivePerturbation
+from discreet.solvers.output_perturbation import OutputPerturbation
+from discreet.solvers.preconditioned import Preconditioned
+from discreet.solvers.sufficient_statistics import SufficientStatistics
+from discreet.theory.bound import Bound, gamma_noise_std, require
+from discreet.theory.descent import smooth_average_iterate, suffix_average
+from discreet.theory.frank_wolfe import frank_wolfe, glm_curvature, selection_gap
+from discreet.theory.least_squares import moment_noise_norm, preconditioned, sufficient_statistics
+from discreet.theory.perturbation import exponential_mechanism, objective_perturbation, output_perturbation
+from discreet.updates import Sgd
+
+__all__ = ["predicted_bound", "predicted_risk"]
+
+_REACH = 5.0
+_MOMENT_FAILURE = 0.05
+"""The noise of a second moment is taken at a size that it exceeds once in twenty runs."""
+
+
+def predicted_risk(solver: Solver, problem: Problem) -> float:
+    """The value of `predicted_bound`; NaN where no theorem applies."""
+    try:
+        return float(predicted_bound(solver, problem).value)
+    except (DiscreetError, TypeError, ValueError, OverflowError, ZeroDivisionError):
+        return math.nan
+
+
+def predicted_bound(solver: Solver, problem: Problem) -> Bound:
+    """The theorem's bound for a solver as it is set up.
+
+    Args:
+        solver: with its noise calibrated.
+        problem: public facts.
+
+    Raises:
+        HypothesisViolated: no theorem here covers this solver on this problem.
+
+    Example:
+        >>> from discreet.losses import Logistic
+        >>> from discreet.rows import RowSpec
+        >>> bound = predicted_bound(ObjectivePerturbation(10.0, 8.0), Problem(RowSpec(4, 1.0), Logistic(), 1000.0))
+        >>> bound.theorem, round(bound.value, 3)
+        ('objective perturbation, strong convexity', 0.125)
+    """
+    match solver:
+        case Descent():
+            return _descent(solver, problem)
+        case ObjectivePerturbation():
+            return _objective(solver, problem)
+        case OutputPerturbation():
+            return _output(solver, problem)
+        case FrankWolfe():
+            return _frank_wolfe(solver, problem)
+        case Preconditioned():
+            return _preconditioned(solver, problem)
+        case SufficientStatistics():
+            return _sufficient_statistics(solver, problem)
+        case ExponentialMechanism():
+            scale = solver.noise_multiplier * solver.loss_bound / 2 / problem.n
+            return exponential_mechanism(candidates=len(solver.candidates), inverse_temperature=1 / scale)
+    raise HypothesisViolated(f"no theorem bounds the risk of {type(solver).__name__} from public facts alone.")
+
+
+def _dimension(problem: Problem) -> int:
+    return math.prod(problem.rows.shape)
+
+
+def _target(problem: Problem) -> float:
+    """The length of the minimiser that is looked for."""
+    return min(_REACH / problem.rows.radius, problem.domain.radius_in(_dimension(problem)))
+
+
+def _gradient_bound(problem: Problem, slope_bound: float) -> float:
+    return min(slope_bound, problem.loss.lipschitz(Domain()) * problem.rows.radius)
+
+
+def _unconstrained(problem: Problem) -> None:
+    """A projected minimiser of the whole space is not the minimiser over the set: no theorem covers it."""
+    require(isinstance(problem.domain, WholeSpace), "a problem without constraint")
+
+
+def _descent(solver: Descent, problem: Problem) -> Bound:
+    step = solver.update.step if isinstance(solver.update, Sgd) else None
+    if solver.sampling is not None or not isinstance(step, float):
+        raise HypothesisViolated("the bound is for full batches and plain steps of one size.")
+    d, steps, target = _dimension(problem), solver.iterations, _target(problem)
+    require(problem.domain.convex, "a convex constraint set")
+    points = {"average": steps, "suffix": steps - steps // 2, "last": 1}[solver.iterate]
+    noise_std = solver.noise_multiplier * solver.clip / problem.n
+    smoothness = problem.loss.smoothness(Domain(score_bound=_REACH)) * problem.rows.radius**2 + problem.ridge
+    free = isinstance(problem.domain, WholeSpace)
+    bounds = []
+    if step * smoothness < 1 or (free and step * smoothness <= 1 + 1e-12):
+        bounds.append(
+            smooth_average_iterate(
+                distance=target,
+                smoothness=smoothness,
+                d=d,
+                noise_std=noise_std,
+                iterations=steps,
+                step=step,
+                suffix=points,
+                constrained=not free,
+            )
+        )
+    if not problem.ridge:  # a mean of clipped gradients is no longer than the clip
+        bounds.append(
+            suffix_average(
+                distance=target,
+                lipschitz=solver.clip,
+                d=d,
+                noise_std=noise_std,
+                iterations=steps,
+                step=step,
+                suffix=points,
+            )
+        )
+    require(bool(bounds), f"a step of at most 1/smoothness = {1 / smoothness:g}")
+    return min(bounds, key=float)
+
+
+def _objective(solver: ObjectivePerturbation, problem: Problem) -> Bound:
+    _unconstrained(problem)
+    d, scale = _dimension(problem), solver.noise_multiplier * _gradient_bound(problem, solver.slope_bound)
+    return objective_perturbation(
+        n=round(problem.n),
+        rank=d,
+        regularisation=solver.regularisation,
+        noise_std=scale if solver.noise == "gaussian" else gamma_noise_std(d, scale),
+        target_norm=_target(problem),
+    )
+
+
+def _output(solver: OutputPerturbation, problem: Problem) -> Bound:
+    _unconstrained(problem)
+    d, lipschitz = _dimension(problem), _gradient_bound(problem, solver.slope_bound)
+    scale = solver.noise_multiplier * lipschitz / (solver.regularisation + problem.ridge * problem.n)
+    return output_perturbation(
+        d=d,
+        regularisation=solver.regularisation / problem.n,
+        noise_std=scale if solver.noise == "gaussian" else gamma_noise_std(d, scale),
+        target_norm=_target(problem),
+        lipschitz=lipschitz if not problem.ridge else None,
+        smoothness=problem.loss.smoothness(Domain()) * problem.rows.radius**2 + problem.ridge,
+        generalised_linear=problem.rows.outputs == 1 and not problem.ridge,
+        gaussian=solver.noise == "gaussian",
+    )
+
+
+def _frank_wolfe(solver: FrankWolfe, problem: Problem) -> Bound:
+    domain, d = problem.domain, _dimension(problem)
+    require(isinstance(domain, Atomic), "a set with vertices")
+    assert isinstance(domain, Atomic)
+    feature = max(problem.rows.norm, problem.rows.intercept)
+    smoothness = problem.loss.smoothness(Domain(score_bound=feature * domain.radius_in(d, order=1)))
+    scale = solver.noise_multiplier * domain.max_abs_inner(solver.clip) / problem.n
+    return frank_wolfe(
+        curvature=glm_curvature(smoothness, feature, domain.diameter(d, order=1)),
+        iterations=solver.iterations,
+        gap=selection_gap(atoms=domain.n_atoms(d), scale=scale),
+    )
+
+
+def _preconditioned(solver: Preconditioned, problem: Problem) -> Bound:
+    d, radius, target = _dimension(problem), problem.rows.radius, _target(problem)
+    smoothness = problem.loss.smoothness(Domain())
+    error = moment_noise_norm(d, solver.moment_multiplier * radius**2, _MOMENT_FAILURE)
+    return preconditioned(
+        eigenvalues=[problem.ridge] * d,
+        damping=solver.added_curvature(problem),
+        moment_error=smoothness * error / problem.n,
+        target_norm=target,
+        noise_std=solver.noise_multiplier * solver.clip / problem.n,
+        iterations=solver.iterations,
+        score_square=(smoothness * radius**2 + problem.ridge) * target**2,
+        quadratic=False,  # a cut residual makes it a Huber loss
+    )
+
+
+def _sufficient_statistics(solver: SufficientStatistics, problem: Problem) -> Bound:
+    d, radius = _dimension(problem), problem.rows.radius
+    return sufficient_statistics(
+        n=round(problem.n),
+        eigenvalues=[0.0] * d,
+        moment_std=solver.noise_multiplier * radius**2,
+        cross_std=solver.noise_multiplier * radius * solver.target_bound,
+        target_norm=_target(problem),
+        ridge=problem.ridge * problem.n,
+        failure=solver.failure,
+    )

@@ -1,0 +1,121 @@
+"""What the plan predicts of a solver holds for it: recipes as they come, run by a vault, against `predicted_bound`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.data.memory import in_memory
+from discreet.errors import HypothesisViolated
+from discreet.geometry import L1Ball, SparseSet
+from discreet.ledger import Ledger
+from discreet.losses import Huber, Logistic, Squared
+from discreet.noise.bits import Bits
+from discreet.rows import RowSpec
+from discreet.solvers import Guarantee, Problem, recipe
+from discreet.solvers.hard_threshold import HardThreshold
+from discreet.theory.planner import options
+from discreet.theory.predicted import predicted_bound, predicted_risk
+from discreet.units import Unit
+from discreet.vault import Vault
+
+ADD = Unit("add-remove")
+N, D = 4000, 8
+X = np.tile(np.eye(D), (N // D, 1))
+CENTRE = np.where(np.arange(D) % 2, 0.4, -0.4)
+
+
+def labels() -> np.ndarray:
+    """Labels whose logistic minimiser is ±ln(7/3) in each coordinate."""
+    often = np.repeat(np.arange(N // D) % 10 < 7, D)
+    return np.where(often, 1.0, -1.0) * np.tile(np.sign(CENTRE), N // D)
+
+
+def measured(solver: Any, problem: Problem, y: np.ndarray, least: np.ndarray, cut: float = math.inf) -> float:
+    """The mean excess of five runs; ``cut`` slopes make squared loss a Huber loss."""
+    loss = Huber(cut) if math.isfinite(cut) else problem.loss
+    data = in_memory(X, y, problem.rows)
+
+    def risk(theta: np.ndarray) -> float:
+        return float(loss.value(X @ theta, y).mean())
+
+    runs = [Vault(data, ADD, Ledger(), Bits.seeded(seed)).run(solver, problem) for seed in range(5)]
+    return float(np.mean([risk(theta) for theta in runs])) - risk(least)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+@pytest.mark.parametrize("name", ["descent", "preconditioned", "sufficient_statistics"])
+def test_least_squares(name: str, epsilon: float) -> None:
+    problem = Problem(RowSpec(D, 1.0), Squared(), float(N))
+    solver = recipe(name)(problem, Guarantee(epsilon, 1e-6, ADD))
+    found = measured(solver, problem, X @ CENTRE, CENTRE, getattr(solver, "clip", math.inf))
+    assert 0 < found <= predicted_risk(solver, problem)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+@pytest.mark.parametrize(
+    ("name", "delta"),
+    [
+        ("objective_perturbation", 1e-6),
+        ("objective_perturbation", 0.0),
+        ("output_perturbation", 1e-6),
+        ("output_perturbation", 0.0),
+        ("descent", 1e-6),
+    ],
+)
+def test_classification(name: str, epsilon: float, delta: float) -> None:
+    problem = Problem(RowSpec(D, 1.0), Logistic(), float(N))
+    more = {} if name == "descent" else {"slope_bound": 1.0}
+    solver = recipe(name)(problem, Guarantee(epsilon, delta, ADD), **more)
+    found = measured(solver, problem, labels(), math.log(7 / 3) * np.sign(CENTRE))
+    assert 0 < found <= predicted_risk(solver, problem)
+
+
+def test_frank_wolfe_on_its_set() -> None:
+    problem = Problem(RowSpec(D, 1.0), Squared(), float(N), L1Ball(1.0))
+    y = X @ (np.eye(D)[2] * 0.9)
+    solver = recipe("frank_wolfe")(problem, Guarantee(1.0, 1e-6, ADD))
+    assert 0 < measured(solver, problem, y, np.eye(D)[2] * 0.9) <= predicted_risk(solver, problem)
+
+
+def test_the_exponential_mechanism_against_its_own_best_candidate() -> None:
+    rows = RowSpec(1, 1.0)
+    problem, y = Problem(rows, Squared(), 300.0), np.full(300, 0.25)
+    candidates = np.linspace(-1, 1, 41)[:, None]
+    solver = recipe("exponential_mechanism")(problem, Guarantee(0.5, 0.0, ADD), candidates=candidates)
+    data = in_memory(np.ones((300, 1)), y, rows)
+    found = [Vault(data, ADD, Ledger(), Bits.seeded(seed)).run(solver, problem)[0] for seed in range(40)]
+    excess = np.mean(0.5 * (np.array(found) - 0.25) ** 2)
+    assert 0 < excess <= predicted_risk(solver, problem)
+
+
+def test_no_number_where_a_hypothesis_is_not_a_public_fact() -> None:
+    """Restricted eigenvalues; a minimiser of the whole space that is projected; batches; a set that is not convex."""
+    guarantee = Guarantee(1.0, 1e-6, ADD)
+    free = Problem(RowSpec(D, 1.0), Logistic(), float(N))
+    ball = Problem(RowSpec(D, 1.0), Logistic(), float(N), L1Ball(1.0))
+    sparse = Problem(RowSpec(D, 1.0), Logistic(), float(N), SparseSet(2))
+    refused = [
+        (HardThreshold(1.0, 3, 1.0, 1.0, 2), sparse),
+        (recipe("objective_perturbation")(ball, guarantee), ball),
+        (recipe("output_perturbation")(ball, guarantee), ball),
+        (recipe("descent")(free, guarantee, rate=0.1), free),
+        (recipe("descent")(free, guarantee), sparse),
+    ]
+    for solver, problem in refused:
+        assert math.isnan(predicted_risk(solver, problem))
+        with pytest.raises(HypothesisViolated):
+            predicted_bound(solver, problem)
+
+
+def test_every_option_for_least_squares_has_a_number() -> None:
+    problem = Problem(RowSpec(30, 1.0), Squared(), 20_000.0)
+    found = options(problem, Guarantee(1.0, 1e-9, Unit("replace-one")))
+    assert len(found) == 5
+    for option in found:
+        assert option.solver is not None
+        assert 0 < option.predicted_risk < math.inf
+        assert option.predicted_risk == predicted_bound(option.solver, problem).value
