@@ -10,116 +10,26 @@ on the same solver with half the noise must exceed the claim: otherwise it would
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.solvers.attacks import proved_epsilon, quieter
-from tests.solvers.transcripts import log_ratio, overhear
+from tests.solvers.claims import Case, check, rows
 
-import discreet as dp
-from discreet.accounting import epsilon
-from discreet.data.memory import Sparse, in_memory
-from discreet.geometry import L1Ball, L2Ball
-from discreet.ledger import Ledger
+from discreet.geometry import L1Ball
 from discreet.losses import Huber, Logistic, SmoothedHinge, Squared
-from discreet.noise.bits import Bits
 from discreet.rows import RowSpec
-from discreet.solvers import RECIPES, Filtered, Guarantee, Problem, recipe
-from discreet.solvers.planning import _scaled
-from discreet.solvers.rehearsal import rehearse
+from discreet.solvers import RECIPES, Problem
+from discreet.solvers.boosted import Boosted
+from discreet.solvers.descent import Descent
+from discreet.solvers.exponential_mechanism import product_grid
 from discreet.units import Unit
 from discreet.updates import Adafactor, Adam, AdamW, Momentum, Sgd, Svrg
-from discreet.vault import Vault
 
 ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
 ONE = RowSpec(1, 1.0)
 FAR = 1e6  # a target so far away that the clip alone decides a row's gradient, wherever θ is
-
-
-@dataclass(frozen=True)
-class Case:
-    """One solver, set up for one guarantee, and the two worlds that it must not tell apart.
-
-    Args:
-        solver: name of the recipe.
-        problem: public facts.
-        worlds: the rows and targets of either neighbour.
-        epsilon, delta, unit: the claim.
-        options: of the recipe.
-        runs: in either world, at either noise.
-        by_result: the attacker sees θ alone, and takes it for the answer of the one release before it.
-        factor: of the noise that must be caught.
-        label: what is special about the case.
-    """
-
-    solver: str
-    label: str
-    problem: Problem
-    worlds: tuple[tuple[Any, Any], tuple[Any, Any]]
-    unit: Unit
-    epsilon: float = 1.0
-    delta: float = 0.1
-    options: dict[str, Any] = field(default_factory=dict)
-    runs: int = 600
-    by_result: bool = False
-    factor: float = 0.5
-    make: Callable[[Problem, Guarantee], Any] | None = None
-
-    def __str__(self) -> str:
-        return f"{self.solver}-{self.label}-{self.unit.relation}"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.epsilon, self.delta, self.unit)
-
-    def set_up(self) -> Any:
-        """The solver, as its recipe sets it up."""
-        if self.make:
-            return self.make(self.problem, self.guarantee)
-        return recipe(self.solver)(self.problem, self.guarantee, **self.options)
-
-    def datasets(self) -> list[Any]:
-        return [in_memory(X, y, self.problem.rows) for X, y in self.worlds]
-
-
-def charged(case: Case, solver: Any) -> float:
-    """ε that a vault charges for one run."""
-    ledger = Ledger()
-    vault = Vault(case.datasets()[0], case.unit, ledger, Bits.seeded(0))
-    budget = solver.filter(case.unit) if isinstance(solver, Filtered) else None
-    if budget:
-        vault.run_filtered(solver, case.problem, budget)
-    else:
-        vault.run(solver, case.problem)
-    return float(epsilon(ledger.history()[0].event, case.delta, case.unit).upper)
-
-
-def proved(case: Case, solver: Any, claim: float, noise: float = 1.0) -> float:
-    """The ε that the attack proves against the solver at ``noise`` times its noise; a filter sees the claimed one."""
-    attacked = solver if noise == 1.0 else quieter(solver, noise)
-    worlds, bits = case.datasets(), Bits.seeded(17)
-
-    def ratio(world: Any) -> Any:
-        budget = solver.filter(case.unit) if isinstance(solver, Filtered) else None
-        spend = budget and (lambda measurement: budget.spend(_scaled(measurement.event(case.unit), 1 / noise)))
-        heard, theta = overhear(attacked, case.problem, world, case.unit, bits, spend)
-        if case.by_result:
-            ((measurement, _),) = heard
-            heard = [(measurement, theta)]
-        return log_ratio(heard, *worlds)
-
-    ratios = [np.ravel([ratio(world) for _ in range(case.runs)]) for world in worlds]
-    return proved_epsilon(*ratios, case.delta, claim)
-
-
-def rows(*pairs: tuple[Any, float]) -> tuple[Any, Any]:
-    """((x, y), …) as a world."""
-    width = max((np.size(x) for x, _ in pairs), default=1)
-    return np.array([x for x, _ in pairs], float).reshape(len(pairs), width), np.array([y for _, y in pairs], float)
 
 
 # A row whose gradient is as long as the clip allows: there or not, or turned round.
@@ -144,7 +54,9 @@ def descent() -> list[Case]:
     found.append(Case("descent", "fixed-size", least_squares(), pair, REPLACE, options=one_of_two))
     for rule in (Momentum(0.5), Adam(0.1), AdamW(0.1), Adafactor(0.1), Svrg(0.5, 2)):
         with_rule = {"iterations": 3 if isinstance(rule, Svrg) else 2, "update": rule}
-        found.append(Case("descent", type(rule).__name__, least_squares(ridge=0.1), LONGEST[ADD], ADD, options=with_rule))
+        found.append(
+            Case("descent", type(rule).__name__, least_squares(ridge=0.1), LONGEST[ADD], ADD, options=with_rule)
+        )
     return found
 
 
@@ -165,6 +77,7 @@ def hard_threshold() -> list[Case]:
             Case(
                 "hard_threshold", f"peeling-{s}-of-{d}-{steps}-steps",
                 least_squares(21.0, rows=RowSpec(d, 2.0)), (rows(*rest, (apart, -1.0)), rows(*rest, *other)), unit,
+                delta=0.2,
                 options={"sparsity": s, "peel": True, "iterations": steps, "entry_bound": 1.0, "smoothness": 1e6},
             )
         )  # fmt: skip
@@ -180,7 +93,19 @@ def heavy_tailed() -> list[Case]:
         worlds = rows(*rest, ((1, -1), -100.0)), rows(*rest, *other)
         settings = {"sparsity": 1, "parts": 2, "entry_bound": 1.0, "radius": 1e3, "step": 1e-6}
         problem = least_squares(21.0, rows=RowSpec(2, math.inf))
-        found.append(Case("heavy_tailed", "gumbel", problem, worlds, unit, options=settings))
+        # one row more is in a part that nobody knows: less than the claim leaks, and it takes less noise to see it
+        factor = 0.5 if unit == REPLACE else 0.25
+        found.append(Case("heavy_tailed", "gumbel", problem, worlds, unit, delta=0.2, options=settings, factor=factor))
+        # The printed Laplace noise is several times what its claim needs: by zCDP its ε is 0.23 of a claimed 0.5. All
+        # |v_j| move alike, so that the values tell everything; a sixteenth of the noise is then caught.
+        rest = [(np.ones(11), -2.0 - i) for i in range(40)]
+        other = [(np.ones(11), 100.0)] if unit == REPLACE else []
+        worlds = rows(*rest, (np.ones(11), -100.0)), rows(*rest, *other)
+        settings |= {"sparsity": 10, "mechanism": "laplace", "parts": 1 if unit == ADD else 2}
+        problem = least_squares(41.0, rows=RowSpec(11, math.inf))
+        found.append(
+            Case("heavy_tailed", "laplace", problem, worlds, unit, 0.5, 0.011, settings, runs=500, factor=1 / 16)
+        )
     return found
 
 
@@ -221,14 +146,15 @@ def frank_wolfe() -> list[Case]:
     for unit in BOTH:
         for sparse in (False, True):
             for selection in ("exponential", "permute-and-flip"):
-                base = [(1, -FAR)] * (3 if selection == "exponential" else 1)
+                middle = [(1, -FAR)] * (unit == REPLACE) + [(1, -0.5)] * (unit == ADD)
+                base = [(1, -FAR), *(middle if selection == "exponential" else [])]
                 one, other = rows(*base, (1, FAR)), rows(*base, *[(1, -FAR)] * (unit == REPLACE))
                 if sparse:
                     one, other = ((sp.csr_array(X), y) for X, y in (one, other))
                 label = f"{selection}-{'sparse' if sparse else 'dense'}"
                 settings = {"clip": 1.0, "iterations": 1, "selection": selection}
                 found.append(
-                    Case("frank_wolfe", label, problem, (one, other), unit, delta=0.0, options=settings, runs=1500)
+                    Case("frank_wolfe", label, problem, (one, other), unit, delta=0.0, options=settings, runs=1200)
                 )
     walk = {"clip": 1.0, "iterations": 3}
     one, other = rows((1, -FAR), (1, FAR)), rows((1, -FAR), (1, -FAR))
@@ -242,10 +168,12 @@ def moments() -> list[Case]:
     for unit in BOTH:
         d = 1 if unit == ADD else 2
         problem = least_squares(1000.0, rows=RowSpec(d, 1.0))
-        # replaced, XᵀX moves most, by √2 of the 2 that are claimed, if the new row is orthogonal to the old one
-        worlds = (rows((1, 1)), rows()) if unit == ADD else (rows(((1, 0), 1)), rows(((0, 1), -1)))
+        # replaced, XᵀX and Xᵀy move by √2 of the 2 that are claimed, if the new row is orthogonal to the old one
+        rest = [((0, 1), 0)] * 3
+        worlds = (rows((1, 1)), rows()) if unit == ADD else (rows(*rest, ((1, 0), 1)), rows(*rest, ((0, 1), -1)))
         far = (rows((1, FAR)), rows()) if unit == ADD else (rows(((1, 0), FAR)), rows(((-1, 0), FAR)))
-        found.append(Case("sufficient_statistics", "adassp", problem, worlds, unit))
+        delta, runs = (0.1, 600) if unit == ADD else (0.2, 1500)
+        found.append(Case("sufficient_statistics", "adassp", problem, worlds, unit, delta=delta, runs=runs))
         found.append(
             Case("preconditioned", "newton", problem, far, unit, options={"iterations": 2, "share": 0.1, "clip": 1e-3})
         )
@@ -255,46 +183,72 @@ def moments() -> list[Case]:
 def candidates() -> list[Case]:
     """The row that differs makes the first candidate the best or the worst of many; on a grid it tilts the line."""
     found = []
-    many = np.vstack([[[1.0]], np.tile([[-1.0]], (40, 1))])
     for unit in BOTH:
+        many = np.vstack([[[1.0]], np.tile([[-1.0]], (10 if unit == REPLACE else 40, 1))])
         problem = least_squares()
         worlds = rows((1, 1)), rows((1, -1)) if unit == REPLACE else rows()
         for mechanism in ("exponential", "permute-and-flip"):
             declared = {"candidates": many, "loss_bound": 2.0, "mechanism": mechanism}
             found.append(
-                Case("exponential_mechanism", f"declared-{mechanism}", problem, worlds, unit, 2.0, 0.0, options=declared)
+                Case(
+                    "exponential_mechanism", f"declared-{mechanism}", problem, worlds, unit, 2.0, 0.0, options=declared
+                )
             )
-    grid = rows((1, -1), (1, 1)), rows((1, -1), (1, -1))
+    rest = [(1, 1), (1, -1), (1, -1)]
+    worlds = rows(*rest, (1, 1)), rows(*rest, (1, -1))
     logistic = Problem(ONE, Logistic(), 2.0)
     for mechanism in ("exponential", "permute-and-flip"):
-        drawn = {"mechanism": mechanism}
+        line = {"mechanism": mechanism, "candidates": product_grid(-5, 5, 15), "loss_bound": 1.0}
         found.append(
-            Case("exponential_mechanism", f"grid-{mechanism}", logistic, grid, REPLACE, 2.0, 0.0, options=drawn)
+            Case("exponential_mechanism", f"grid-{mechanism}", logistic, worlds, REPLACE, 2.0, 0.0, line, runs=1000)
         )
     return found
 
 
 def bias_reduced() -> list[Case]:
     """Batches of two rows and their halves, under the filter; the row that differs has the whole slope or none."""
-    settings = {"smallest": 1, "levels": 1, "noise_multiplier": 4.0, "clip": 0.1, "iterations": 3}
+    settings = {"smallest": 1, "levels": 1, "clip": 0.1, "iterations": 40}
     pair = rows((1, FAR), (1, -FAR)), rows((1, -FAR), (1, -FAR))
+    noise = {REPLACE: 2.32, ADD: 1.16}  # one step nearly uses the filter up, which refuses the next
     return [
-        Case("bias_reduced", "filtered", least_squares(2.0), pair, REPLACE, 1.0, 0.1, options=settings),
-        Case("bias_reduced", "filtered", least_squares(2.0), LONGEST[ADD], ADD, 1.0, 0.1, options=settings),
-    ]
+        Case(
+            "bias_reduced", "filtered", least_squares(), worlds, unit, 2.0, 0.2, runs=1000,
+            options=settings | {"noise_multiplier": noise[unit]},
+        )
+        for unit, worlds in ((REPLACE, pair), (ADD, LONGEST[ADD]))
+    ]  # fmt: skip
 
 
-CASES = [*descent(), *hard_threshold(), *heavy_tailed(), *perturbation(), *frank_wolfe(), *moments(), *candidates(), *bias_reduced()]
+def boosted() -> list[Case]:
+    """The best of K runs by its θ. A selection's claim covers every way in which values and scores may hang together,
+    far worse ones than this: it takes a fifth of the noise to break it.
+    """
+    return [
+        Case(
+            "boosted", "descent", least_squares(), LONGEST[unit], unit, 5.0, 0.2, factor=0.2,
+            statistic=lambda heard, theta: float(theta[0]),
+            make=lambda problem, guarantee, noise=noise: Boosted(Descent(noise, 1, 1.0, Sgd(1.0)), 2.0, 20.0, 1.0),
+        )
+        for unit, noise in ((ADD, 1.5), (REPLACE, 3.0))
+    ]  # fmt: skip
+
+
+CASES = [
+    *descent(),
+    *hard_threshold(),
+    *heavy_tailed(),
+    *perturbation(),
+    *frank_wolfe(),
+    *moments(),
+    *candidates(),
+    *bias_reduced(),
+    *boosted(),
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_attack_stays_below_the_claim_and_breaks_it_when_noise_is_halved(case: Case) -> None:
-    """Each proof is wrong with probability at most 1e-3."""
-    solver = case.set_up()
-    claim = charged(case, solver)
-    assert claim <= case.epsilon * (1 + 1e-9)
-    assert proved(case, solver, claim) <= claim
-    assert proved(case, solver, claim, case.factor) > claim
+    check(case)
 
 
 def test_an_attack_is_made_on_every_recipe() -> None:

@@ -105,7 +105,7 @@ def _parts_ratio(parts: list[Any], one: Any, other: Any) -> float:
         differing = {code for code in rows[0] if rows[0][code] != rows[1][code]}
         return math.fsum(ratio(*part) for part in parts if part[1] & differing)
     ratios = [ratio(measurement, here | extra, answer) for measurement, here, answer in parts]
-    return float(logsumexp(ratios) - math.log(len(ratios)))
+    return float(np.logaddexp.reduce(ratios) - math.log(len(ratios)))
 
 
 @singledispatch
@@ -118,13 +118,13 @@ def log_law(measurement: Any, answer: Any, data: Any) -> Any:
 def _(measurement: Noisy, answer: Any, data: Any) -> float:
     query, mechanism = measurement.query, measurement.mechanism
     if measurement.sampling is None:
-        return _of_sum(mechanism, query, answer, query.integers(data))
-    rows = [query.integers(data.take(np.array([i]))) for i in range(len(data))]
+        return _of_sum(mechanism, query, answer, _sum(query, data))
+    rows = _contributions(query, data)
     laws = [
         log_probability + _of_sum(mechanism, query, answer, _total(rows, batch, query))
         for log_probability, batch in _batches(measurement.sampling, len(data))
     ]
-    return float(logsumexp(laws))
+    return float(np.logaddexp.reduce(laws))
 
 
 @log_law.register
@@ -141,7 +141,7 @@ def _(measurement: Together, answer: Any, data: Any) -> float:
 def _(measurement: Halves, answer: Any, data: Any) -> float:
     """Over all batches and all their splits."""
     query, mechanism = measurement.query, measurement.mechanism
-    rows = [query.integers(data.take(np.array([i]))) for i in range(len(data))]
+    rows = _contributions(query, data)
     laws = []
     for log_probability, batch in _batches(measurement.sampling, len(data)):
         splits = list(_splits(measurement.sampling, batch))
@@ -152,7 +152,7 @@ def _(measurement: Halves, answer: Any, data: Any) -> float:
                 for value, part in zip(answer, (batch, first, second), strict=True)
             )
             laws.append(log_probability - math.log(len(splits)) + law)
-    return float(logsumexp(laws))
+    return float(np.logaddexp.reduce(laws))
 
 
 def _batches(sampling: Any, n: int) -> Iterator[tuple[float, tuple[int, ...]]]:
@@ -162,7 +162,7 @@ def _batches(sampling: Any, n: int) -> Iterator[tuple[float, tuple[int, ...]]]:
         yield from ((-math.log(len(chosen)), batch) for batch in chosen)
         return
     assert isinstance(sampling, PoissonSampling)
-    for size in range(n + 1):
+    for size in range(n + 1) if sampling.rate < 1 else [n]:
         odds = size * math.log(sampling.rate) + ((n - size) * math.log1p(-sampling.rate) if size < n else 0.0)
         yield from ((odds, batch) for batch in itertools.combinations(range(n), size))
 
@@ -172,6 +172,25 @@ def _splits(sampling: Any, batch: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     if isinstance(sampling, FixedSizeSampling):
         return itertools.combinations(batch, (len(batch) + 1) // 2)
     return itertools.chain.from_iterable(itertools.combinations(batch, k) for k in range(len(batch) + 1))
+
+
+def _sum(query: Any, data: Any) -> Any:
+    """The exact sum, remembered for queries that do not depend on where θ is."""
+    if hasattr(query, "theta"):
+        return query.integers(data)
+    known = _SUMS.setdefault(data, {})
+    if type(query) not in known:
+        known[type(query)] = query.integers(data)
+    return known[type(query)]
+
+
+_SUMS: WeakKeyDictionary[Any, dict[type, Any]] = WeakKeyDictionary()
+
+
+@lru_cache(maxsize=8)
+def _contributions(query: Any, data: Any) -> list[Any]:
+    """What each row adds to the sum: queries are sums over rows, so batches need no further look at them."""
+    return [query.integers(data.take(np.array([i]))) for i in range(len(data))]
 
 
 def _total(rows: list[Any], part: Any, query: Any) -> Any:
@@ -211,7 +230,7 @@ def _places_law(places: Any, sizes: Any) -> float:
             law += sizes[place] - math.log(left)
             left -= math.exp(sizes[place])
         orders.append(law)
-    return float(logsumexp(orders))
+    return float(np.logaddexp.reduce(orders))
 
 
 @lru_cache(maxsize=4096)
@@ -262,4 +281,4 @@ def _(measurement: NoisyMinimum, answer: Any, data: Any) -> Any:
 
 
 _MINIMISERS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""Of each dataset, for one objective: a case has its own datasets."""
+"""Of each dataset, for one objective: every attack makes datasets of its own."""
