@@ -25,7 +25,7 @@ from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling
 from discreet.solvers.rehearsal import drive
 
-__all__ = ["log_law", "log_ratio", "overhear", "selection_law"]
+__all__ = ["log_law", "log_ratio", "overhear", "places_law", "selection_law"]
 
 
 def overhear(solver: Any, problem: Any, data: Any, unit: Any, bits: Any, spend: Any = None) -> tuple[list[Any], Any]:
@@ -216,10 +216,10 @@ def _of_sum(mechanism: Any, query: Any, answer: Any, integers: Any) -> float:
         return float(-np.sum(np.abs(off)) / scale)
     assert isinstance(mechanism, Peeling)
     sizes = np.abs(sums) / (mechanism.selection_multiplier * query.bound)
-    return _places_law(places, sizes) - float(np.sum((off / scale) ** 2)) / (2 * len(places))
+    return places_law(places, sizes) - float(np.sum((off / scale) ** 2)) / (2 * len(places))
 
 
-def _places_law(places: Any, sizes: Any) -> float:
+def places_law(places: Any, sizes: Any) -> float:
     """log P of a set of places, drawn one after another with probability ∝ exp(size) among those left."""
     sizes = sizes - sizes.max()
     whole = np.exp(sizes).sum()
