@@ -48,7 +48,7 @@ class Case:
     epsilon: float = 1.0
     delta: float = 0.1
     options: dict[str, Any] = field(default_factory=dict)
-    runs: int = 600
+    runs: int = 500
     by_result: bool = False
     statistic: Callable[[list[Any], Any], Any] | None = None
     factor: float = 0.5
