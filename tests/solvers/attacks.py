@@ -57,29 +57,3 @@ def quieter(mechanism, factor=0.5):
             changes[field.name] = quieter(value, factor)
     assert changes, f"{type(mechanism).__name__} has no noise to halve"
     return replace(mechanism, **changes)
-
-
-def gaussian_transcript_ratio(solver, problem, rows_in, rows_out, present, unit, bits, known):
-    """log p(transcript | rows_in)/p(transcript | rows_out) of one run on rows_in (``present``) or rows_out.
-
-    Every release must be Gaussian. This is the best statistic there is, against the whole run and not its result alone.
-    ``known`` remembers the exact sums of queries that do not depend on θ from run to run.
-    """
-    from discreet.solvers.rehearsal import drive
-
-    ratio = 0.0
-
-    def answer(measurement):
-        nonlocal ratio
-        value = measurement.sample(rows_in if present else rows_out, unit, bits)
-        query = measurement.query
-        sigma = measurement.mechanism.noise_multiplier * query.bound * query.grid
-        kind = type(query).__name__
-        if kind not in known or hasattr(query, "theta"):
-            known[kind] = [query.grid * query.integers(rows).astype(float) for rows in (rows_in, rows_out)]
-        one, zero = known[kind]
-        ratio += float(((value - zero) ** 2 - (value - one) ** 2).sum()) / (2 * sigma**2)
-        return value
-
-    drive(solver.steps(problem), answer)
-    return ratio
