@@ -128,6 +128,9 @@ def perturbation() -> list[Case]:
         hinge = Problem(RowSpec(columns, 1.0), SmoothedHinge(0.5), 500.0)
         strong = {"regularisation": 50.0}
         found.append(Case("objective_perturbation", "gaussian", hinge, worlds, unit, options=strong, runs=6))
+        cut = tuple((X, FAR * y) for X, y in worlds)
+        squared = least_squares(500.0, rows=RowSpec(columns, 1.0))
+        found.append(Case("objective_perturbation", "squared", squared, cut, unit, options=strong, runs=20))
         small = Problem(ONE, SmoothedHinge(0.5), 500.0)
         pure = rows((1, 1)), rows((1, -1)) if unit == REPLACE else rows()
         found.append(Case("objective_perturbation", "gamma", small, pure, unit, delta=0.0, options=strong))
@@ -143,6 +146,13 @@ def perturbation() -> list[Case]:
         inside = Problem(ONE, Huber(1.0), 500.0, domain=L1Ball(1.5))
         cut = {"regularisation": 2.0, "projection": "linf"}
         found.append(Case("output_perturbation", "linf", inside, LONGEST[unit], unit, options=cut, by_result=True))
+    # Thirty rows a coordinate draw θ to where a logistic row of the other label has nearly its whole slope. Replaced in
+    # its coordinate, a row's two slopes add up to one slope only, so that one world has no such row.
+    settled = np.tile(each, (30, 1)), -np.ones(30 * columns)
+    drawn = (np.vstack([settled[0], each]), np.append(settled[1], np.ones(columns))), settled
+    logistic = Problem(RowSpec(columns, 1.0), Logistic(), 500.0)
+    linked = {"regularisation": 1.0, "slope_bound": 1.0}
+    found.append(Case("objective_perturbation", "logistic", logistic, drawn, ADD, options=linked, runs=8))
     return found
 
 
@@ -198,9 +208,7 @@ def candidates() -> list[Case]:
         for mechanism in ("exponential", "permute-and-flip"):
             declared = {"candidates": many, "loss_bound": 2.0, "mechanism": mechanism}
             found.append(
-                Case(
-                    "exponential_mechanism", f"declared-{mechanism}", problem, worlds, unit, 2.0, 0.0, options=declared
-                )
+                Case("exponential_mechanism", f"declared-{mechanism}", problem, worlds, unit, 2.0, 0.0, declared, 800)
             )
     rest = [(1, 1), (1, -1), (1, -1)]
     worlds = rows(*rest, (1, 1)), rows(*rest, (1, -1))
