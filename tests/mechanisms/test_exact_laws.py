@@ -157,7 +157,7 @@ def test_no_attack_on_any_neighbours_beats_the_peeled_places(s: int, relation: s
     assert 0.3 < worst <= 1 + 1e-9
 
 
-def test_peeling_draws_that_law() -> None:
+def test_peeling_draws_the_law_that_attacks_use() -> None:
     """χ² at p = 1e-6; half the scale would be told apart with near certainty."""
     mechanism, query, bits = Peeling(2, 1.5, 1e3), Sums(), Bits.seeded(1)
     vector = np.array([3, -1, 0])
@@ -214,7 +214,7 @@ def test_no_attack_on_any_neighbours_beats_a_round_of_noisy_max(move: int) -> No
     assert 0.6 * 2 * move / scale < worst <= 2 * move / scale * (1 + 1e-9)
 
 
-def test_a_round_of_noisy_max_draws_that_law() -> None:
+def test_a_round_of_noisy_max_draws_the_law_that_attacks_use() -> None:
     """χ² at p = 1e-6; half the scale would be told apart with near certainty."""
     vector, query, bits, counts = np.array([4, 0, -3]), Sums(), Bits.seeded(2), np.zeros(3)
     mechanism = one_round(2.0)
