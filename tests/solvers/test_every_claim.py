@@ -157,23 +157,17 @@ def perturbation() -> list[Case]:
 
 
 def frank_wolfe() -> list[Case]:
-    """Two vertices, ±e. Some rows make +e the rarer one; one row more, or turned, makes it likelier or rarer still."""
+    """Two vertices, ±e, of equal score in one world; in the other, one row less or turned, +e is the rare one."""
     found = []
     problem = least_squares(5.0, domain=L1Ball(1.0))
     for unit in BOTH:
+        one, other = rows((1, -FAR), (1, FAR)), rows((1, -FAR), *[(1, -FAR)] * (unit == REPLACE))
         for sparse in (False, True):
+            worlds = tuple((sp.csr_array(X) if sparse else X, y) for X, y in (one, other))
             for selection in ("exponential", "permute-and-flip"):
-                middle = [(1, -FAR)] * (unit == REPLACE) + [(1, -0.5)] * (unit == ADD)
-                base = [(1, -FAR), *(middle if selection == "exponential" else [])]
-                one, other = rows(*base, (1, FAR)), rows(*base, *[(1, -FAR)] * (unit == REPLACE))
-                if sparse:
-                    one, other = ((sp.csr_array(X), y) for X, y in (one, other))
                 label = f"{selection}-{'sparse' if sparse else 'dense'}"
-                settings = {"clip": 1.0, "iterations": 1, "selection": selection}
-                runs = 1200 if selection == "exponential" else 500
-                found.append(
-                    Case("frank_wolfe", label, problem, (one, other), unit, delta=0.0, options=settings, runs=runs)
-                )
+                once = {"clip": 1.0, "iterations": 1, "selection": selection}
+                found.append(Case("frank_wolfe", label, problem, worlds, unit, 2.0, 0.0, once, runs=800))
     walk = {"clip": 1.0, "iterations": 3}
     one, other = rows((1, -FAR), (1, FAR)), rows((1, -FAR), (1, -FAR))
     found.append(Case("frank_wolfe", "three-steps", problem, (one, other), REPLACE, options=walk))
