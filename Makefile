@@ -40,7 +40,7 @@ bench: $(VENV)/.dev  ## every benchmark, peers in environments of their own
 
 audit: $(VENV)/.dev  ## attack the mechanisms: impossible outputs, worst-case neighbours, planted bugs
 	$(BIN)/python -m pytest tests/security tests/test_known_bugs.py
-	$(BIN)/python -m pytest tests/solvers tests/mechanisms tests/estimators -k "attack"
+	$(BIN)/python -m pytest tests/solvers tests/mechanisms tests/measurements tests/estimators -k "attack"
 
 docs: $(VENV)/.dev  ## the documentation, as a site in site/
 	$(BIN)/mkdocs build --strict

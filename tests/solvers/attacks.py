@@ -1,8 +1,9 @@
-"""A likelihood-ratio attack on two neighbouring datasets, and the ε that its errors prove."""
+"""Attacks on two neighbouring datasets, and the ε that their errors prove."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 from scipy.stats import beta
@@ -10,13 +11,18 @@ from scipy.stats import beta
 CONFIDENCE = 0.999  # each bound fails with probability at most 1e-3
 
 
-def proved_epsilon(with_row, without_row, delta):
-    """A lower bound on ε at ``delta`` from the event {statistic > threshold}, threshold chosen on half the runs.
+def proved_epsilon(with_row, without_row, delta, threshold=None):
+    """A lower bound on ε at ``delta`` from the event {statistic > threshold}, wrong with probability ≤ 1 − CONFIDENCE.
 
     (ε, δ)-DP asks for P(event | D) ≤ e^ε·P(event | D') + δ in both directions. Both probabilities are replaced by
-    Clopper–Pearson bounds from the runs that did not choose the threshold, each at 1 − (1 − CONFIDENCE)/4.
+    Clopper–Pearson bounds, each at 1 − (1 − CONFIDENCE)/4. Without a ``threshold`` half of the runs choose one, for the
+    others. For a likelihood ratio the best event against a claim ε is {log ratio > ε}, so its threshold is known before
+    any run, and in the other direction it is {log ratio < −ε}.
     """
-    with_row, without_row = np.asarray(with_row), np.asarray(without_row)
+    with_row, without_row = np.ravel(with_row), np.ravel(without_row)
+    if threshold is not None:
+        forward = _one_sided(with_row > threshold, without_row > threshold, delta)
+        return max(forward, _one_sided(without_row < -threshold, with_row < -threshold, delta))
     half = len(with_row) // 2
     grid = np.quantile(np.concatenate([with_row[:half], without_row[:half]]), np.linspace(0.01, 0.99, 99))
     best = max(grid, key=lambda t: _epsilon(with_row[:half] > t, without_row[:half] > t, delta))
@@ -35,27 +41,19 @@ def _one_sided(hits, misses, delta):
     return math.log((low - delta) / high) if low > delta else 0.0
 
 
-def gaussian_transcript_ratio(solver, problem, rows_in, rows_out, present, unit, bits, known):
-    """log p(transcript | rows_in)/p(transcript | rows_out) of one run on rows_in (``present``) or rows_out.
+def quieter(mechanism, factor=0.5):
+    """The same solver or mechanism with ``factor`` times the noise, wherever in it noise is set."""
+    from discreet.mechanisms import LaplacePeeling
 
-    Every release must be Gaussian. This is the best statistic there is, against the whole run and not its result alone.
-    ``known`` remembers the exact sums of queries that do not depend on θ from run to run.
-    """
-    from discreet.solvers.rehearsal import drive
-
-    ratio = 0.0
-
-    def answer(measurement):
-        nonlocal ratio
-        value = measurement.sample(rows_in if present else rows_out, unit, bits)
-        query = measurement.query
-        sigma = measurement.mechanism.noise_multiplier * query.bound * query.grid
-        kind = type(query).__name__
-        if kind not in known or hasattr(query, "theta"):
-            known[kind] = [query.grid * query.integers(rows).astype(float) for rows in (rows_in, rows_out)]
-        one, zero = known[kind]
-        ratio += float(((value - zero) ** 2 - (value - one) ** 2).sum()) / (2 * sigma**2)
-        return value
-
-    drive(solver.steps(problem), answer)
-    return ratio
+    if isinstance(mechanism, LaplacePeeling):
+        scaled = type("Quieter", (LaplacePeeling,), {"noise_multiplier": factor * mechanism.noise_multiplier})
+        return scaled(mechanism.s, mechanism.epsilon, mechanism.delta, mechanism.relation)
+    changes = {}
+    for field in fields(mechanism):
+        value = getattr(mechanism, field.name)
+        if field.name.endswith(("_multiplier", "_noise")):
+            changes[field.name] = factor * value
+        elif is_dataclass(value) and field.name in ("peeling", "solver"):
+            changes[field.name] = quieter(value, factor)
+    assert changes, f"{type(mechanism).__name__} has no noise to halve"
+    return replace(mechanism, **changes)

@@ -1,0 +1,287 @@
+"""Every solver's claim is attacked: as a user sets it up it must hold, and with half the noise it must break.
+
+For each case the two worlds are neighbours that the solver tells apart as well as any. The solver comes from its own
+recipe for a guarantee (ε, δ); what a vault charges for it is checked once; then it runs some hundreds of times in
+either world. The statistic is the exact likelihood ratio of everything that was released, and a Clopper–Pearson bound
+turns it into a lower bound on ε at δ, which exceeds a true claim with probability at most 1e-3 a case. The same attack
+on the same solver with half the noise must exceed the claim: otherwise it would prove nothing. Few cases need less than
+half of the noise, where the claim itself is known to be far from tight; each says why.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.solvers.claims import Case, check, rows
+
+from discreet import solvers, updates
+from discreet.geometry import L1Ball
+from discreet.losses import Huber, Logistic, SmoothedHinge, Squared
+from discreet.rows import RowSpec
+from discreet.solvers import RECIPES, Filtered, Problem, Solver
+from discreet.solvers.boosted import Boosted
+from discreet.solvers.descent import Descent
+from discreet.solvers.exponential_mechanism import product_grid
+from discreet.units import Unit
+from discreet.updates import Adafactor, Adam, AdamW, Momentum, Sgd, Svrg
+
+ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
+ONE = RowSpec(1, 1.0)
+FAR = 1e6  # a target so far away that the clip alone decides a row's gradient, wherever θ is
+
+
+# A row whose gradient is as long as the clip allows: there or not, or turned round.
+LONGEST = {ADD: (rows((1, FAR)), rows()), REPLACE: (rows((1, FAR)), rows((1, -FAR)))}
+BOTH = (ADD, REPLACE)
+
+
+def least_squares(n: float = 2.0, **options: Any) -> Problem:
+    return Problem(options.pop("rows", ONE), Squared(), n, **options)
+
+
+def descent() -> list[Case]:
+    found = [
+        Case("descent", "full-batch", least_squares(), LONGEST[unit], unit, options={"iterations": 2}) for unit in BOTH
+    ]
+    found += [
+        Case("descent", "poisson", least_squares(), LONGEST[unit], unit, options={"iterations": 2, "rate": 0.7})
+        for unit in BOTH
+    ]
+    one_of_two = {"iterations": 1, "batch_size": 1}
+    pair = rows((1, FAR), (1, -FAR)), rows((1, -FAR), (1, -FAR))
+    found.append(Case("descent", "fixed-size", least_squares(), pair, REPLACE, options=one_of_two))
+    # so small a clip that a row's gradient is as long as it may be wherever θ is, and turns with the side where θ went
+    near = rows((1, 0.01)), rows()
+    for rule in (Momentum(50.0), Adam(0.1), AdamW(0.1), Adafactor(0.1), Svrg(50.0, 2)):
+        with_rule = {"iterations": 3 if isinstance(rule, Svrg) else 2, "update": rule, "clip": 1e-3}
+        found.append(Case("descent", type(rule).__name__, least_squares(), near, ADD, options=with_rule))
+    return found
+
+
+def hard_threshold() -> list[Case]:
+    """Gaussian gradients as in descent. Peeling: 20 rows hold every v_j far from 0, and one moves them apart."""
+    found = [
+        Case(
+            "hard_threshold", "gaussian", least_squares(), LONGEST[unit], unit,
+            options={"sparsity": 1, "peel": False, "iterations": 2},
+        )
+        for unit in BOTH
+    ]  # fmt: skip
+    for d, s, steps, unit in ((2, 1, 1, REPLACE), (2, 1, 1, ADD), (3, 2, 1, REPLACE), (2, 1, 2, REPLACE)):
+        rest = [(np.ones(d), -1.0)] * 20
+        apart = np.where(np.arange(d) < s, 1.0, -1.0)
+        other = [(apart, 1.0)] if unit == REPLACE else []
+        found.append(
+            Case(
+                "hard_threshold", f"peeling-{s}-of-{d}-{steps}-steps",
+                least_squares(21.0, rows=RowSpec(d, 2.0)), (rows(*rest, (apart, -1.0)), rows(*rest, *other)), unit,
+                delta=0.2,
+                options={"sparsity": s, "peel": True, "iterations": steps, "entry_bound": 1.0, "smoothness": 1e6},
+            )
+        )  # fmt: skip
+    return found
+
+
+def heavy_tailed() -> list[Case]:
+    """The row that differs is in one of two parts; all |y| are above the cut, different, and tell rows apart."""
+    found = []
+    for unit in BOTH:
+        rest = [(np.ones(2), -2.0 - i) for i in range(20)]
+        other = [((1, -1), 100.0)] if unit == REPLACE else []
+        worlds = rows(*rest, ((1, -1), -100.0)), rows(*rest, *other)
+        settings = {"sparsity": 1, "parts": 2, "entry_bound": 1.0, "radius": 1e3, "step": 1e-6}
+        problem = least_squares(21.0, rows=RowSpec(2, math.inf))
+        # one row more is in a part that nobody knows: less than the claim leaks, and it takes less noise to see it
+        factor, runs = (0.5, 600) if unit == REPLACE else (0.25, 300)
+        found.append(
+            Case(
+                "heavy_tailed", "gumbel", problem, worlds, unit, delta=0.2, options=settings, factor=factor, runs=runs
+            )
+        )  # fmt: skip
+        # The printed Laplace noise is several times what its claim needs: by zCDP its ε is 0.23 of a claimed 0.5. All
+        # |v_j| move alike, so that the values tell everything; a twenty-fourth of the noise is then caught.
+        rest = [(np.ones(11), -2.0 - i) for i in range(40)]
+        other = [(np.ones(11), 100.0)] if unit == REPLACE else []
+        worlds = rows(*rest, (np.ones(11), -100.0)), rows(*rest, *other)
+        printed = settings | {"sparsity": 10, "mechanism": "laplace", "parts": 1 if unit == ADD else 2}
+        problem = least_squares(41.0, rows=RowSpec(11, math.inf))
+        found.append(
+            Case("heavy_tailed", "laplace", problem, worlds, unit, 0.5, 0.011, printed, runs=250, factor=1 / 24)
+        )
+    return found
+
+
+def perturbation() -> list[Case]:
+    """Gaussian noise on many coordinates at once: a row each, so that every coordinate is a run of its own."""
+    found = []
+    columns = 100
+    each = np.eye(columns)
+    for unit in BOTH:
+        turned = (each, -np.ones(columns)) if unit == REPLACE else (np.empty((0, columns)), np.empty(0))
+        worlds = (each, np.ones(columns)), turned
+        # λ = 50 keeps θ near 0, where a hinge row has its whole slope −y
+        hinge = Problem(RowSpec(columns, 1.0), SmoothedHinge(0.5), 500.0)
+        strong = {"regularisation": 50.0}
+        found.append(Case("objective_perturbation", "gaussian", hinge, worlds, unit, options=strong, runs=6))
+        far = tuple((X, FAR * y) for X, y in worlds)
+        squared = least_squares(500.0, rows=RowSpec(columns, 1.0))
+        found.append(Case("objective_perturbation", "squared", squared, far, unit, options=strong, runs=20))
+        small = Problem(ONE, SmoothedHinge(0.5), 500.0)
+        pure = rows((1, 1)), rows((1, -1)) if unit == REPLACE else rows()
+        found.append(Case("objective_perturbation", "gamma", small, pure, unit, delta=0.0, options=strong))
+
+        huber = Problem(RowSpec(columns, 1.0), Huber(1.0), 500.0)
+        found.append(Case("output_perturbation", "gaussian", huber, far, unit, options={"regularisation": 2.0}, runs=6))
+        small = Problem(ONE, Huber(1.0), 500.0)
+        found.append(
+            Case("output_perturbation", "gamma", small, LONGEST[unit], unit, delta=0.0, options={"regularisation": 2.0})
+        )
+        # a projection that moves some answers, and the attacker sees what it leaves
+        inside = Problem(ONE, Huber(1.0), 500.0, domain=L1Ball(1.5))
+        cut = {"regularisation": 2.0, "projection": "linf"}
+        found.append(Case("output_perturbation", "linf", inside, LONGEST[unit], unit, options=cut, by_result=True))
+    # Thirty rows a coordinate draw θ to where a logistic row of the other label has nearly its whole slope. Replaced in
+    # its coordinate, a row's two slopes add up to one slope only, so that one world has no such row.
+    settled = np.tile(each, (30, 1)), -np.ones(30 * columns)
+    drawn = (np.vstack([settled[0], each]), np.append(settled[1], np.ones(columns))), settled
+    logistic = Problem(RowSpec(columns, 1.0), Logistic(), 500.0)
+    linked = {"regularisation": 1.0, "slope_bound": 1.0}
+    found.append(Case("objective_perturbation", "logistic", logistic, drawn, ADD, options=linked, runs=8))
+    return found
+
+
+def frank_wolfe() -> list[Case]:
+    """Two vertices, ±e, of equal score in one world; in the other, one row less or turned, +e is the rare one."""
+    found = []
+    problem = least_squares(5.0, domain=L1Ball(1.0))
+    for unit in BOTH:
+        one, other = rows((1, -FAR), (1, FAR)), rows((1, -FAR), *[(1, -FAR)] * (unit == REPLACE))
+        for sparse in (False, True):
+            worlds = tuple((sp.csr_array(X) if sparse else X, y) for X, y in (one, other))
+            for selection in ("exponential", "permute-and-flip"):
+                label = f"{selection}-{'sparse' if sparse else 'dense'}"
+                once = {"clip": 1.0, "iterations": 1, "selection": selection}
+                found.append(Case("frank_wolfe", label, problem, worlds, unit, 2.0, 0.0, once, runs=800))
+    walk = {"clip": 1.0, "iterations": 3}
+    one, other = rows((1, -FAR), (1, FAR)), rows((1, -FAR), (1, -FAR))
+    found.append(Case("frank_wolfe", "three-steps", problem, (one, other), REPLACE, options=walk))
+    return found
+
+
+def moments() -> list[Case]:
+    """One row as long as it may be, with the largest target: every release feels all of it."""
+    found = []
+    for unit in BOTH:
+        d = 1 if unit == ADD else 2
+        problem = least_squares(1000.0, rows=RowSpec(d, 1.0))
+        # replaced, XᵀX and Xᵀy move by √2 of the 2 that are claimed, if the new row is orthogonal to the old one
+        rest = [((0, 1), 0)] * 3
+        worlds = (rows((1, 1)), rows()) if unit == ADD else (rows(*rest, ((1, 0), 1)), rows(*rest, ((0, 1), -1)))
+        far = (rows((1, FAR)), rows()) if unit == ADD else (rows(((1, 0), FAR)), rows(((-1, 0), FAR)))
+        delta, runs = (0.1, 600) if unit == ADD else (0.2, 1500)
+        found.append(Case("sufficient_statistics", "adassp", problem, worlds, unit, delta=delta, runs=runs))
+        found.append(
+            Case("preconditioned", "newton", problem, far, unit, options={"iterations": 2, "share": 0.1, "clip": 1e-3})
+        )
+    return found
+
+
+def candidates() -> list[Case]:
+    """The row that differs makes the first candidate the best or the worst of many; on a grid it tilts the line."""
+    found = []
+    for unit in BOTH:
+        many = np.vstack([[[1.0]], np.tile([[-1.0]], (10 if unit == REPLACE else 40, 1))])
+        problem = least_squares()
+        worlds = rows((1, 1)), rows((1, -1)) if unit == REPLACE else rows()
+        for mechanism in ("exponential", "permute-and-flip"):
+            declared = {"candidates": many, "loss_bound": 2.0, "mechanism": mechanism}
+            found.append(
+                Case("exponential_mechanism", f"declared-{mechanism}", problem, worlds, unit, 2.0, 0.0, declared, 800)
+            )
+    rest = [(1, 1), (1, -1), (1, -1)]
+    worlds = rows(*rest, (1, 1)), rows(*rest, (1, -1))
+    logistic = Problem(ONE, Logistic(), 2.0)
+    for mechanism in ("exponential", "permute-and-flip"):
+        line = {"mechanism": mechanism, "candidates": product_grid(-5, 5, 15), "loss_bound": 1.0}
+        found.append(
+            Case("exponential_mechanism", f"grid-{mechanism}", logistic, worlds, REPLACE, 2.0, 0.0, line, runs=1000)
+        )
+    return found
+
+
+def bias_reduced() -> list[Case]:
+    """Batches of two rows and their halves, under the filter; the row that differs has the longest gradient."""
+    settings = {"smallest": 1, "levels": 1, "clip": 0.1, "iterations": 40}
+    pair = rows((1, FAR), (1, -FAR)), rows((1, -FAR), (1, -FAR))
+    noise = {REPLACE: 2.32, ADD: 1.16}  # one step nearly uses the filter up, which refuses the next
+    return [
+        Case(
+            "bias_reduced", "filtered", least_squares(), worlds, unit, 2.0, 0.2, runs=1000,
+            options=settings | {"noise_multiplier": noise[unit]},
+        )
+        for unit, worlds in ((REPLACE, pair), (ADD, LONGEST[ADD]))
+    ]  # fmt: skip
+
+
+def boosted() -> list[Case]:
+    """The best of K runs by its θ. A selection's claim covers every way in which values and scores may hang together,
+    far worse ones than this: it takes a fifth of the noise to break it.
+    """
+    return [
+        Case(
+            "boosted", "descent", least_squares(), LONGEST[unit], unit, 5.0, 0.2, factor=0.2,
+            statistic=lambda heard, theta: float(theta[0]),
+            make=lambda problem, guarantee, noise=noise: Boosted(Descent(noise, 1, 1.0, Sgd(1.0)), 2.0, 20.0, 1.0),
+        )
+        for unit, noise in ((ADD, 1.5), (REPLACE, 3.0))
+    ]  # fmt: skip
+
+
+CASES = [
+    *descent(),
+    *hard_threshold(),
+    *heavy_tailed(),
+    *perturbation(),
+    *frank_wolfe(),
+    *moments(),
+    *candidates(),
+    *bias_reduced(),
+    *boosted(),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_an_attack_stays_below_the_claim_and_breaks_it_when_noise_is_halved(case: Case) -> None:
+    check(case)
+
+
+def test_an_attack_that_catches_half_the_noise_is_made_on_every_recipe() -> None:
+    assert {case.solver for case in CASES if case.factor == 0.5} >= set(RECIPES)
+
+
+def test_an_attack_is_made_on_every_solver_and_every_update_rule() -> None:
+    """Whatever yields measurements is a solver: a new one without an attack fails here."""
+    modules = [
+        importlib.import_module(f"discreet.solvers.{found.name}") for found in pkgutil.iter_modules(solvers.__path__)
+    ]
+    written = {
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__ == module.__name__ and "steps" in vars(value)
+    }
+    different = {(case.solver, case.label.split("-")[0]): case for case in CASES}
+    attacked = [case.set_up() for case in different.values()]
+    assert written - {Solver, Filtered} == {type(solver) for solver in attacked}
+    rules = {type(solver.update) for solver in attacked if isinstance(solver, Descent)}
+    assert rules == {rule for rule in vars(updates).values() if isinstance(rule, type) and is_rule(rule)}
+
+
+def is_rule(kind: type) -> bool:
+    return issubclass(kind, updates.Update) and kind is not updates.Update
