@@ -17,8 +17,7 @@ from discreet.estimators.targets import Bounded, column_vector
 from discreet.geometry import L1Ball, SparseSet
 from discreet.geometry.base import Geometry
 from discreet.losses import Huber, Loss, Poisson, Quantile, Squared
-from discreet.solvers import Guarantee, Problem, Solver, frank_wolfe
-from discreet.solvers.lasso import default_radius
+from discreet.solvers import Guarantee, Problem, Solver, frank_wolfe, lasso
 
 __all__ = [
     "HuberRegression",
@@ -152,13 +151,13 @@ class Lasso(_Regressor):
             raise InvalidInput("Lasso's set is the ℓ1 ball: give radius, not domain.")
         if self.radius is not None:
             return L1Ball(float(self.radius))
-        return L1Ball(default_radius(n * self.epsilon, self._largest_entry(row_norm)))
+        return L1Ball(lasso.default_radius(n * self.epsilon, self._largest_entry(row_norm)))
 
     def _plan(self, problem: Problem, guarantee: Guarantee) -> tuple[str, Solver]:
         if self.solver != "auto" or self.solver_options:
             return super()._plan(problem, guarantee)
         entry = self._largest_entry(problem.rows.norm)
-        clip = entry / 2 if guarantee.private else math.inf
+        clip = lasso.CLIP * entry if guarantee.private else math.inf
         return "frank_wolfe", frank_wolfe.default(problem, guarantee, clip=clip, feature_bound=entry)
 
 

@@ -20,12 +20,15 @@ from discreet.solvers.base import Problem
 from discreet.solvers.frank_wolfe import FrankWolfe, default
 from discreet.solvers.planning import Guarantee
 
-__all__ = ["default_radius", "lasso"]
+__all__ = ["CLIP", "default_radius", "lasso"]
+
+CLIP = 0.5
+_RADIUS, _SMALL_RADIUS, _ENOUGH = 4.0, 2.0, 2000.0
 
 
 def default_radius(n_epsilon: float, feature_bound: float) -> float:
     """The ℓ1 radius for targets in [−1, 1]: 4 over the feature bound, or 2 where nε < 2000."""
-    return (4.0 if n_epsilon >= 2000 else 2.0) / feature_bound
+    return (_RADIUS if n_epsilon >= _ENOUGH else _SMALL_RADIUS) / feature_bound
 
 
 def lasso(
@@ -65,7 +68,7 @@ def lasso(
     if radius is None:
         radius = target_bound * default_radius(n * guarantee.epsilon, feature_bound)
     if clip is None:
-        clip = target_bound * feature_bound / 2
+        clip = CLIP * target_bound * feature_bound
     problem = Problem(rows, Squared(), n, L1Ball(radius))
     solver = default(
         problem,
