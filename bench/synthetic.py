@@ -48,6 +48,14 @@ class Synthetic:
         """The share of what could be learnt that was not."""
         return (self.truth - score) / (self.truth - self.nothing)
 
+    @property
+    def trivial(self) -> float:
+        """The loss of what costs no budget: the middle of the targets' bounds, or (known by luck) the larger class."""
+        if self.task != "regression":
+            return 1.0
+        spread = ((self.y_test - self.y_test.mean()) ** 2).mean()
+        return self.lost(float(1 - ((self.y_test - sum(self.bounds) / 2) ** 2).mean() / spread))
+
     @cache  # noqa: B019 - problems live as long as the run
     def rows(self, knots: int | None = None) -> tuple[Any, Any]:
         """Training and test rows; a table's through the encoder of its schema."""

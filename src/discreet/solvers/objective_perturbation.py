@@ -25,13 +25,13 @@ from discreet.solvers.planning import Guarantee, rough_multiplier
 
 __all__ = ["ObjectivePerturbation", "default", "least_multiplier", "public_tolerance"]
 
-_SHRINK, _SHRINK_REGRESSION, _FAINT = 0.2, 1.0, 0.03
+_SHRINK, _SHRINK_REGRESSION, _FAINT = 0.2, 2.0, 0.03
 """λ = 0.2·ν·L·R·(1 + s/0.03) at noise multiplier ν, with s = √min(d, n)·ν/n the noise in the mean gradient over a row's
 bound. In a direction of curvature h, noise σ = νL against a coefficient θ_j asks for the ridge λ = σ²/(h·θ_j²)
 (Hoerl–Kennard 1970), and h ∝ n: so λ grows like σ²/n times a power of the dimension, and under much noise the minimiser
 becomes one noisy gradient step. The power, the constants, and the term in σ that remains under little noise (a
 coefficient of 5 log-odds a unit row is shrunk by as much as the tilt moves it) are from ``bench/defaults.py``.
-Regression takes 1 for 0.2: its targets are coded to [−1, 1], so a unit row's score is about 1 at most."""
+Regression takes 2 for 0.2: its targets are coded to [−1, 1], so a unit row's score is about 1 at most."""
 _CUT, _NOISY = 0.5, 1e-3
 """Logistic slopes are cut at their size at a score of 0 where the noise in the mean gradient, √d·ν/n, exceeds a
 thousandth of its bound. The cut loss is a straight line on the wrong side of the boundary: its minimiser still has the
