@@ -48,6 +48,8 @@ class Sweep:
         families: kinds of rows; empty means all but "few", which is the Lasso's.
         solver: fit by this solver rather than "auto".
         most: problems with more columns or rows than these are left out.
+        least: problems with fewer columns are left out.
+        epsilons: budgets.
     """
 
     key: str
@@ -58,6 +60,7 @@ class Sweep:
     families: tuple[str, ...] = ()
     solver: str = "auto"
     most: tuple[int, int] = (100_000, 30_000)
+    least: int = 0
     epsilons: tuple[float, ...] = (0.1, 0.5, 2.0, 8.0)
 
     @property
@@ -79,7 +82,7 @@ class Sweep:
     def concerns(self, problem: Synthetic) -> bool:
         n, d = problem.X.shape if problem.schema is None else (len(problem.y), 0)
         fits = problem.family in self.families if self.families else problem.family != "few"
-        return fits and problem.task in self.tasks and d <= self.most[0] and n <= self.most[1]
+        return fits and problem.task in self.tasks and self.least <= d <= self.most[0] and n <= self.most[1]
 
 
 _OBJECTIVE, _NEWTON = "solvers.objective_perturbation", "solvers.preconditioned"
@@ -119,7 +122,7 @@ SWEEPS = [
           (100, 200, 400), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
     Sweep("wide-reach", "descent: scores that are taken to be reachable, least squares with many columns",
           "solvers.descent._REACH", (2.0, 5.0, 10.0), _NUMBERS, ("dense", "words", "tiny"), solver="descent",
-          most=(100_000, 5500)),
+          most=(100_000, 5500), least=1000),
     Sweep("decay", "descent: momentum, several classes", "solvers.descent._DECAY",
           (0.8, 0.9, 0.95), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
     Sweep("curvature", "Frank–Wolfe: typical over worst curvature (Lasso)", "solvers.frank_wolfe._TYPICAL_CURVATURE",
@@ -133,7 +136,8 @@ SWEEPS = [
     Sweep("lasso-small", "Lasso: radius where nε < 2000", "solvers.lasso._SMALL_RADIUS",
           (0.5, 1.0, 2.0, 4.0), _NUMBERS, ("few",)),
     Sweep("solver-wide", "least squares with more columns than the planner's bound", "solver",
-          ("descent", "objective_perturbation"), _NUMBERS, ("dense", "words", "tiny"), most=(100_000, 5500)),
+          ("descent", "objective_perturbation"), _NUMBERS, ("dense", "words", "tiny"), most=(100_000, 5500),
+          least=1000),
     Sweep("solver-numbers", "least squares", "solver",
           ("preconditioned", "descent", "sufficient_statistics"), _NUMBERS, ("table", "dense", "binary"),
           most=(900, 5500)),
@@ -213,11 +217,12 @@ def _named(value: Any) -> str:
 def table(found: dict[str, Any]) -> str:
     """Mean and worst regret of every value; the default is bold."""
     rows: list[list[object]] = []
+    defaults = {sweep.key: _named(sweep.present) for sweep in SWEEPS}
     for key, sweep in found.items():
         losses = np.array(list(sweep["cells"].values()))
         regret = losses - losses.min(axis=1, keepdims=True)
         for k, value in enumerate(sweep["values"]):
-            label = f"**{value}**" if value == sweep["default"] else value
+            label = f"**{value}**" if value == defaults[key] else value
             first = f"{sweep['what']} ({key}, {len(losses)} cells)" if k == 0 else ""
             rows.append([first, label, *(f"{number:.3f}" for number in (losses[:, k].mean(), regret[:, k].mean())),
                          f"{np.quantile(regret[:, k], 0.9):.2f}", f"{regret[:, k].max():.2f}"])  # fmt: skip
@@ -272,7 +277,7 @@ def main() -> None:
         start = time.process_time()
         cells = swept(sweep, made, options.runs)
         values = [_named(value) for value in sweep.values]
-        measured = {"what": sweep.what, "values": values, "default": _named(sweep.present), "cells": cells}
+        measured = {"what": sweep.what, "values": values, "cells": cells}
         keep("sweeps", {sweep.key: measured})
         print(table({sweep.key: measured}))
         print(f"{time.process_time() - start:.0f} CPU s", flush=True)

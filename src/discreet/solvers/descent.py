@@ -90,7 +90,7 @@ _REACH, _REACH_OF_CLASSES = 5.0, 10.0
 the same for all data, from ``bench/defaults.py``."""
 
 _MOST_ITERATIONS = 400
-_DECAY, _MOST_HEAVY_ITERATIONS = 0.9, 400
+_DECAY, _MOST_HEAVY_ITERATIONS = 0.9, 200
 """Several outputs: with momentum a step goes ten times as far. Noise adds up with the way gone, so it is free."""
 
 
