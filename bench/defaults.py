@@ -89,9 +89,9 @@ _OBJECTIVE, _NEWTON = "solvers.objective_perturbation", "solvers.preconditioned"
 _CLASSES, _NUMBERS = ("binary",), ("regression",)
 SWEEPS = [
     Sweep("shrink", "objective perturbation: λ/(ν·L·R) under little noise", f"{_OBJECTIVE}._SHRINK",
-          (0.05, 0.1, 0.2, 0.4, 0.8), _CLASSES),
+          (0.1, 0.2, 0.4), _CLASSES, most=(6000, 5500)),
     Sweep("faint", "objective perturbation: noise share at which λ has doubled", f"{_OBJECTIVE}._FAINT",
-          (0.01, 0.03, 0.1, 0.3, math.inf), _CLASSES, most=(6000, 5500)),
+          (0.02, 0.05, 0.1, math.inf), _CLASSES, most=(6000, 5500)),
     Sweep("shrink-regression", "objective perturbation, least squares: λ/(ν·L·R)", f"{_OBJECTIVE}._SHRINK_REGRESSION",
           (0.5, 1.0, 2.0, 4.0), _NUMBERS, solver="objective_perturbation", most=(900, 5500)),
     Sweep("cut", "objective perturbation: slope at which logistic losses are cut", f"{_OBJECTIVE}._CUT",
@@ -105,7 +105,7 @@ SWEEPS = [
     Sweep("steps", "private Newton: steps over √d under little noise", f"{_NEWTON}._STEPS_PER_ROOT_DIMENSION",
           (6, 12, 18, 36), _NUMBERS, most=(500, 5500)),
     Sweep("newton-faint", "private Newton: noise share at which the ridge has doubled", f"{_NEWTON}._FAINT",
-          (0.02, 0.05, 0.1, 0.3, math.inf), _NUMBERS, most=(500, 5500)),
+          (0.02, 0.05, 0.1, math.inf), _NUMBERS, most=(500, 5500)),
     Sweep("damping", "private Newton: damping over the norm of the noise", f"{_NEWTON}._DAMPING",
           (0.75, 1.0, 1.5, 2.5), _NUMBERS, most=(500, 5500)),
     Sweep("share", "private Newton: share of the budget for the second moment", f"{_NEWTON}._SHARE",

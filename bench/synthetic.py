@@ -247,6 +247,23 @@ def counted(name: str, rng: Generator, n: int, columns: int, strength: float, sh
     return _finish(name, "table", "binary", table, y, best, n, schema=dp.Schema(declared))
 
 
+def correlated(name: str, rng: Generator, n: int, columns: int, task: Task, noise: float, share: float) -> Synthetic:
+    """A table whose numbers all mirror three common causes, on which the target depends: few directions tell it all."""
+    rows, declared, table = n + _TEST_ROWS, {}, {}
+    causes = rng.normal(size=(rows, 3)) * [1.0, 0.7, 0.5]
+    for j in range(columns):
+        value = causes @ rng.normal(size=3) + 0.7 * rng.normal(size=rows)
+        low, high = np.quantile(value, [0.005, 0.995])
+        declared[f"x{j}"], table[f"x{j}"] = dp.Numeric(float(low), float(high)), value
+    z = causes @ rng.normal(size=3)
+    z = (z - z.mean()) / z.std()
+    if task == "regression":
+        problem = regressed(name, "table", table, rng, n, noise, z)
+        return Synthetic(**{**problem.__dict__, "schema": dp.Schema(declared)})
+    y, best = _labels(rng, z, noise, share)
+    return _finish(name, "table", task, table, y, best, n, schema=dp.Schema(declared))
+
+
 # --- the collection ---------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +296,16 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
         add(
             f"frequencies n={n}",
             lambda m, r, a=(n, columns, strength, share): counted(m, r, *a),
+        )
+    for n, columns, strength, share in [(1500, 20, 3.0, 0.35), (3500, 50, 5.0, 0.4)]:
+        add(
+            f"correlated n={n}",
+            lambda m, r, a=(n, columns, "binary", strength, share): correlated(m, r, *a),
+        )
+    for n, columns, noise in [(500, 15, 0.7), (1500, 30, 0.7), (5000, 10, 1.0)]:
+        add(
+            f"correlated regression n={n}",
+            lambda m, r, a=(n, columns, "regression", noise, 0.5): correlated(m, r, *a),
         )
     # dense rows
     for n, d, decay, mean, strength, share in [

@@ -25,8 +25,8 @@ from discreet.solvers.planning import Guarantee, rough_multiplier
 
 __all__ = ["ObjectivePerturbation", "default", "least_multiplier", "public_tolerance"]
 
-_SHRINK, _SHRINK_REGRESSION, _FAINT = 0.2, 2.0, 0.03
-"""λ = 0.2·ν·L·R·(1 + s/0.03) at noise multiplier ν, with s = √min(d, n)·ν/n the noise in the mean gradient over a row's
+_SHRINK, _SHRINK_REGRESSION, _FAINT = 0.2, 2.0, 0.05
+"""λ = 0.2·ν·L·R·(1 + s/0.05) at noise multiplier ν, with s = √min(d, n)·ν/n the noise in the mean gradient over a row's
 bound. In a direction of curvature h, noise σ = νL against a coefficient θ_j asks for the ridge λ = σ²/(h·θ_j²)
 (Hoerl–Kennard 1970), and h ∝ n: so λ grows like σ²/n times a power of the dimension, and under much noise the minimiser
 becomes one noisy gradient step. The power, the constants, and the term in σ that remains under little noise (a
@@ -94,7 +94,7 @@ def default(
 ) -> ObjectivePerturbation:
     """The solver for a guarantee: least noise, and λ from public facts alone.
 
-    λ balances the noise that it holds back against the shrinking that it causes: λ₀ = 0.2·ν₀·L·R·(1 + s/0.03), where
+    λ balances the noise that it holds back against the shrinking that it causes: λ₀ = 0.2·ν₀·L·R·(1 + s/0.05), where
     ν₀ is the noise multiplier of a Gaussian release (a coordinate's, for Gamma-norm noise) and s = √min(d, n)·ν₀/n.
     With a = λ/λ₀, the error of a coefficient whose curvature is λ₀ is proportional to ((ν/ν₀)² + a²)/(1 + a)², least at
     a = 1 unless log det makes ν grow as λ falls.
