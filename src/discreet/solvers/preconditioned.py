@@ -45,8 +45,8 @@ _REFINEMENTS = 8  # without noise one Newton step solves least squares, the rest
 _EXACT_ITERATIONS = 1000  # other losses converge linearly
 _PSEUDO_INVERSE = 1e-13
 _DAMPING = 1.5
-_FAINT = 0.05
-"""The ridge λ/T grows by 1 + s/0.05 with the noise s = √min(d, n)·σ/n in the mean gradient over its bound, first by
+_FAINT = 0.1
+"""The ridge λ/T grows by 1 + s/0.1 with the noise s = √min(d, n)·σ/n in the mean gradient over its bound, first by
 fewer steps, then by more damping: what cannot be told from noise is not fitted, and the prediction falls back to the
 middle of the targets' bounds."""
 _PRIOR_ROWS = 2.0
