@@ -130,7 +130,7 @@ SWEEPS = [
     Sweep("curvature-logistic", "the same (logistic, ℓ1 ball of radius 10)", "solvers.frank_wolfe._TYPICAL_CURVATURE",
           (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 2), _CLASSES, ("binary",), solver="frank_wolfe", most=(1000, 5500)),
     Sweep("lasso-clip", "Lasso: clip over the largest target", "solvers.lasso.CLIP",
-          (0.25, 0.5, 0.7, 1.0), _NUMBERS, ("few",), most=(100_000, 2500)),
+          (0.12, 0.25, 0.5, 1.0), _NUMBERS, ("few",), most=(100_000, 2500)),
     Sweep("lasso-radius", "Lasso: radius where nε ≥ 2000", "solvers.lasso._RADIUS",
           (1.0, 2.0, 4.0, 8.0), _NUMBERS, ("few",), most=(100_000, 2500)),
     Sweep("lasso-small", "Lasso: radius where nε < 2000", "solvers.lasso._SMALL_RADIUS",
