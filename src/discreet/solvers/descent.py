@@ -89,8 +89,9 @@ class Descent:
         return GradientSum(problem.rows, problem.loss, theta.reshape(shape), self.clip, at_anchor)
 
 
-_REACH = 5.0
-"""Scores up to about ±5 are reachable: a model's confidence from 0.7 % to 99.3 %. Public, the same for all data."""
+_REACH, _REACH_OF_CLASSES = 5.0, 10.0
+"""Scores up to about ±5 are reachable: a model's confidence from 0.7 % to 99.3 %; with several classes, ±10. Public,
+the same for all data, from ``bench/defaults.py``."""
 
 _MOST_ITERATIONS = 400
 _DECAY, _MOST_HEAVY_ITERATIONS = 0.9, 200
@@ -117,8 +118,8 @@ def default(
 
     With K outputs (softmax) d counts every output, and that bound is far too careful: noise of size ηTκC/n a coordinate
     costs ½·tr(H)·(ηTκC/n)², and the Hessian's trace is at most (1 − 1/K)·radius² whatever d. A quarter of that, for a
-    model that is right most of the time, and D²/(2ηT) with D = 5√K/radius balance at (ηT)³ = D²n²/(2·tr(H)·κ²C²). Steps
-    have momentum, and the clip is a row's gradient at θ = 0.
+    model that is right most of the time, and D²/(2ηT) with D = 10√K/radius balance at (ηT)³ = D²n²/(2·tr(H)·κ²C²).
+    Steps have momentum, and the clip is a row's gradient at θ = 0.
 
     Args:
         problem: public facts.
@@ -160,7 +161,7 @@ def default(
     if not math.isfinite(smoothness):
         smoothness = slope / 0.1  # a kink behaves like a bend over a tenth of the scores
     beta = smoothness * radius**2 + problem.ridge
-    distance = _REACH / radius
+    distance = (_REACH if rows.outputs == 1 else _REACH_OF_CLASSES) / radius
     if guarantee.private:
         once = calibrated(lambda s: Descent(s, 1, clip, Sgd(1.0)), problem, guarantee)
         noise = once.noise_multiplier * clip / problem.n

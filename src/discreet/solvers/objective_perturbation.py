@@ -23,18 +23,22 @@ from discreet.losses import Domain, Logistic, Softmax
 from discreet.measurements.perturbed_minimum import PerturbedMinimum, tilt_reach
 from discreet.queries.minimiser import RidgeMinimiser, project
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.planning import Guarantee
+from discreet.solvers.planning import Guarantee, rough_multiplier
 
 __all__ = ["ObjectivePerturbation", "default", "least_multiplier", "public_tolerance"]
 
-_SHRINK = 0.4
-"""λ = 0.4·ν·L·R at noise multiplier ν: a coefficient of 2.5 log-odds a unit row is shrunk by as much as the tilt moves
-it. Chosen by simulation on synthetic and public data, where accuracy is flat from 0.2 to 0.8. Regression takes 1: its
-targets are coded to [−1, 1], so a unit row's score is about 1 at most."""
+_SHRINK, _SHRINK_REGRESSION, _FAINT = 0.2, 2.0, 0.05
+"""λ = 0.2·ν·L·R·(1 + s/0.05) at noise multiplier ν, with s = √min(d, n)·ν/n the noise in the mean gradient over a row's
+bound. In a direction of curvature h, noise σ = νL against a coefficient θ_j asks for the ridge λ = σ²/(h·θ_j²)
+(Hoerl–Kennard 1970), and h ∝ n: so λ grows like σ²/n times a power of the dimension, and under much noise the minimiser
+becomes one noisy gradient step. The power, the constants, and the term in σ that remains under little noise (a
+coefficient of 5 log-odds a unit row is shrunk by as much as the tilt moves it) are from ``bench/defaults.py``.
+Regression takes 2 for 0.2: its targets are coded to [−1, 1], so a unit row's score is about 1 at most."""
 _CUT, _NOISY = 0.5, 1e-3
 """Logistic slopes are cut at their size at a score of 0 where the noise in the mean gradient, √d·ν/n, exceeds a
 thousandth of its bound. The cut loss is a straight line on the wrong side of the boundary: its minimiser still has the
-sign of the log-odds, and the noise halves. Under little noise nothing is cut, so that probabilities stay calibrated."""
+sign of the log-odds, and the noise halves. Under little noise nothing is cut, so that probabilities stay calibrated.
+Constants are from ``bench/defaults.py``."""
 _DRIFT = 300.0
 """The certified point's deviation gets ε/300: with Gaussian noise this costs less than 0.1 % of the noise."""
 _PURE_SHARE = 0.01
@@ -113,9 +117,10 @@ def default(
 ) -> ObjectivePerturbation:
     """The solver for a guarantee: least noise, and λ from public facts alone.
 
-    λ balances the noise that it holds back against the shrinking that it causes: with a = λ/λ₀ for λ₀ = 0.4·ν₀·L·R and
-    ν₀ the noise multiplier of a Gaussian release, the error of a coefficient whose curvature is λ₀ is proportional to
-    ((ν/ν₀)² + a²)/(1 + a)², least at a = 1 unless log det makes ν grow as λ falls.
+    λ balances the noise that it holds back against the shrinking that it causes: λ₀ = 0.2·ν₀·L·R·(1 + s/0.05), where
+    ν₀ is the noise multiplier of a Gaussian release (a coordinate's, for Gamma-norm noise) and s = √min(d, n)·ν₀/n.
+    With a = λ/λ₀, the error of a coefficient whose curvature is λ₀ is proportional to ((ν/ν₀)² + a²)/(1 + a)², least at
+    a = 1 unless log det makes ν grow as λ falls.
 
     Args:
         problem: public facts.
@@ -133,10 +138,7 @@ def default(
         return ObjectivePerturbation(0.0, regularisation or 0.0, bound, constraint=constraint)
     noise: Literal["gaussian", "gamma"] = "gaussian" if guarantee.delta else "gamma"
     deviation = guarantee.epsilon / _DRIFT if guarantee.delta else guarantee.epsilon * _PURE_SHARE
-    # the noise of a Gaussian (Laplace) release, near enough to start from
-    tail = math.sqrt(-2 * math.log(guarantee.delta)) if guarantee.delta else 0.0
-    guess = (tail + math.sqrt(tail * tail + 2 * guarantee.epsilon)) / (2 * guarantee.epsilon)
-    guess = guarantee.unit.sensitivity(guess if guarantee.delta else 1 / guarantee.epsilon)
+    guess = rough_multiplier(guarantee)
     if slope_bound is None:
         noisy = guess * math.sqrt(problem.rows.dimension) > _NOISY * problem.n
         cut = isinstance(problem.loss, Logistic) and noise == "gaussian" and noisy
@@ -152,7 +154,11 @@ def default(
         free = least(2.0**40 * problem.rows.radius**2, guess, 0.01)
         query, ridge = solver(free, problem.rows.radius**2).measurement(problem).query, problem.ridge * problem.n
         classifier = isinstance(problem.loss, Softmax) or problem.loss.slope_sign_fixed
-        scale = (_SHRINK if classifier else 1.0) * free * query.gradient_bound * problem.rows.radius
+        d = math.prod(problem.rows.shape)
+        # Gamma-norm noise has a length of about d scales, so √d scales in each coordinate
+        std = free * (1.0 if noise == "gaussian" else math.sqrt(d))
+        scale = (_SHRINK if classifier else _SHRINK_REGRESSION) * std * query.gradient_bound * problem.rows.radius
+        scale *= 1 + math.sqrt(min(d, problem.n)) * std / (_FAINT * problem.n)
         linked = noise == "gaussian" and query.link > 0 and query.directions == 1
         if linked:  # from here on log det is free, so a larger λ would only shrink
             scale = max(scale, guarantee.unit.sensitivity(1.0) * problem.rows.radius**2 / guarantee.epsilon)

@@ -13,7 +13,7 @@ from discreet.solvers.base import Problem, Solver
 from discreet.solvers.rehearsal import rehearse
 from discreet.units import Unit
 
-__all__ = ["PURE_REFUSED", "Guarantee", "calibrated"]
+__all__ = ["PURE_REFUSED", "Guarantee", "calibrated", "rough_multiplier"]
 
 PURE_REFUSED = (
     "delta = 0 asks for pure DP, which Gaussian noise cannot give; use objective_perturbation, output_perturbation, "
@@ -39,6 +39,19 @@ class Guarantee:
     def private(self) -> bool:
         """Whether there is anything to keep."""
         return math.isfinite(self.epsilon)
+
+
+def rough_multiplier(guarantee: Guarantee) -> float:
+    """About the noise multiplier of one Gaussian release (δ = 0: one Laplace release), in closed form.
+
+    Example:
+        >>> round(rough_multiplier(Guarantee(1.0, 1e-6, Unit("add-remove"))), 2)
+        5.35
+    """
+    if not guarantee.delta:
+        return guarantee.unit.sensitivity(1 / guarantee.epsilon)
+    tail = math.sqrt(-2 * math.log(guarantee.delta))
+    return guarantee.unit.sensitivity((tail + math.sqrt(tail * tail + 2 * guarantee.epsilon)) / (2 * guarantee.epsilon))
 
 
 S = TypeVar("S", bound=Solver)

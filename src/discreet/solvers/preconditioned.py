@@ -33,10 +33,11 @@ from discreet.queries.gradient import GradientSum
 from discreet.queries.moments import SecondMoment
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import slope_at_zero
-from discreet.solvers.planning import Guarantee, calibrated
+from discreet.solvers.planning import Guarantee, calibrated, rough_multiplier
 
 __all__ = ["Preconditioned", "default"]
 
+# constants are from bench/defaults.py
 _STEPS_PER_ROOT_DIMENSION, _MOST_ITERATIONS = 18, 256
 _SHARE = 0.1
 _LEAST_CLIP, _CLIP_AT_NOISE = 0.25, 0.03
@@ -44,6 +45,10 @@ _REFINEMENTS = 8  # without noise one Newton step solves least squares, the rest
 _EXACT_ITERATIONS = 1000  # other losses converge linearly
 _PSEUDO_INVERSE = 1e-13
 _DAMPING = 1.5
+_FAINT = 0.1
+"""The ridge λ/T grows by 1 + s/0.1 with the noise s = √min(d, n)·σ/n in the mean gradient over its bound, first by
+fewer steps, then by more damping: what cannot be told from noise is not fitted, and the prediction falls back to the
+middle of the targets' bounds."""
 _PRIOR_ROWS = 2.0
 """Little noise, few rows: what remains is the sampling error of weak directions. The ridge λ/T is then at least that of
 two further rows in every direction with targets at 0, a prior that fades as n grows."""
@@ -143,9 +148,10 @@ def default(
         target_bound: public bound on |y|, from which the clip comes; targets beyond it are allowed. None takes 1.
         clip: ℓ2 bound on a row's gradient; None takes between r·L/4 and r·L, L the largest |slope| at
             θ = 0, the less the more noise.
-        iterations: None takes 18√d, at most 256; without privacy 8 for squared loss, else 1000.
+        iterations: None takes 18√d, at most 256, and fewer under much noise; without privacy 8 for squared loss, else
+            1000.
         share: of the budget (in 1/σ²) for XᵀX; None takes 0.1.
-        damping: see `Preconditioned`; None takes 1.5.
+        damping: see `Preconditioned`; None takes 1.5, or more where one step would still fit noise.
 
     Raises:
         InvalidInput: a share outside (0, 1), a loss without smoothness, a constraint, or both clip and target_bound.
@@ -155,7 +161,9 @@ def default(
         raise InvalidInput(f"share must be in (0, 1), got {share!r}.")
     if clip is not None and target_bound is not None:
         raise InvalidInput("target_bound chooses the clip, which was given too: leave one out.")
-    steps = _steps(problem, guarantee) if iterations is None else iterations
+    most, excess = _steps(problem, guarantee), _held_back(problem, guarantee)
+    steps = max(1, math.ceil(most / excess)) if iterations is None else iterations
+    held = _DAMPING * max(1.0, excess / most) if damping is None else damping
     largest = problem.rows.radius * slope_at_zero(problem, 1.0 if target_bound is None else target_bound)
 
     def make(noise: float) -> Preconditioned:
@@ -164,7 +172,7 @@ def default(
             moment_multiplier=noise / math.sqrt(part),
             iterations=steps,
             clip=clip if clip is not None else largest * _clip_share(problem, noise) if guarantee.private else math.inf,
-            damping=_DAMPING if damping is None else damping,
+            damping=held,
         )
 
     return calibrated(make, problem, guarantee)
@@ -180,6 +188,14 @@ def _steps(problem: Problem, guarantee: Guarantee) -> int:
     if not guarantee.private:
         return _REFINEMENTS if isinstance(problem.loss, Squared) else _EXACT_ITERATIONS
     return min(_MOST_ITERATIONS, math.ceil(_STEPS_PER_ROOT_DIMENSION * math.sqrt(problem.rows.dimension)))
+
+
+def _held_back(problem: Problem, guarantee: Guarantee) -> float:
+    """By how much the ridge λ/T is raised for noise; about 1 where there is little."""
+    if not guarantee.private:
+        return 1.0
+    d = problem.rows.dimension
+    return 1 + math.sqrt(min(d, problem.n)) * rough_multiplier(guarantee) / (_FAINT * problem.n)
 
 
 def _clip_share(problem: Problem, noise: float) -> float:

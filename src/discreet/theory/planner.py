@@ -21,8 +21,11 @@ from discreet.theory.predicted import predicted_risk
 
 __all__ = ["Option", "choose", "options"]
 
-_LARGEST_MOMENT = 600
-"""Beyond this dimension a noisy second-moment matrix costs more than the whitening brings."""
+_LARGEST_MOMENT = 1000
+"""Beyond this dimension a noisy second-moment matrix costs more than the whitening brings: in ``bench/defaults.py``
+whitening is ahead with 800 columns, and with 1500 where ε is large only."""
+_MANY_COORDINATES = 600
+"""From here on a polytope's vertices are chosen rather than gradients released."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
         return "hard_threshold", "the set is sparse: select coordinates, then spend noise on those alone"
     if isinstance(domain, Atomic) and not isinstance(domain, Projectable) and not problem.ridge:
         return "frank_wolfe", "a polytope without a projection: choosing vertices needs none"
-    if isinstance(domain, Atomic) and not problem.ridge and (guarantee.delta == 0 or d > _LARGEST_MOMENT):
+    if isinstance(domain, Atomic) and not problem.ridge and (guarantee.delta == 0 or d > _MANY_COORDINATES):
         return "frank_wolfe", "a polytope in high dimension: choosing vertices costs log d, noisy gradients cost √d"
     if pure and not smooth and d <= MOST_AXES and not problem.ridge:
         return "exponential_mechanism", "pure privacy, a loss without bounded curvature, few dimensions: a grid"
@@ -58,8 +61,10 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
         return "descent", "the loss has no bound on its curvature: clipped gradients"
     if not guarantee.private:
         return "objective_perturbation", "no noise: the exact minimiser"
-    if isinstance(loss, Squared) and guarantee.delta and d <= _LARGEST_MOMENT and isinstance(domain, WholeSpace):
-        return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
+    if isinstance(loss, Squared) and guarantee.delta and isinstance(domain, WholeSpace):
+        if d <= _LARGEST_MOMENT:
+            return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
+        return "descent", "least squares in high dimension: a few noisy gradients, as far as their noise allows"
     if isinstance(loss, Softmax) and guarantee.delta:
         return "descent", "many classes: one release would pay for every class's curvature; noisy gradients do not"
     return "objective_perturbation", "bounded slopes and curvature: one tight release of the minimiser"

@@ -1,0 +1,287 @@
+"""Where default settings come from: synthetic problems with known truth, each constant swept around its value.
+
+    python bench/defaults.py                    # every sweep (about an hour of one core), writes bench/results/
+    python bench/defaults.py --only shrink,cut  # these sweeps; the figures of others stay as they are
+    python bench/defaults.py --check            # no sweep: the present defaults on all problems and budgets
+
+No real data are read. A fit's *loss* is the share of what could be learnt that it did not learn: 0 is the truth's own
+test score, 1 that of no information (`synthetic.Synthetic.lost`). A *cell* is a problem at a budget; δ = 1/n², n is
+public, and cells take the two relations in turn. *Regret* is a value's mean loss in a cell above that of the cell's
+best value. All values of a sweep meet the same seeds, so their differences are less noisy than they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+import discreet as dp
+import peers
+from discreet.geometry import L1Ball
+from synthetic import Synthetic, collection
+
+EPSILONS = [0.1, 0.5, 1.0, 2.0, 8.0]
+RELATIONS = ["add-remove", "replace-one"]
+RESULTS = peers.RESULTS / "defaults.json"
+MANY_ROWS = 15_000
+"""Problems with more rows get one run: their spread is small and their fits are slow."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One constant (or choice), its values, and the problems that it matters to.
+
+    Args:
+        key: short name.
+        what: in words.
+        where: ``module.CONSTANT`` inside discreet, ``"solver"``, or ``"knots"``.
+        values: to be compared; the present default is among them.
+        tasks: kinds of problem.
+        families: kinds of rows; empty means all but "few", which is the Lasso's.
+        solver: fit by this solver rather than "auto".
+        most: problems with more columns or rows than these are left out.
+        least: problems with fewer columns are left out.
+        epsilons: budgets.
+    """
+
+    key: str
+    what: str
+    where: str
+    values: Sequence[Any]
+    tasks: tuple[str, ...]
+    families: tuple[str, ...] = ()
+    solver: str = "auto"
+    most: tuple[int, int] = (100_000, 30_000)
+    least: int = 0
+    epsilons: tuple[float, ...] = (0.1, 0.5, 2.0, 8.0)
+
+    @property
+    def present(self) -> Any:
+        """The value that is the default now."""
+        if self.where == "solver":
+            return "auto"
+        if self.where == "knots":
+            return import_module("discreet.data.encoding").DEFAULT_BINS
+        module, constant = self.where.rsplit(".", 1)
+        return getattr(import_module(f"discreet.{module}"), constant)
+
+    def set(self, value: Any) -> None:
+        """Make it the default in this process."""
+        if "." in self.where:
+            module, constant = self.where.rsplit(".", 1)
+            setattr(import_module(f"discreet.{module}"), constant, value)
+
+    def concerns(self, problem: Synthetic) -> bool:
+        n, d = problem.X.shape if problem.schema is None else (len(problem.y), 0)
+        fits = problem.family in self.families if self.families else problem.family != "few"
+        return fits and problem.task in self.tasks and self.least <= d <= self.most[0] and n <= self.most[1]
+
+
+_OBJECTIVE, _NEWTON = "solvers.objective_perturbation", "solvers.preconditioned"
+_CLASSES, _NUMBERS = ("binary",), ("regression",)
+SWEEPS = [
+    Sweep("shrink", "objective perturbation: λ/(ν·L·R) under little noise", f"{_OBJECTIVE}._SHRINK",
+          (0.1, 0.2, 0.4), _CLASSES, most=(6000, 5500)),
+    Sweep("faint", "objective perturbation: noise share at which λ has doubled", f"{_OBJECTIVE}._FAINT",
+          (0.02, 0.05, 0.1, math.inf), _CLASSES, most=(6000, 5500)),
+    Sweep("shrink-regression", "objective perturbation, least squares: λ/(ν·L·R)", f"{_OBJECTIVE}._SHRINK_REGRESSION",
+          (0.5, 1.0, 2.0, 4.0), _NUMBERS, solver="objective_perturbation", most=(900, 5500)),
+    Sweep("cut", "objective perturbation: slope at which logistic losses are cut", f"{_OBJECTIVE}._CUT",
+          (0.25, 0.35, 0.5, 0.7), _CLASSES, most=(6000, 5500)),
+    Sweep("noisy", "objective perturbation: noise share from which they are cut", f"{_OBJECTIVE}._NOISY",
+          (1e-4, 1e-3, 1e-2, math.inf), _CLASSES, most=(6000, 5500)),
+    Sweep("intercept", "the constant column over the row norm", "estimators.base._INTERCEPT",
+          (0.25, 0.5, 1.0), _CLASSES + _NUMBERS, most=(1000, 4000), epsilons=(0.1, 2.0)),
+    Sweep("knots", "knots of a numeric column's spline", "knots", (4, 6, 8, 12), _CLASSES + _NUMBERS, ("table",),
+          most=(100_000, 5500), epsilons=(0.5, 2.0, 8.0)),
+    Sweep("steps", "private Newton: steps over √d under little noise", f"{_NEWTON}._STEPS_PER_ROOT_DIMENSION",
+          (6, 12, 18, 36), _NUMBERS, most=(500, 5500)),
+    Sweep("newton-faint", "private Newton: noise share at which the ridge has doubled", f"{_NEWTON}._FAINT",
+          (0.02, 0.05, 0.1, math.inf), _NUMBERS, most=(500, 5500)),
+    Sweep("damping", "private Newton: damping over the norm of the noise", f"{_NEWTON}._DAMPING",
+          (0.75, 1.0, 1.5, 2.5), _NUMBERS, most=(500, 5500)),
+    Sweep("share", "private Newton: share of the budget for the second moment", f"{_NEWTON}._SHARE",
+          (0.05, 0.1, 0.2, 0.4), _NUMBERS, most=(500, 5500)),
+    Sweep("least-clip", "private Newton: least clip over the largest gradient", f"{_NEWTON}._LEAST_CLIP",
+          (0.12, 0.25, 0.5, 1.0), _NUMBERS, most=(500, 5500)),
+    Sweep("clip-at-noise", "private Newton: clip times the root of the noise share", f"{_NEWTON}._CLIP_AT_NOISE",
+          (0.01, 0.03, 0.1), _NUMBERS, most=(500, 5500)),
+    Sweep("prior-rows", "private Newton: rows of prior", f"{_NEWTON}._PRIOR_ROWS",
+          (0.5, 1.0, 2.0, 4.0), _NUMBERS, most=(500, 5500)),
+    Sweep("reach", "descent: scores taken to be reachable, several classes", "solvers.descent._REACH_OF_CLASSES",
+          (2.5, 5.0, 10.0, 20.0), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
+    Sweep("class-steps", "descent: most steps, several classes", "solvers.descent._MOST_HEAVY_ITERATIONS",
+          (100, 200, 400), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
+    Sweep("wide-reach", "descent: scores that are taken to be reachable, least squares with many columns",
+          "solvers.descent._REACH", (2.0, 5.0, 10.0), _NUMBERS, ("dense", "words", "tiny"), solver="descent",
+          most=(100_000, 5500), least=1000),
+    Sweep("decay", "descent: momentum, several classes", "solvers.descent._DECAY",
+          (0.8, 0.9, 0.95), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
+    Sweep("curvature", "Frank–Wolfe: typical over worst curvature (Lasso)", "solvers.frank_wolfe._TYPICAL_CURVATURE",
+          (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 2), _NUMBERS, ("few",), most=(100_000, 2500)),
+    Sweep("curvature-logistic", "the same (logistic, ℓ1 ball of radius 10)", "solvers.frank_wolfe._TYPICAL_CURVATURE",
+          (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 2), _CLASSES, ("binary",), solver="frank_wolfe", most=(1000, 5500)),
+    Sweep("lasso-clip", "Lasso: clip over the largest target", "solvers.lasso._CLIP",
+          (0.12, 0.25, 0.5, 1.0), _NUMBERS, ("few",), most=(100_000, 2500)),
+    Sweep("lasso-radius", "Lasso: radius where nε ≥ 2000", "solvers.lasso._RADIUS",
+          (1.0, 2.0, 4.0, 8.0), _NUMBERS, ("few",), most=(100_000, 2500)),
+    Sweep("lasso-small", "Lasso: radius where nε < 2000", "solvers.lasso._SMALL_RADIUS",
+          (0.5, 1.0, 2.0, 4.0), _NUMBERS, ("few",), most=(100_000, 2500)),
+    Sweep("solver-wide", "least squares with more columns than the planner's bound", "solver",
+          ("descent", "objective_perturbation"), _NUMBERS, ("dense", "words", "tiny"), most=(100_000, 5500),
+          least=1000),
+    Sweep("solver-numbers", "least squares", "solver",
+          ("preconditioned", "descent", "sufficient_statistics"), _NUMBERS, ("table", "dense", "binary"),
+          most=(900, 5500)),
+    Sweep("solver-binary", "logistic regression", "solver",
+          ("objective_perturbation", "preconditioned", "descent"), _CLASSES, ("table", "dense", "binary"),
+          most=(900, 5500)),
+    Sweep("solver-classes", "several classes", "solver",
+          ("descent", "objective_perturbation"), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
+]  # fmt: skip
+
+
+# --- fits -------------------------------------------------------------------------------------------------------------
+
+
+def loss(problem: Synthetic, epsilon: float, relation: str, seed: int, solver: str, knots: int | None = None) -> float:
+    """The share not learnt by one fit."""
+    n = len(problem.y)
+    facts: dict[str, Any] = {"adjacency": relation, "n_public": n, "delta": 1 / n**2, "random_state": seed}
+    X, X_test = problem.rows(knots)
+    facts |= {"row_norm": problem.row_norm, "solver": solver}
+    estimator: Any
+    if problem.family == "few":
+        estimator = dp.Lasso(epsilon, target_bounds=problem.bounds, feature_bound=1.0, **facts)
+    elif problem.task == "regression":
+        estimator = dp.LinearRegression(epsilon, target_bounds=problem.bounds, **facts)
+    else:
+        domain = L1Ball(10.0) if solver == "frank_wolfe" else None
+        estimator = dp.LogisticRegression(epsilon, classes=list(range(problem.classes)), domain=domain, **facts)
+    estimator.fit(X, problem.y)
+    return problem.lost(float(estimator.score(X_test, problem.y_test)))
+
+
+def cell(problem: Synthetic, epsilon: float, relation: str, solver: str, runs: int, knots: int | None = None) -> float:
+    seeds = 1 if len(problem.y) > MANY_ROWS else runs
+    return float(np.mean([loss(problem, epsilon, relation, seed, solver, knots) for seed in range(seeds)]))
+
+
+def swept(sweep: Sweep, problems: Iterable[Synthetic], runs: int) -> dict[str, list[float]]:
+    """Losses of every value in every cell."""
+    found: dict[str, list[float]] = {}
+    present = sweep.present
+    try:
+        for turn, problem in enumerate(problem for problem in problems if sweep.concerns(problem)):
+            for k, epsilon in enumerate(sweep.epsilons):
+                relation, losses = RELATIONS[(turn + k) % 2], []
+                for value in sweep.values:
+                    sweep.set(value)
+                    solver = value if sweep.where == "solver" else sweep.solver
+                    knots = value if sweep.where == "knots" else None
+                    losses.append(cell(problem, epsilon, relation, solver, runs, knots))
+                found[f"{problem.name}, ε = {epsilon:g}, {relation}"] = losses
+    finally:
+        sweep.set(present)
+    return found
+
+
+def checked(problems: Iterable[Synthetic], runs: int) -> dict[str, list[float]]:
+    """The loss of the present defaults in every cell, and that of the trivial prediction."""
+    return {
+        f"{problem.name}, ε = {epsilon:g}, {relation}": [
+            cell(problem, epsilon, relation, "auto", runs),
+            problem.trivial,
+        ]
+        for problem in problems
+        for epsilon in EPSILONS
+        for relation in RELATIONS
+    }
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _named(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:.3g}"
+
+
+def table(found: dict[str, Any]) -> str:
+    """Mean and worst regret of every value; the default is bold."""
+    rows: list[list[object]] = []
+    defaults = {sweep.key: _named(sweep.present) for sweep in SWEEPS}
+    for key, sweep in found.items():
+        losses = np.array(list(sweep["cells"].values()))
+        regret = losses - losses.min(axis=1, keepdims=True)
+        for k, value in enumerate(sweep["values"]):
+            label = f"**{value}**" if value == defaults[key] else value
+            first = f"{sweep['what']} ({key}, {len(losses)} cells)" if k == 0 else ""
+            rows.append([first, label, *(f"{number:.3f}" for number in (losses[:, k].mean(), regret[:, k].mean())),
+                         f"{np.quantile(regret[:, k], 0.9):.2f}", f"{regret[:, k].max():.2f}"])  # fmt: skip
+    return peers.markdown(["constant", "value", "mean loss", "mean regret", "90 %", "worst"], rows)
+
+
+def worse_than_nothing(cells: dict[str, list[float]]) -> str:
+    """Cells where the present defaults do worse than the middle of the bounds or the larger class."""
+    bad = [[name, f"{got:.2f}", f"{trivial:.2f}"] for name, (got, trivial) in cells.items() if got > trivial + 0.1]
+    mean = np.mean([got for got, _ in cells.values()])
+    head = f"{len(cells)} cells, mean loss {mean:.3f}; {len(bad)} are worse than the trivial prediction by over 0.1."
+    return head + ("\n\n" + peers.markdown(["cell", "loss", "trivial"], bad) if bad else "")
+
+
+def keep(part: str, found: dict[str, Any]) -> None:
+    """Write new figures beside those of earlier runs, which stay where they are not measured anew."""
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"sweeps": {}, "check": {}}
+    results["machine"] = peers.machine()
+    results[part] |= found
+    order = [sweep.key for sweep in SWEEPS if sweep.key in results["sweeps"]]
+    results["sweeps"] = {key: results["sweeps"][key] for key in order}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    text = (
+        "`python bench/defaults.py`: synthetic problems only, no real data. Loss is the share of what could be learnt "
+        "that was not (0: the truth, 1: no information); regret is loss above the best value of the same cell (problem "
+        "× ε × relation). Defaults are bold; a default is kept where others gain less than what runs differ by.\n\n"
+        + table(results["sweeps"])
+    )
+    if results["check"]:
+        text += "\n\n## The defaults on every problem and budget\n\n" + worse_than_nothing(results["check"])
+    RESULTS.with_suffix(".md").write_text(f"# Defaults\n\n{text}\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", help="keys of sweeps, with commas")
+    parser.add_argument("--check", action="store_true", help="no sweep: the present defaults in all cells")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each value in each cell")
+    options = parser.parse_args()
+    makers: dict[str, Callable[[], Synthetic]] = collection()
+    if options.check:
+        problems = (problem for make in makers.values() if len((problem := make()).y) <= 100_000)
+        found = checked(problems, options.runs)
+        keep("check", found)
+        print(worse_than_nothing(found))
+        return
+    wanted = set(options.only.split(",")) if options.only else {sweep.key for sweep in SWEEPS}
+    made = [make() for make in makers.values()]
+    for sweep in SWEEPS:
+        if sweep.key not in wanted:
+            continue
+        start = time.process_time()
+        cells = swept(sweep, made, options.runs)
+        values = [_named(value) for value in sweep.values]
+        measured = {"what": sweep.what, "values": values, "cells": cells}
+        keep("sweeps", {sweep.key: measured})
+        print(table({sweep.key: measured}))
+        print(f"{time.process_time() - start:.0f} CPU s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

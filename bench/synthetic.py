@@ -1,0 +1,378 @@
+"""Synthetic problems with a known truth, on which defaults are chosen: what users have, and nothing that they own.
+
+Every problem is drawn from its name's seed alone. A problem knows the best score that any model could have on its test
+rows (that of the truth itself) and the score without information (the most frequent class, or the training mean), so
+that losses of different problems can be compared: 0 is the truth, 1 is no information.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+import discreet as dp
+from discreet.data.encoding import Encoder
+
+Task = Literal["binary", "multinomial", "regression"]
+Array = NDArray[np.float64]
+_TEST_ROWS = 4000
+
+
+@dataclass(frozen=True, eq=False)
+class Synthetic:
+    """Bounded rows (or a table with its schema), targets, and what the truth scores."""
+
+    name: str
+    family: str
+    task: Task
+    X: Any
+    y: Array
+    X_test: Any
+    y_test: Array
+    truth: float
+    nothing: float
+    bounds: tuple[float, float] = (0.0, 1.0)
+    schema: dp.Schema | None = None
+    classes: int = 2
+    row_norm: float = 1.0
+
+    def lost(self, score: float) -> float:
+        """The share of what could be learnt that was not."""
+        return (self.truth - score) / (self.truth - self.nothing)
+
+    @property
+    def trivial(self) -> float:
+        """The loss of what costs no budget: the middle of the targets' bounds, or (known by luck) the larger class."""
+        if self.task != "regression":
+            return 1.0
+        spread = ((self.y_test - self.y_test.mean()) ** 2).mean()
+        return self.lost(float(1 - ((self.y_test - sum(self.bounds) / 2) ** 2).mean() / spread))
+
+    @cache  # noqa: B019 - problems live as long as the run
+    def rows(self, knots: int | None = None) -> tuple[Any, Any]:
+        """Training and test rows; a table's through the encoder of its schema."""
+        if self.schema is None:
+            return self.X, self.X_test
+        encoder = Encoder(self.schema) if knots is None else Encoder(self.schema, bins=knots)
+        return encoder.transform(self.X), encoder.transform(self.X_test)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _unit(X: Array, norm: float = 1.0) -> Array:
+    return X * np.minimum(1.0, norm / np.maximum(np.linalg.norm(X, axis=1), 1e-12))[:, None]
+
+
+def gaussian_rows(rng: Generator, n: int, d: int, decay: float, mean: float = 0.0) -> Array:
+    """Correlated rows of spectrum j^−decay around a mean, a third of them clipped to length 1."""
+    scales = np.arange(1.0, d + 1) ** (-decay / 2)
+    basis = np.linalg.qr(rng.normal(size=(d, d)))[0] if d <= 600 else None
+    X = rng.normal(size=(n, d)) * scales
+    X = X if basis is None else X @ basis.T
+    X += mean * np.linalg.norm(scales) * np.sign(rng.normal(size=d)) / np.sqrt(d)
+    return _unit(X / np.quantile(np.linalg.norm(X, axis=1), 2 / 3))
+
+
+def factor_rows(rng: Generator, n: int, d: int, factors: int = 10) -> Array:
+    """Many columns driven by few factors, around a common profile: expression levels brought to [−1, 1]/√d."""
+    loadings = rng.normal(size=(factors, d)) * (np.arange(1.0, factors + 1) ** -0.5)[:, None]
+    X = rng.normal(size=d) * 0.4 + 0.1 * (rng.normal(size=(n, factors)) @ loadings) + 0.1 * rng.normal(size=(n, d))
+    return np.clip(X, -1, 1) / np.sqrt(d)
+
+
+def binary_rows(rng: Generator, n: int, columns: int, levels: int, thermometer: bool) -> sp.csr_array:
+    """Indicators of Zipf levels, one a column, or thermometers: all levels up to it."""
+    chances = 1.0 / np.arange(1.0, levels + 1)
+    blocks = []
+    for _ in range(columns):
+        level = rng.choice(levels, size=n, p=chances / chances.sum())
+        on = level[:, None] >= np.arange(levels) if thermometer else level[:, None] == rng.permutation(levels)
+        blocks.append(on.astype(float))
+    X = np.hstack(blocks)
+    return sp.csr_array(_unit(X / np.sqrt(columns * (2.0 if thermometer else 1.0))))
+
+
+def word_rows(rng: Generator, n: int, d: int, topics: Array, length: float) -> sp.csr_array:
+    """Bags of words by Zipf's law; words 20, 21, … are up to e² times as frequent in the documents of their topic."""
+    outputs = int(topics.max()) + 1
+    base = 1.0 / (np.arange(1.0, d + 1) + 3)
+    informative = 20 + rng.permutation(min(d - 20, 60 * outputs))
+    lengths = np.maximum(3, rng.lognormal(np.log(length), 0.6, size=n)).astype(int)
+    indptr, indices = np.concatenate([[0], np.cumsum(lengths)]), np.empty(lengths.sum(), dtype=np.int32)
+    for topic in range(outputs):
+        chances = base.copy()
+        own = informative[topic::outputs]
+        chances[own] *= np.exp(rng.uniform(0.5, 2.0, size=len(own)))
+        rows = np.flatnonzero(topics == topic)
+        drawn = rng.choice(d, size=lengths[rows].sum(), p=chances / chances.sum())
+        for row, words in zip(rows, np.split(drawn, np.cumsum(lengths[rows])[:-1]), strict=True):
+            indices[indptr[row] : indptr[row + 1]] = words
+    X = sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(n, d))
+    X.sum_duplicates()
+    X.data = 1 + np.log(X.data)
+    return sp.csr_array(sp.diags_array(1 / np.sqrt(X.multiply(X).sum(axis=1))) @ X)
+
+
+# --- truths -----------------------------------------------------------------------------------------------------------
+
+
+def _scores(rng: Generator, X: Any, outputs: int = 1) -> Array:
+    """Linear scores of mean 0 and variance 1; directions count by their variance, sparse ones as much as dense ones."""
+    weights = rng.standard_t(4, size=(X.shape[1], outputs))
+    z = np.asarray(X @ weights)
+    return (z - z.mean(axis=0)) / z.std(axis=0)
+
+
+def _labels(rng: Generator, z: Array, strength: float, share: float) -> tuple[Array, Array]:
+    """Labels of a logistic model with about this share of ones, and the likeliest labels."""
+    logits = strength * z.ravel()
+    offset = -np.quantile(logits + rng.logistic(size=len(z)), 1 - share)
+    return ((logits + offset + rng.logistic(size=len(z))) > 0).astype(float), (logits + offset > 0).astype(float)
+
+
+def _finish(name: str, family: str, task: Task, X: Any, y: Array, best: Array, n: int, **facts: Any) -> Synthetic:
+    y_test, best_test = y[n:], best[n:]
+    if task == "regression":
+        variance = float(((y_test - y_test.mean()) ** 2).mean())
+        truth = 1 - float(((y_test - best_test) ** 2).mean()) / variance
+        nothing = 1 - float(((y_test - y[:n].mean()) ** 2).mean()) / variance
+    else:
+        truth, nothing = float((y_test == best_test).mean()), float(np.bincount(y_test.astype(int)).max() / len(y_test))
+    cut: Callable[[int, int], Any] = (lambda a, b: X[a:b]) if not isinstance(X, dict) else _part(X)
+    return Synthetic(name, family, task, cut(0, n), y[:n], cut(n, len(y)), y_test, truth, nothing, **facts)
+
+
+def _part(table: dict[str, Any]) -> Callable[[int, int], Any]:
+    return lambda a, b: {column: cells[a:b] for column, cells in table.items()}
+
+
+def classified(name: str, family: str, X: Any, rng: Generator, n: int, strength: float, share: float) -> Synthetic:
+    y, best = _labels(rng, _scores(rng, X), strength, share)
+    return _finish(name, family, "binary", X, y, best, n)
+
+
+def several(name: str, family: str, X: Any, rng: Generator, n: int, classes: int, strength: float) -> Synthetic:
+    logits = strength * _scores(rng, X, classes) + np.linspace(0, 0.7, classes)
+    y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1).astype(float)
+    return _finish(name, family, "multinomial", X, y, logits.argmax(axis=1).astype(float), n, classes=classes)
+
+
+def regressed(
+    name: str, family: str, X: Any, rng: Generator, n: int, noise: float, z: Array | None = None
+) -> Synthetic:
+    """Targets of which 1/(1 + noise²) can be explained; the public bounds are wider than they are, and off centre."""
+    best = (_scores(rng, X) if z is None else z).ravel()
+    y = best + noise * rng.standard_t(5, size=len(best))
+    low, high = np.quantile(y, [0.002, 0.998])
+    bounds = (float(low - rng.uniform(0.0, 0.5) * (high - low)), float(high + rng.uniform(0.0, 0.5) * (high - low)))
+    return _finish(name, family, "regression", X, np.clip(y, *bounds), best, n, bounds=bounds)
+
+
+def worded(name: str, rng: Generator, n: int, d: int, classes: int, share: float, length: float) -> Synthetic:
+    """Topics first, words after; the truth is taken for right, as long documents of known topics nearly are."""
+    chances = np.array([1 - share, share]) if classes == 2 else np.full(classes, 1 / classes)
+    topics = rng.choice(classes, size=n + _TEST_ROWS, p=chances)
+    X, y = word_rows(rng, n + _TEST_ROWS, d, topics, length), topics.astype(float)
+    task: Task = "binary" if classes == 2 else "multinomial"
+    return _finish(name, "words", task, X, y, y, n, classes=classes)
+
+
+def _worded_regression(name: str, rng: Generator, n: int, d: int) -> Synthetic:
+    """A number that depends on words, some frequent and some rare."""
+    X = word_rows(rng, n + _TEST_ROWS, d, np.zeros(n + _TEST_ROWS), 60)
+    return regressed(name, "words", X, rng, n, 0.5)
+
+
+def few(name: str, rng: Generator, n: int, d: int, noise: float) -> Synthetic:
+    """Many bounded columns of which ten matter."""
+    X = rng.uniform(-1, 1, size=(n + _TEST_ROWS, d))
+    weights = rng.choice([-1.0, 1.0], size=10) * rng.uniform(0.5, 2.0, size=10)
+    z = X[:, rng.permutation(d)[:10]] @ weights
+    problem = regressed(name, "few", X, rng, n, noise, (z - z.mean()) / z.std())
+    return Synthetic(**{**problem.__dict__, "row_norm": float(np.sqrt(d))})
+
+
+def tabled(name: str, rng: Generator, n: int, task: Task, strength: float, share: float, wide: int = 1) -> Synthetic:
+    """A mixed table: categories by Zipf's law, numbers whose effects bend, saturate or turn around."""
+    rows, columns, table = n + _TEST_ROWS, {}, {}
+    z = np.zeros(rows)
+    for j, levels in enumerate([2, 3, 5, 8, 14, 40] * wide):
+        chances = 1.0 / np.arange(1.0, levels + 1)
+        level = rng.choice(levels, size=rows, p=chances / chances.sum())
+        columns[f"c{j}"], table[f"c{j}"] = dp.Categorical([str(k) for k in range(levels)]), level.astype(str)
+        z += rng.normal(size=levels)[level] * rng.choice([0.0, 0.5, 1.0])
+    bends: list[Callable[[Array], Array]] = [
+        lambda u: 3 * u,
+        lambda u: -6 * (u - 0.5) ** 2,
+        lambda u: np.tanh(8 * (u - 0.3)),
+        lambda u: np.sin(6 * u),
+        lambda u: np.zeros_like(u),
+        lambda u: 2.0 * (u > 0.7),
+    ]
+    for j, bend in enumerate(bends * wide):
+        skewed = rng.beta(rng.uniform(0.8, 4), rng.uniform(2, 8), size=rows)
+        columns[f"x{j}"], table[f"x{j}"] = dp.Numeric(0.0, 1.0), skewed
+        effect = bend(skewed)
+        z += rng.choice([0.3, 1.0]) * effect / max(float(effect.std()), 1e-9) * 0.7
+    z = (z - z.mean()) / z.std()
+    schema = dp.Schema(columns)
+    if task == "regression":
+        problem = regressed(name, "table", table, rng, n, strength, z)
+        return Synthetic(**{**problem.__dict__, "schema": schema})
+    y, best = _labels(rng, z, strength, share)
+    return _finish(name, "table", task, table, y, best, n, schema=schema)
+
+
+def counted(name: str, rng: Generator, n: int, columns: int, strength: float, share: float) -> Synthetic:
+    """A table of frequencies: mostly 0, long tails far inside their public bounds, effects that saturate."""
+    rows, declared, table = n + _TEST_ROWS, {}, {}
+    z = np.zeros(rows)
+    common = rng.normal(size=(rows, 3))
+    for j in range(columns):
+        size = np.exp(rng.normal(size=rows) + 0.5 * common @ rng.normal(size=3))
+        value = np.where(rng.random(rows) < rng.uniform(0.1, 0.9), size, 0.0)
+        declared[f"x{j}"], table[f"x{j}"] = dp.Numeric(0.0, float(np.quantile(value, 0.9995))), value
+        effect = np.log1p(5 * value)
+        z += rng.standard_t(4) * (effect - effect.mean()) / effect.std()
+    y, best = _labels(rng, (z - z.mean()) / z.std(), strength, share)
+    return _finish(name, "table", "binary", table, y, best, n, schema=dp.Schema(declared))
+
+
+def correlated(name: str, rng: Generator, n: int, columns: int, task: Task, noise: float, share: float) -> Synthetic:
+    """A table whose numbers all mirror three common causes, on which the target depends: few directions tell it all."""
+    rows, declared, table = n + _TEST_ROWS, {}, {}
+    causes = rng.normal(size=(rows, 3)) * [1.0, 0.7, 0.5]
+    for j in range(columns):
+        value = causes @ rng.normal(size=3) + 0.7 * rng.normal(size=rows)
+        low, high = np.quantile(value, [0.005, 0.995])
+        declared[f"x{j}"], table[f"x{j}"] = dp.Numeric(float(low), float(high)), value
+    z = causes @ rng.normal(size=3)
+    z = (z - z.mean()) / z.std()
+    if task == "regression":
+        problem = regressed(name, "table", table, rng, n, noise, z)
+        return Synthetic(**{**problem.__dict__, "schema": dp.Schema(declared)})
+    y, best = _labels(rng, z, noise, share)
+    return _finish(name, "table", task, table, y, best, n, schema=dp.Schema(declared))
+
+
+# --- the collection ---------------------------------------------------------------------------------------------------
+
+
+def _gaussian(n: int, d: int, decay: float, mean: float) -> Callable[[Generator], Array]:
+    return lambda rng: gaussian_rows(rng, n + _TEST_ROWS, d, decay, mean)
+
+
+def collection() -> dict[str, Callable[[], Synthetic]]:
+    """Every problem by its name, made when called."""
+    made: dict[str, Callable[[], Synthetic]] = {}
+
+    def add(name: str, make: Callable[[str, Generator], Synthetic]) -> None:
+        made[name] = lambda: make(name, np.random.default_rng(zlib.crc32(name.encode())))
+
+    # mixed tables
+    for n, strength, share in [
+        (300, 2.0, 0.4),
+        (800, 1.2, 0.3),
+        (3000, 3.0, 0.5),
+        (20_000, 1.5, 0.25),
+        (2000, 2.0, 0.1),
+    ]:
+        add(f"table n={n} s={strength}", lambda m, r, n=n, s=strength, p=share: tabled(m, r, n, "binary", s, p))
+    add("table n=200000 s=2", lambda m, r: tabled(m, r, 200_000, "binary", 2.0, 0.3))
+    add("table n=5000 wide", lambda m, r: tabled(m, r, 5000, "binary", 3.0, 0.4, wide=4))
+    for n, noise in [(300, 0.5), (1500, 1.0), (6000, 0.5), (20_000, 1.5), (100_000, 0.8)]:
+        add(f"table regression n={n}", lambda m, r, n=n, s=noise: tabled(m, r, n, "regression", s, 0.5))
+    add("table regression n=3000 wide", lambda m, r: tabled(m, r, 3000, "regression", 0.7, 0.5, wide=4))
+    for n, columns, strength, share in [(4000, 55, 4.0, 0.4), (1000, 25, 3.0, 0.3)]:
+        add(
+            f"frequencies n={n}",
+            lambda m, r, a=(n, columns, strength, share): counted(m, r, *a),
+        )
+    for n, columns, strength, share in [(1500, 20, 3.0, 0.35), (3500, 50, 5.0, 0.4)]:
+        add(
+            f"correlated n={n}",
+            lambda m, r, a=(n, columns, "binary", strength, share): correlated(m, r, *a),
+        )
+    for n, columns, noise in [(500, 15, 0.7), (1500, 30, 0.7), (5000, 10, 1.0)]:
+        add(
+            f"correlated regression n={n}",
+            lambda m, r, a=(n, columns, "regression", noise, 0.5): correlated(m, r, *a),
+        )
+    # dense rows
+    for n, d, decay, mean, strength, share in [
+        (500, 20, 1.0, 0.5, 2.0, 0.5),
+        (2000, 100, 1.0, 1.0, 3.0, 0.4),
+        (10_000, 5, 0.5, 0.0, 1.0, 0.3),
+        (5000, 400, 1.5, 0.5, 3.0, 0.5),
+        (50_000, 60, 0.5, 0.0, 2.0, 0.2),
+    ]:
+        add(
+            f"dense n={n} d={d}",
+            lambda m, r, a=(n, d, decay, mean), s=strength, p=share: classified(
+                m, "dense", _gaussian(*a)(r), r, a[0], s, p
+            ),
+        )
+    for n, d, decay, mean, noise in [
+        (200, 10, 1.0, 1.0, 0.5),
+        (1500, 100, 1.0, 1.0, 0.7),
+        (10_000, 30, 0.5, 0.0, 1.0),
+        (4000, 300, 1.5, 0.5, 0.5),
+        (2000, 800, 1.0, 0.5, 0.5),
+        (1000, 1500, 1.5, 1.0, 0.5),
+        (50_000, 60, 1.0, 0.5, 0.7),
+    ]:
+        add(
+            f"dense regression n={n} d={d}",
+            lambda m, r, a=(n, d, decay, mean), s=noise: regressed(m, "dense", _gaussian(*a)(r), r, a[0], s),
+        )
+    # indicators and thermometers
+    for n, columns, levels, thermometer, strength, share in [
+        (1000, 14, 9, False, 2.0, 0.3),
+        (30_000, 14, 9, False, 1.5, 0.25),
+        (3000, 30, 10, True, 2.0, 0.5),
+    ]:
+        add(
+            f"binary n={n} d={columns * levels}",
+            lambda m, r, n=n, a=(columns, levels, thermometer), s=strength, p=share: classified(
+                m, "binary", binary_rows(r, n + _TEST_ROWS, *a), r, n, s, p
+            ),
+        )
+    add("binary regression", lambda m, r: regressed(m, "binary", binary_rows(r, 9000, 20, 8, True), r, 5000, 0.7))
+    # words
+    for n, d, share, length in [(1000, 2000, 0.5, 60), (4000, 1000, 0.13, 15), (10_000, 20_000, 0.4, 80)]:
+        add(f"words n={n} d={d}", lambda m, r, n=n, d=d, p=share, k=length: worded(m, r, n, d, 2, p, k))
+    add("words n=3000 d=50000", lambda m, r: worded(m, r, 3000, 50_000, 2, 0.5, 150))
+    add("words regression n=4000 d=5000", lambda m, r: _worded_regression(m, r, 4000, 5000))
+    # tiny n, many columns
+    for n, d in [(50, 2000), (100, 4000)]:
+        add(
+            f"tiny n={n} d={d}",
+            lambda m, r, n=n, d=d: classified(m, "tiny", factor_rows(r, n + _TEST_ROWS, d), r, n, 3.0, 0.4),
+        )
+        add(
+            f"tiny regression n={n} d={d}",
+            lambda m, r, n=n, d=d: regressed(m, "tiny", factor_rows(r, n + _TEST_ROWS, d), r, n, 0.5),
+        )
+    # few columns that matter
+    for n, d, noise in [(1000, 100, 0.5), (5000, 500, 0.5), (20_000, 200, 1.0), (2000, 2000, 0.3)]:
+        add(f"few n={n} d={d}", lambda m, r, a=(n, d, noise): few(m, r, *a))
+    # several classes
+    for n, d, classes, strength in [(1500, 20, 3, 3.0), (10_000, 200, 10, 4.0), (30_000, 50, 5, 2.0)]:
+        add(
+            f"several n={n} d={d} K={classes}",
+            lambda m, r, a=(n, d, 1.0, 1.0), k=classes, s=strength: several(
+                m, "classes", _gaussian(*a)(r), r, a[0], k, s
+            ),
+        )
+    add("several words n=8000 K=12", lambda m, r: worded(m, r, 8000, 5000, 12, 0.0, 80))
+    add("several words n=1500 K=4", lambda m, r: worded(m, r, 1500, 3000, 4, 0.0, 40))
+    return made

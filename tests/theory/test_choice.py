@@ -1,0 +1,34 @@
+"""Which solver "auto" takes follows from public facts: the loss, the dimension, the budget."""
+
+import pytest
+
+from discreet.geometry import L1Ball, SparseSet
+from discreet.losses import Huber, Logistic, Softmax, Squared
+from discreet.rows import RowSpec
+from discreet.solvers import Guarantee, Problem
+from discreet.theory.planner import choose
+from discreet.units import Unit
+
+APPROXIMATE, PURE = (Guarantee(1.0, delta, Unit("replace-one")) for delta in (1e-8, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("loss", "columns", "guarantee", "domain", "expected"),
+    [
+        (Squared(), 20, APPROXIMATE, None, "preconditioned"),
+        (Squared(), 900, APPROXIMATE, None, "preconditioned"),
+        (Squared(), 1500, APPROXIMATE, None, "descent"),
+        (Squared(), 1500, PURE, None, "objective_perturbation"),
+        (Squared(), 700, APPROXIMATE, L1Ball(1.0), "frank_wolfe"),
+        (Squared(), 20, APPROXIMATE, SparseSet(3), "hard_threshold"),
+        (Huber(0.5), 1500, APPROXIMATE, None, "objective_perturbation"),
+        (Logistic(), 20, APPROXIMATE, None, "objective_perturbation"),
+        (Logistic(), 5000, APPROXIMATE, None, "objective_perturbation"),
+        (Softmax(3), 20, APPROXIMATE, None, "descent"),
+    ],
+    ids=repr,
+)
+def test_the_choice(loss, columns, guarantee, domain, expected):
+    rows = RowSpec(columns, 1.0, 0.5, outputs=3 if isinstance(loss, Softmax) else 1)
+    problem = Problem(rows, loss, 2000.0) if domain is None else Problem(rows, loss, 2000.0, domain)
+    assert choose(problem, guarantee) == expected
