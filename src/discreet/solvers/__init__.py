@@ -22,6 +22,8 @@ RECIPES = (
     "objective_perturbation",
     "output_perturbation",
     "preconditioned",
+    "reweighted",
+    "sparse_descent",
     "sufficient_statistics",
 )
 """Names of solvers: each is a module of this room whose ``default`` sets the solver up."""
