@@ -12,7 +12,7 @@ import functools
 import math
 import time
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
@@ -213,17 +213,17 @@ def fits(
     chosen: dict[float, Setting] = {}
     for epsilon in epsilons:
         one += described(tutorial, epsilon)
-        chosen[epsilon] = best(epsilon)
-        tuned += described(chosen[epsilon], epsilon)
+        if settings:
+            chosen[epsilon] = best(epsilon)
+            tuned += described(chosen[epsilon], epsilon)
     seconds = {
         "fits": [spent for (setting, _, _), (_, spent) in known.items() if setting == tutorial],
-        "tuned": [spent for (setting, epsilon, _), (_, spent) in known.items() if setting == chosen[epsilon]],
+        "tuned": [spent for (setting, epsilon, _), (_, spent) in known.items() if setting == chosen.get(epsilon)],
     }
     return {
         "fits": one,
         "tuned": tuned,
         "seconds": float(np.median(seconds["fits"])),
-        "tuned_seconds": float(np.median(seconds["tuned"])),
-        "grid": [asdict(setting) for setting in settings],
+        "tuned_seconds": float(np.median(seconds["tuned"] or [0.0])),
         "version": f"{metadata.version('opacus')} on torch {metadata.version('torch')}",
     }
