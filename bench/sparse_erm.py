@@ -48,9 +48,9 @@ METHODS: dict[str, dict[str, Any]] = {
 UNDER_REPLACE_ONE = ("auto", "reweighted", "sparse_descent", "bias_reduced")
 GRID = [
     {"iterations": steps, "step": travel / steps, "iterate": "last", "clip": 0.56, **batches}
-    for travel in (16.0, 64.0, 256.0, 1024.0, 4096.0)
-    for steps, batches in ((32, {}), (128, {}), (200, {"rate": 0.05}))
-    if travel / steps <= 16
+    for travel in (16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0)
+    for steps, batches in ((32, {}), (128, {}), (256, {"rate": 0.05}))
+    if travel / steps <= 128
 ]
 """Travel is the sum of step sizes; 0.56 is the longest gradient at θ = 0 (slope ½, rows of length √1.25)."""
 TUNED, OPACUS_ONE, OPACUS_BEST = "DP-SGD, tuned on test", "Opacus", "Opacus, tuned on test"

@@ -14,6 +14,7 @@ __all__ = ["RECIPES", "Filtered", "Guarantee", "Problem", "Solver", "Steps", "re
 
 RECIPES = (
     "bias_reduced",
+    "boosted",
     "descent",
     "exponential_mechanism",
     "frank_wolfe",

@@ -5,9 +5,10 @@ length ≤ C. Each step releases the sum of clipped gradients under Gaussian noi
 
     G = P(noisy sum / n),    P the projection on {‖v‖₁ ≤ C√s} ∩ {‖v‖₂ ≤ C}, or soft thresholding before it,
 
-has an error of about √(C√s·τ·√(2 ln d)) where the noisy mean itself has τ√d, τ = ν·C/n (Ghazi, Guzmán, Kamath, Kumar
-and Manurangsi 2024). Its error is biased, so convex losses pay for it as D·e rather than for its square:
-`theory.sparse_descent_smooth`, and `theory.sparse_stationarity` for losses that are not convex.
+has an error of at most e = √(C√s·τ·√(2 ln d)) where the noisy mean itself has τ√d, τ = ν·C/n (Ghazi, Guzmán, Kamath,
+Kumar and Manurangsi 2024). Its error is biased, so convex losses pay for it as D·e rather than for its square:
+`theory.sparse_descent_smooth`, and `theory.sparse_stationarity` for losses that are not convex. Where e ≥ C/2 the theorem
+promises little more than the estimate 0 would; ``"auto"`` then leaves the noisy mean as it is, which is unbiased.
 
 The sparsity s enters the projection alone: rows with more entries cost accuracy, never privacy.
 """
@@ -30,12 +31,22 @@ from discreet.measurements import FixedSizeSampling, Noisy, PoissonSampling, Sam
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
+from discreet.solvers.hard_threshold import slope_at_zero
 from discreet.solvers.planning import Guarantee, calibrated
 from discreet.solvers.shrinkage import best_threshold, soft
 
-__all__ = ["SparseDescent", "default", "public_uniform", "sparse_radius"]
+__all__ = [
+    "SparseDescent",
+    "default",
+    "largest_of",
+    "onto_balls",
+    "projecting_helps",
+    "public_uniform",
+    "sparse_radius",
+    "squared_width",
+]
 
-Estimator = Literal["projection", "threshold"]
+Estimator = Literal["auto", "projection", "threshold"]
 Iterate = Literal["average", "last", "random"]
 
 
@@ -49,8 +60,8 @@ class SparseDescent:
         clip: ℓ2 bound C on a row's gradient.
         step: η.
         sparsity: most non-zero entries of a row, declared public.
-        estimator: ``"projection"``, or ``"threshold"``: soft thresholding at the level that the noisy gradient itself
-            shows to be best, then projection.
+        estimator: ``"projection"``; ``"threshold"``: soft thresholding at the level that the noisy gradient itself
+            shows to be best, then projection; or ``"auto"``: projection where it is proved to help.
         sampling: batches; None takes all rows each step.
         iterate: the ``"average"`` of the points stepped to, the ``"last"``, or for losses that are not convex a
             uniformly ``"random"`` one of the points stepped from, which is nearly stationary in expectation.
@@ -62,7 +73,7 @@ class SparseDescent:
     clip: float
     step: float
     sparsity: int
-    estimator: Estimator = "projection"
+    estimator: Estimator = "auto"
     sampling: Sampling | None = None
     iterate: Iterate = "average"
     seed: int = 0
@@ -73,9 +84,13 @@ class SparseDescent:
                 raise InvalidInput(f"{name} must be at least 1, got {getattr(self, name)!r}.")
         if not (0 < self.step < math.inf and 0 < self.clip < math.inf):
             raise InvalidInput(f"step and clip must be positive and finite, got {self.step!r} and {self.clip!r}.")
-        if self.estimator not in ("projection", "threshold") or self.iterate not in ("average", "last", "random"):
+        if self.estimator not in ("auto", "projection", "threshold") or self.iterate not in (
+            "average",
+            "last",
+            "random",
+        ):
             raise InvalidInput(
-                "estimator must be 'projection' or 'threshold' and iterate 'average', 'last' or 'random', got "
+                "estimator must be 'auto', 'projection' or 'threshold' and iterate 'average', 'last' or 'random', got "
                 f"{self.estimator!r} and {self.iterate!r}."
             )
 
@@ -100,11 +115,28 @@ class SparseDescent:
     def estimate(self, total: NDArray[np.float64], problem: Problem) -> NDArray[np.float64]:
         """G from a noisy sum: post-processing."""
         rows = self.sampling.expected_rows(problem.n) if self.sampling else problem.n
-        mean = total / rows
-        if self.estimator == "threshold" and self.noise_multiplier:
-            mean = soft(mean, best_threshold(mean, self.noise_multiplier * self.clip / rows, "gaussian"))
-        radius = sparse_radius(problem, self.sparsity, self.clip)
-        return np.asarray(L2Ball(self.clip).project(L1Ball(radius).project(mean)))
+        mean, noise = total / rows, self.noise_multiplier * self.clip / rows
+        if self.estimator == "auto" and not projecting_helps(problem, self.sparsity, self.clip, noise):
+            return np.asarray(mean)
+        if self.estimator == "threshold" and noise:
+            mean = soft(mean, best_threshold(mean, noise, "gaussian"))
+        return onto_balls(mean, problem, self.sparsity, self.clip)
+
+
+def onto_balls(mean: NDArray[np.float64], problem: Problem, sparsity: int, clip: float) -> NDArray[np.float64]:
+    """The projection on the balls that hold every mean of gradients."""
+    return np.asarray(L2Ball(clip).project(L1Ball(sparse_radius(problem, sparsity, clip)).project(mean)))
+
+
+def projecting_helps(problem: Problem, sparsity: int, clip: float, noise_std: float) -> bool:
+    """Whether the proved error is below both C/2, half of what the estimate 0 may be off, and the noise's own τ√d."""
+    d = math.prod(problem.rows.shape)
+    return squared_width(problem, sparsity, clip, noise_std) < min(clip**2 / 4, d * noise_std**2)
+
+
+def squared_width(problem: Problem, sparsity: int, clip: float, noise_std: float) -> float:
+    """E‖P(m + ξ) − m‖² ≤ C√s·τ·E max|g|."""
+    return sparse_radius(problem, sparsity, clip) * noise_std * largest_of(math.prod(problem.rows.shape))
 
 
 def sparse_radius(problem: Problem, sparsity: int, clip: float) -> float:
@@ -127,13 +159,13 @@ def public_uniform(seed: int, purpose: str, t: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def _largest_of(d: int) -> float:
+def largest_of(d: int) -> float:
     """E max |g_i| over d standard normals."""
     return L1Ball(1.0).gaussian_width(d).value
 
 
-_REACH = 5.0
-"""Scores up to about ±5 are reachable. Public, the same for all data."""
+_REACH = 3.0
+"""Scores up to about ±3 are sought: a confidence of 95 %. Public, the same for all data."""
 
 _MOST_ITERATIONS, _EXACT_ITERATIONS = 400, 2000
 
@@ -143,7 +175,7 @@ def default(
     guarantee: Guarantee,
     *,
     sparsity: int | None = None,
-    estimator: Estimator = "projection",
+    estimator: Estimator = "auto",
     iterations: int | None = None,
     step: float | None = None,
     clip: float | None = None,
@@ -152,11 +184,12 @@ def default(
     iterate: Iterate = "average",
     seed: int = 0,
 ) -> SparseDescent:
-    """Steps of size 1/β, as many as the proved excess risk wants, and noise from the accountant.
+    """Steps by the proved excess risk where it says anything, else by the noise in scores; noise from the accountant.
 
     With T steps of size 1/β and the noise √T·κ·C/n, averaging gives at most βD²/(2T) + D·e(T) (`theory.
-    sparse_descent_smooth`), e(T)² = min(C√s·τ·E max|g|, dτ²), τ = √T·κC/n. T is the best of 1 … 400; D, the distance to
-    travel, is the domain's diameter or 5/radius.
+    sparse_descent_smooth`), e(T)² = C√s·τ·E max|g|, τ = √T·κC/n. T is the best of those of 1 … 400 with e(T) < C/2.
+    Where there is none, nothing is projected, and T steps move scores by noise of variance (ηTκC/n)²·radius² whatever d is:
+    (ηT)³ = D²n²/(2β·κ²C²) is best, as in `discreet.solvers.reweighted`. D = 3/radius, or the domain's diameter.
 
     Args:
         problem: public facts.
@@ -165,7 +198,7 @@ def default(
         estimator: ``"projection"`` or ``"threshold"``.
         iterations: number of steps.
         step: step size.
-        clip: ℓ2 bound on a row's gradient; by default the largest gradient of a row.
+        clip: ℓ2 bound on a row's gradient; by default that of the largest slope at θ = 0.
         rate: Poisson sampling rate of batches.
         batch_size: fixed-size batches (replace-one only).
         iterate: ``"average"``, ``"last"`` or, for losses that are not convex, ``"random"``.
@@ -185,7 +218,7 @@ def default(
     elif batch_size is not None:
         sampling = FixedSizeSampling(batch_size, round(problem.n))
     domain = Domain(score_bound=_REACH, target_low=-1.0, target_high=1.0)
-    slope = min(problem.loss.lipschitz(domain), 1.0) if rows.outputs == 1 else math.sqrt(2.0)
+    slope = slope_at_zero(problem, 1.0) if rows.outputs == 1 else math.sqrt(1 - 1 / rows.outputs)
     bound = rows.radius * slope if clip is None else clip
     entries = rows.dimension if sparsity is None else sparsity
     smoothness = problem.loss.smoothness(domain)
@@ -197,16 +230,20 @@ def default(
 
     if not guarantee.private:
         return make(0.0, _EXACT_ITERATIONS if iterations is None else iterations)
-    if iterations is None:
-        once = calibrated(lambda noise: SparseDescent(noise, 1, bound, size, entries), problem, guarantee)
-        d = math.prod(rows.shape)
-        distance = min(problem.domain.diameter(d), 2 * _REACH / rows.radius)
+    once = calibrated(lambda noise: SparseDescent(noise, 1, bound, size, entries), problem, guarantee)
+    noise_std = once.noise_multiplier * bound / problem.n
+    distance = min(problem.domain.diameter(math.prod(rows.shape)), _REACH / rows.radius)
 
-        def risk(count: int) -> float:
-            tau = math.sqrt(count) * once.noise_multiplier * bound / problem.n
-            width = sparse_radius(problem, entries, bound) * tau * _largest_of(d)
-            return distance / (2 * size * count) + math.sqrt(min(width, d * tau**2, 4 * bound**2))
+    def error(count: int) -> float:
+        return math.sqrt(squared_width(problem, entries, bound, math.sqrt(count) * noise_std))
 
-        iterations = min(range(1, _MOST_ITERATIONS + 1), key=risk)
+    most = range(1, _MOST_ITERATIONS + 1) if iterations is None else [iterations]
+    proved = [T for T in most if projecting_helps(problem, entries, bound, math.sqrt(T) * noise_std)]
+    if proved or estimator != "auto":
+        iterations = min(proved or most, key=lambda T: beta * distance / (2 * T) + error(T))
+    else:
+        travel = (distance**2 / (2 * beta * noise_std**2)) ** (1 / 3)
+        iterations = min(_MOST_ITERATIONS, max(1, math.ceil(beta * travel))) if iterations is None else iterations
+        size = min(size, travel / iterations) if step is None else step
     count = iterations
     return calibrated(lambda noise: make(noise, count), problem, guarantee)
