@@ -7,7 +7,7 @@ length ≤ C. Each step releases the sum of clipped gradients under Gaussian noi
 
 has an error of at most e = √(C√s·τ·√(2 ln d)) where the noisy mean itself has τ√d, τ = ν·C/n (Ghazi, Guzmán, Kamath,
 Kumar and Manurangsi 2024). Its error is biased, so convex losses pay for it as D·e rather than for its square:
-`theory.sparse_descent_smooth`, and `theory.sparse_stationarity` for losses that are not convex. Where e ≥ C/2 the theorem
+`theory.sparse_descent_smooth`, and `theory.sparse_stationarity` for losses that are not convex. Where e ≥ C/2 this
 promises little more than the estimate 0 would; ``"auto"`` then leaves the noisy mean as it is, which is unbiased.
 
 The sparsity s enters the projection alone: rows with more entries cost accuracy, never privacy.
@@ -188,8 +188,8 @@ def default(
 
     With T steps of size 1/β and the noise √T·κ·C/n, averaging gives at most βD²/(2T) + D·e(T) (`theory.
     sparse_descent_smooth`), e(T)² = C√s·τ·E max|g|, τ = √T·κC/n. T is the best of those of 1 … 400 with e(T) < C/2.
-    Where there is none, nothing is projected, and T steps move scores by noise of variance (ηTκC/n)²·radius² whatever d is:
-    (ηT)³ = D²n²/(2β·κ²C²) is best, as in `discreet.solvers.reweighted`. D = 3/radius, or the domain's diameter.
+    Where there is none, nothing is projected, and T steps move scores by noise of variance (ηTκC/n)²·radius² whatever d
+    is: (ηT)³ = D²n²/(2β·κ²C²) is best, as in `discreet.solvers.reweighted`. D = 3/radius, or the domain's diameter.
 
     Args:
         problem: public facts.
