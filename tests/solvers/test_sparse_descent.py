@@ -1,4 +1,4 @@
-"""Sparse descent and reweighted descent: what they release, that post-processing is all the rest, and what they reach."""
+"""Sparse and reweighted descent: what they release, that the rest is post-processing, and what they reach."""
 
 from __future__ import annotations
 

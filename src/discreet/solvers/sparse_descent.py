@@ -131,7 +131,7 @@ def onto_balls(mean: NDArray[np.float64], problem: Problem, sparsity: int, clip:
 def projecting_helps(problem: Problem, sparsity: int, clip: float, noise_std: float) -> bool:
     """Whether the proved error is below both C/2, half of what the estimate 0 may be off, and the noise's own τ√d."""
     d = math.prod(problem.rows.shape)
-    return squared_width(problem, sparsity, clip, noise_std) < min(clip**2 / 4, d * noise_std**2)
+    return bool(squared_width(problem, sparsity, clip, noise_std) < min(clip**2 / 4, d * noise_std**2))
 
 
 def squared_width(problem: Problem, sparsity: int, clip: float, noise_std: float) -> float:

@@ -67,7 +67,15 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     return "objective_perturbation", "bounded slopes and curvature: one tight release of the minimiser"
 
 
-_CANDIDATES = ("objective_perturbation", "preconditioned", "descent", "output_perturbation", "sufficient_statistics")
+_CANDIDATES = (
+    "objective_perturbation",
+    "preconditioned",
+    "descent",
+    "reweighted",
+    "sparse_descent",
+    "output_perturbation",
+    "sufficient_statistics",
+)
 
 
 def options(problem: Problem, guarantee: Guarantee) -> list[Option]:
