@@ -115,10 +115,13 @@ def test_without_noise_both_find_the_minimiser() -> None:
     design = np.hstack([X, np.full((200, 1), 0.5)])
     expected = LogisticRegression(C=1 / (0.05 * 200), fit_intercept=False, tol=1e-10).fit(design, y).coef_[0]
     found = Vault(data, REPLACE, Ledger(), Bits.seeded(0)).run(
-        recipe("sparse_descent")(problem, guarantee, iterate="last"), problem
+        recipe("sparse_descent")(problem, guarantee, iterate="last", iterations=150), problem
     )
     np.testing.assert_allclose(found, expected, atol=0.02)
-    model = dp.LogisticRegression(math.inf, solver="reweighted", row_norm=1.0, classes=[-1, 1]).fit(X, y)
+    few = {"iterations": 200}
+    model = dp.LogisticRegression(math.inf, solver="reweighted", solver_options=few, row_norm=1.0, classes=[-1, 1]).fit(
+        X, y
+    )
     assert model.score(X, y) >= LogisticRegression(C=100.0).fit(X, y).score(X, y) - 0.03
 
 
@@ -142,19 +145,19 @@ def test_weights_and_a_line_on_word_like_rows() -> None:
 
 
 def test_memory_grows_with_entries_and_dimension_only() -> None:
-    """d = 10⁶: a few vectors of length d and a few copies of the entries, never rows × d."""
+    """d = 300 000: a few vectors of length d and a few copies of the entries, never rows × d."""
     import tracemalloc
 
-    X, y = words(500, 1_000_000, 20)
-    data, unit = in_memory(X, y, RowSpec(1_000_000, 1.0, 0.5)), ADD
+    X, y = words(500, 300_000, 20)
+    data, unit = in_memory(X, y, RowSpec(300_000, 1.0, 0.5)), ADD
     problem = Problem(data.rows, Logistic(), 500.0)
     for solver in (Reweighted(3.0, 7.0, 5.0, 2, 0.5, 1.0, 0.01), SparseDescent(300.0, 2, 0.5, 1.0, 20, "projection")):
         tracemalloc.start()
         theta = Vault(data, unit, Ledger(), Bits.seeded(0)).run(solver, problem)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert theta.shape == (1_000_001,)
-        assert peak < 25 * 8 * 1_000_000
+        assert theta.shape == (300_001,)
+        assert peak < 25 * 8 * 300_000
 
 
 def test_a_weighted_row_is_made_from_one_row_alone() -> None:
@@ -172,7 +175,7 @@ def test_a_weighted_row_is_made_from_one_row_alone() -> None:
     clipped = (X * weights) / np.maximum(1, np.linalg.norm(X * weights, axis=1, keepdims=True))
     onto = Mapped(GradientSum(line, Squared(), np.zeros(2), 2.0), OntoLine(line, through, direction))
     plain = GradientSum(line, Squared(), np.zeros(2), 2.0).unrounded(in_memory(clipped @ direction[:, None], y, line))
-    np.testing.assert_allclose(onto.unrounded(in_memory(X, y, rows)), plain, atol=1e-6)
+    np.testing.assert_allclose(onto.unrounded(in_memory(X, y, rows)), plain, rtol=1e-4)  # the grid is 2^-18
     with pytest.raises(InvalidInput, match="positive"):
         ColumnWeights(rows, np.zeros(6))
     with pytest.raises(InvalidInput, match="do not fit"):

@@ -37,9 +37,14 @@ from discreet.measurements import FixedSizeSampling, Measurement, Parts, Poisson
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.hard_threshold import slope_at_zero
 from discreet.solvers.planning import Guarantee
-from discreet.solvers.sparse_descent import onto_balls, projecting_helps, public_uniform, squared_width
+from discreet.solvers.sparse_descent import (
+    onto_balls,
+    projecting_helps,
+    public_uniform,
+    squared_width,
+    steepest,
+)
 from discreet.units import Unit
 
 if TYPE_CHECKING:
@@ -290,7 +295,7 @@ def default(
     if guarantee.private and guarantee.delta == 0:
         raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; choose a pure-ε solver.")
     domain = Domain(score_bound=_REACH, target_low=-1.0, target_high=1.0)
-    slope = slope_at_zero(problem, 1.0) if rows.outputs == 1 else math.sqrt(1 - 1 / rows.outputs)
+    slope = steepest(problem, guarantee, _REACH)
     clip = rows.radius * slope if clip is None else clip
     sparsity = rows.dimension if sparsity is None else sparsity
     batches: Batches = "fixed-size" if guarantee.unit.relation == "replace-one" else "poisson"

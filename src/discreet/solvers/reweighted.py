@@ -36,10 +36,10 @@ from discreet.queries.gradient import GradientSum
 from discreet.queries.mapped import ColumnWeights, Mapped, OntoLine, RowMap
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.hard_threshold import slope_at_zero
 from discreet.solvers.planning import Guarantee, calibrated
 from discreet.solvers.preconditioned import Preconditioned
 from discreet.solvers.shrinkage import best_threshold, soft
+from discreet.solvers.sparse_descent import steepest
 
 __all__ = ["Reweighted", "default"]
 
@@ -229,8 +229,7 @@ def default(
     line = smooth and line_share > 0
     if not math.isfinite(smoothness):
         smoothness = 10.0  # a kink behaves like a bend over a tenth of the scores
-    slope = slope_at_zero(problem, 1.0) if rows.outputs == 1 else math.sqrt(1 - 1 / rows.outputs)
-    bound = rows.radius * slope if clip is None else clip
+    bound = rows.radius * steepest(problem, guarantee, _REACH) if clip is None else clip
     beta = smoothness * rows.radius**2
     left = 1 - energy_share - (line_share if line else 0.0)
 

@@ -44,6 +44,7 @@ __all__ = [
     "public_uniform",
     "sparse_radius",
     "squared_width",
+    "steepest",
 ]
 
 Estimator = Literal["auto", "projection", "threshold"]
@@ -158,6 +159,18 @@ def public_uniform(seed: int, purpose: str, t: int) -> float:
     return (int.from_bytes(digest[:8], "big") >> 11) / 2.0**53
 
 
+def steepest(problem: Problem, guarantee: Guarantee, reach: float) -> float:
+    """The slope to clip at: the largest at θ = 0, where a fit starts; without privacy the largest of all.
+
+    Slopes beyond are those of rows on the wrong side. A clipped convex loss is a convex loss that is straight there.
+    """
+    if problem.rows.outputs > 1:
+        return math.sqrt(1 - 1 / problem.rows.outputs) if guarantee.private else math.sqrt(2.0)
+    if guarantee.private:
+        return slope_at_zero(problem, 1.0)
+    return problem.loss.lipschitz(Domain(score_bound=reach, target_low=-1.0, target_high=1.0))
+
+
 @lru_cache(maxsize=64)
 def largest_of(d: int) -> float:
     """E max |g_i| over d standard normals."""
@@ -218,7 +231,7 @@ def default(
     elif batch_size is not None:
         sampling = FixedSizeSampling(batch_size, round(problem.n))
     domain = Domain(score_bound=_REACH, target_low=-1.0, target_high=1.0)
-    slope = slope_at_zero(problem, 1.0) if rows.outputs == 1 else math.sqrt(1 - 1 / rows.outputs)
+    slope = steepest(problem, guarantee, _REACH)
     bound = rows.radius * slope if clip is None else clip
     entries = rows.dimension if sparsity is None else sparsity
     smoothness = problem.loss.smoothness(domain)
