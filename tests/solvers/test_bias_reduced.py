@@ -100,7 +100,7 @@ def test_the_estimator_has_the_expectation_of_its_largest_batch(batches, unit):
     """
     solver = Projecting(1.0, 30, 1.0, 0.5, smallest=2, levels=3, sparsity=2, batches=batches, seed=11)
     theta = np.linspace(-1, 1, D)
-    reduced = estimates(solver, theta, 3_500, unit, 1)
+    reduced = estimates(solver, theta, 2_500, unit, 1)
     largest = mean_of_largest(solver, theta, 1_500, unit, 2)
     leaf = np.array([solver._mean(x, 2, PROBLEM) for x in leaf_sums(solver, theta, 3_000, unit)])
     gradient = true_gradient(theta)
@@ -111,7 +111,7 @@ def test_the_estimator_has_the_expectation_of_its_largest_batch(batches, unit):
         return abs(a.mean() - b.mean()) / math.sqrt(a.var() / len(a) + b.var() / len(b))
 
     assert max(gap(reduced, largest, v) for v in directions) < 4.5
-    assert max(gap(reduced, leaf, v) for v in directions) > 6
+    assert max(gap(reduced, leaf, v) for v in directions) > 5
     # the bias is below its bound even with 4.5 standard errors added to what was measured
     bias = gradient - reduced.mean(axis=0)
     standard_error = math.sqrt(reduced.var(axis=0).sum() / len(reduced))

@@ -24,7 +24,8 @@ __all__ = ["best_threshold", "risk_estimate", "soft"]
 Noise = Literal["gaussian", "laplace"]
 
 _CAUTION = 3.0
-_THRESHOLDS = 41
+_THRESHOLDS = 61
+_BEYOND = 1.5  # where nothing but noise is seen, a threshold beyond all of it must be among those tried
 
 
 def soft(y: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
@@ -64,7 +65,7 @@ def _running(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def best_threshold(y: NDArray[np.float64], scale: float, noise: Noise) -> float:
-    """The threshold of least estimated risk plus caution, between 0 and the largest noise among d entries.
+    """The threshold of least estimated risk plus caution, between 0 and 1½ times the largest noise among d entries.
 
     Args:
         y: noisy vector.
@@ -80,7 +81,7 @@ def best_threshold(y: NDArray[np.float64], scale: float, noise: Noise) -> float:
     sizes = np.sort(np.abs(y))
     log = math.log(max(2, sizes.size))
     largest = scale * (math.sqrt(2 * log) if noise == "gaussian" else log)
-    thresholds = np.linspace(0.0, largest, _THRESHOLDS)
+    thresholds = np.linspace(0.0, _BEYOND * largest, _THRESHOLDS)
     above = sizes.size - np.searchsorted(sizes, thresholds, side="right")
     # beyond t, y² − t² is about exponential
     spread = 2 * scale**2 if noise == "gaussian" else 2 * scale * (thresholds + scale)

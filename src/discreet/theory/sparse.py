@@ -112,7 +112,7 @@ def sparse_descent_smooth(
     Example:
         >>> args = dict(d=10**6, s=50, bound=1.0, noise_std=1e-5, diameter=2.0, smoothness=0.25, iterations=20)
         >>> round(float(sparse_descent_smooth(**args).value), 3)
-        0.064
+        0.045
     """
     require_positive(diameter=diameter, smoothness=smoothness)
     require_count(iterations=iterations)
