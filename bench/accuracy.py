@@ -3,20 +3,21 @@
     python bench/accuracy.py --data FOLDER      # prepares .venv-bench-… for the peers, measures, writes bench/results/
     python bench/accuracy.py                    # the bundled data only
     python bench/accuracy.py --only own --sets adult,a9a    # discreet on these sets; all other figures stay as they are
-    python bench/accuracy.py --quick            # two seeds, three ε, prints only
+    python bench/accuracy.py --quick            # two seeds, three ε, small sets, peers untuned: minutes, writes nothing
 
-FOLDER holds adult/, a9a/, … as their usual files; what is not there is left out. Splits are fixed (Adult, a9a, Reuters
-and MNIST have their own; RAND is split by person; others take 80 % at random, seed 0). δ = 1/n² and n is public. Peers
-see the same encoded features and public bounds. diffprivlib is pure-ε; "best C" is chosen on the test set, separately
-for each ε, for free. Figures are means ± standard errors over runs, in % of the test set or R²; seconds are CPU seconds
-of the median fit (for Adult, encoding included).
+FOLDER holds adult/, a9a/, … as their usual files; what is not there is left out. Splits are fixed (Adult, a9a, Reuters,
+20news and MNIST have their own; RAND is split by person; others take 80 % at random, seed 0). δ = 1/n² and n is public.
+Raw Adult also goes through the commands ``discreet fit`` and ``discreet predict``. Peers see the same encoded features
+and public bounds; the settings of "best of grid" and "best C" are chosen on the test set, separately for each ε, for
+free. Figures are means ± standard errors over runs, in % of the test set or R²; seconds are CPU seconds of the median
+fit (of the whole process for the command line).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
+import subprocess
 import tempfile
 import time
 from collections import defaultdict
@@ -25,36 +26,30 @@ from typing import Any
 
 import numpy as np
 
+import accuracy_command
+import accuracy_table as rows
 import discreet as dp
 import peers
 import sets
+from accuracy_table import EPSILONS, Method
 from discreet.cli.fit import NamedColumn
 from sets import Encoded
 
-EPSILONS = [0.1, 0.5, 1.0, 2.0, 8.0]
 DIFFPRIVLIB = peers.Environment("accuracy-diffprivlib", ["diffprivlib==0.6.6", "scikit-learn<1.6"])
 OPACUS = peers.Environment("accuracy-opacus", ["opacus==1.6.0", "torch==2.13.0", "scikit-learn"])
 PEERS = str(Path(__file__).with_name("accuracy_peers.py"))
 RESULTS = peers.RESULTS / "accuracy.json"
 
-MANY_ROWS = 50_000
-"""Sets with more rows get three runs: their standard errors are small."""
+LARGE = 8e6
+"""Entries (rows × features × outputs) beyond which peers get three runs and one run to choose their settings by."""
 DENSE = 2e8
-"""Peers get dense rows; sets that would need more entries than this are not given to them."""
-
-ADD_REMOVE, REPLACE_ONE = "discreet, add-remove", "discreet, replace-one"
-ADASSP, FIXED_DESCENT = "AdaSSP (discreet's), add-remove", "noisy gradient descent (discreet's), add-remove"
-DEFAULT_C, BEST_C = "diffprivlib, default", "diffprivlib, best C"
-OPACUS_SGD, CEILING = "Opacus DP-SGD, add-remove", "without privacy"
-REFERENCES = {  # what each row of ours must not lose to, under the same relation
-    ADD_REMOVE: (OPACUS_SGD, ADASSP, FIXED_DESCENT),
-    REPLACE_ONE: (DEFAULT_C, BEST_C),
-}
-TARGETS = {
-    "a9a": dict(zip(EPSILONS, (83.2, 84.7, 85.0, 85.0, 85.0), strict=True)),
-    "adult": dict(zip(EPSILONS, (82.5, 84.2, 84.6, 84.8, 85.0), strict=True)),
-}
-Method = dict[str, Any]  # {"scores": {ε: [score of each run]}, "seconds": of the median fit}
+"""diffprivlib gets dense rows in double precision; sets with more entries would not fit into memory."""
+HUGE = 3e8
+"""Entries beyond which a fit of a peer takes a minute: two runs, and few settings to choose from."""
+FEW_SETTINGS = [
+    {"rate": 16.0, "epochs": 10, "batches": 4, "clip": 0.1},
+    {"rate": 0.1, "epochs": 10, "batches": 8, "optimizer": "Adam"},
+]
 
 
 # --- fits -------------------------------------------------------------------------------------------------------------
@@ -107,136 +102,88 @@ def ceiling(data: Encoded) -> Method:
     return {"scores": {"inf": [score]}, "seconds": seconds}
 
 
-def peer_methods(data: Encoded, epsilons: list[float], seeds: int) -> dict[str, Method]:
-    if math.prod(data.X.shape) > DENSE:
-        return {}
-    unit = 1 if data.task == "regression" else 100
+def own_methods(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Method]:
+    seeds = options.seeds
+    one_fit(data, 1.0, "add-remove", 0)  # compiles
+    methods = {
+        rows.ADD_REMOVE: own(data, "add-remove", epsilons, seeds),
+        rows.REPLACE_ONE: own(data, "replace-one", epsilons, seeds),
+    }
+    if data.name == "adult":
+        for adjacency, name in rows.COMMAND.items():
+            methods[name] = accuracy_command.fits(options.data / "adult", adjacency, epsilons, seeds)
+    if data.task == "regression" and data.X.shape[1] <= 1000:
+        methods[rows.ADASSP] = own(data, "add-remove", epsilons, seeds, "sufficient_statistics")
+    if data.task == "regression":
+        methods[rows.FIXED_DESCENT] = own(data, "add-remove", epsilons, seeds, "descent")
+    for method in methods.values():
+        method["commit"] = commit()
+    methods[rows.CEILING] = ceiling(data)
+    return methods
+
+
+def commit() -> str:
+    """The commit that is measured, marked where the working tree's source differs from it."""
+    command = ["git", "-C", str(peers.ROOT), "describe", "--always", "--abbrev=10", "--exclude=*"]
+    named = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+    changed = subprocess.run(["git", "-C", str(peers.ROOT), "diff", "--quiet", "HEAD", "--", "src"], check=False)
+    return named + ("-changed" if changed.returncode else "")
+
+
+def peer_methods(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Method]:
+    entries = data.X.shape[0] * data.X.shape[1] * (int(data.y.max()) + 1 if data.task == "multinomial" else 1)
+    seeds, choosing = (options.peer_seeds, 3) if entries <= LARGE else (min(options.peer_seeds, 3), 1)
+    few: dict[str, dict[str, Any]] = {"diffprivlib": {}, "opacus": {}}
+    if entries > HUGE:
+        seeds = min(seeds, 2)
+        few = {"diffprivlib": {"strengths": [0.01, 1.0]}, "opacus": {"settings": FEW_SETTINGS}}
+    if options.quick:
+        choosing = 0
     methods: dict[str, Method] = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "set.npz"
         data.save(file)
-        asked = {"file": str(file), "task": data.task, "epsilons": epsilons, "seeds": seeds}
-        answer = peers.in_environment(DIFFPRIVLIB, PEERS, "diffprivlib_fits", **asked)
-        runs: dict[float, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for fit in answer["fits"]:
-            runs[fit["C"]][str(fit["epsilon"])].append(unit * fit["score"])
-        facts = {"seconds": answer["seconds"], "version": answer["version"]}
-        methods[DEFAULT_C] = {"scores": runs[1.0], **facts}
-        if len(runs) > 1:
-            best = {e: max((by_epsilon[e] for by_epsilon in runs.values()), key=np.mean) for e in runs[1.0]}
-            methods[BEST_C] = {"scores": best, **facts}
-        answer = peers.in_environment(OPACUS, PEERS, "opacus_fits", **asked)
+        asked = {"file": str(file), "task": data.task, "epsilons": epsilons, "seeds": seeds, "choosing": choosing}
+        if "diffprivlib" in options.peers and data.X.shape[0] * data.X.shape[1] <= DENSE:
+            answer = peers.in_environment(DIFFPRIVLIB, PEERS, "diffprivlib_fits", **asked, **few["diffprivlib"])
+            methods |= as_methods(answer, data.task, rows.DEFAULT_C, rows.BEST_C)
+        if "opacus" in options.peers:
+            answer = peers.in_environment(OPACUS, PEERS, "opacus_fits", **asked, **few["opacus"])
+            methods |= as_methods(answer, data.task, rows.OPACUS_ONE, rows.OPACUS_BEST)
+    return methods
+
+
+def as_methods(answer: dict[str, Any], task: str, plain: str, best: str) -> dict[str, Method]:
+    """A peer's answer as two rows: its plain setting, and its best."""
+    methods: dict[str, Method] = {}
+    for name, key, seconds in ((plain, "fits", "seconds"), (best, "tuned", "tuned_seconds")):
         scores: dict[str, list[float]] = defaultdict(list)
-        for fit in answer["fits"]:
-            scores[str(fit["epsilon"])].append(unit * fit["score"])
-        methods[OPACUS_SGD] = {"scores": scores, "seconds": answer["seconds"], "version": answer["version"]}
+        settings: dict[str, str] = {}
+        for fit in answer[key]:
+            scores[str(fit["epsilon"])].append(fit["score"] * (1 if task == "regression" else 100))
+            settings[str(fit["epsilon"])] = fit["setting"]
+        if scores:
+            facts = {"seconds": answer[seconds], "version": answer["version"], "settings": settings}
+            methods[name] = {"scores": scores, **facts}
     return methods
 
 
 def measure(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Any]:
-    seeds = min(options.seeds, 3) if data.X.shape[0] > MANY_ROWS else options.seeds
     methods: dict[str, Method] = {}
-    if options.only != "peers":
-        methods |= own_methods(data, epsilons, seeds)
-    if options.only != "own":
-        asked = [epsilon for epsilon in epsilons if epsilon in options.peer_epsilons]
-        methods |= peer_methods(data, asked, min(seeds, options.peer_seeds))
+    spent: dict[str, float] = {}
+    for who, measured in (("own", own_methods), ("peers", peer_methods)):
+        if options.only in (None, who):
+            start = time.perf_counter()
+            methods |= measured(data, options, epsilons)
+            spent[who] = time.perf_counter() - start
+    for method in methods.values():
+        method["runs"] = max(len(scores) for scores in method["scores"].values())
     n, d = data.X.shape
-    return {"task": data.task, "n": n, "d": d, "majority": _majority(data), "methods": methods}
+    majority = 0.0 if data.task == "regression" else 100 * float(np.bincount(data.y_test).max() / len(data.y_test))
+    return {"task": data.task, "n": n, "d": d, "majority": majority, "spent": spent, "methods": methods}
 
 
-def own_methods(data: Encoded, epsilons: list[float], seeds: int) -> dict[str, Method]:
-    one_fit(data, 1.0, "add-remove", 0)  # compiles
-    methods = {
-        ADD_REMOVE: own(data, "add-remove", epsilons, seeds),
-        REPLACE_ONE: own(data, "replace-one", epsilons, seeds),
-    }
-    if data.task == "regression" and data.X.shape[1] <= 1000:
-        methods[ADASSP] = own(data, "add-remove", epsilons, seeds, "sufficient_statistics")
-    if data.task == "regression":
-        methods[FIXED_DESCENT] = own(data, "add-remove", epsilons, min(seeds, 3), "descent")
-    methods[CEILING] = ceiling(data)
-    return methods
-
-
-def _majority(data: Encoded) -> float:
-    return 0.0 if data.task == "regression" else 100 * float(np.bincount(data.y_test).max() / len(data.y_test))
-
-
-# --- tables and verdicts ----------------------------------------------------------------------------------------------
-
-
-def mean_and_error(runs: list[float]) -> tuple[float, float]:
-    return float(np.mean(runs)), float(np.std(runs, ddof=1) / math.sqrt(len(runs))) if len(runs) > 1 else 0.0
-
-
-def cell(method: Method, epsilon: float, task: str) -> str:
-    runs = method["scores"].get(str(epsilon))
-    if not runs:
-        return ""
-    mean, error = mean_and_error(runs)
-    if task == "regression":
-        return f"{mean:.3f} ± {error:.3f}" if mean > -10 else f"{mean:.1g}"
-    return f"{mean:.2f} ± {error:.2f}"
-
-
-def table(results: dict[str, Any], epsilons: list[float]) -> str:
-    order = [ADD_REMOVE, REPLACE_ONE, ADASSP, FIXED_DESCENT, OPACUS_SGD, DEFAULT_C, BEST_C, CEILING]
-    rows: list[list[object]] = []
-    for name, found in results.items():
-        majority = f", majority {found['majority']:.1f}" if found["majority"] else ", R²"
-        described = f"**{name}** ({found['n']} × {found['d']}{majority})"
-        for method_name in order:
-            method = found["methods"].get(method_name)
-            if method is None:
-                continue
-            if method_name == CEILING:
-                score = method["scores"]["inf"][0]
-                cells = [f"{score:.3f}" if found["task"] == "regression" else f"{score:.2f}"] * len(epsilons)
-            else:
-                cells = [cell(method, epsilon, found["task"]) for epsilon in epsilons]
-            rows.append([described, method_name, *cells, f"{method['seconds']:.2f}"])
-            described = ""
-    return peers.markdown(["data", "method", *(f"ε = {e:g}" for e in epsilons), "CPU s"], rows)
-
-
-def verdicts(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Each promise as {"claim", "least", "measured", "met"}: a mean is allowed one standard error of the difference."""
-    judged = []
-
-    def judge(claim: str, least: list[float], runs: list[float]) -> None:
-        (target, spread), (mean, error) = mean_and_error(least), mean_and_error(runs)
-        met = mean + math.hypot(error, spread) >= target - 1e-9
-        judged.append({"claim": claim, "least": target, "measured": mean, "met": met})
-
-    for name, found in results.items():
-        methods = found["methods"]
-        if ADD_REMOVE not in methods:
-            continue
-        for epsilon, target in TARGETS.get(name, {}).items():
-            runs = methods[ADD_REMOVE]["scores"].get(str(epsilon))
-            if runs:
-                judge(f"{name}, ε = {epsilon:g}, target", [target], runs)
-        for ours, others in REFERENCES.items():
-            for epsilon, runs in methods[ours]["scores"].items():
-                for other in others:
-                    theirs = methods.get(other, {"scores": {}})["scores"].get(epsilon)
-                    if theirs:
-                        judge(f"{name}, ε = {epsilon}, {ours} against {other}", theirs, runs)
-        for epsilon, runs in methods[REPLACE_ONE]["scores"].items():
-            half = methods[ADD_REMOVE]["scores"].get(str(float(epsilon) / 2))
-            if half:
-                judge(f"{name}, replace-one at ε = {epsilon} against add-remove at half", half, runs)
-    return judged
-
-
-def summary(judged: list[dict[str, Any]]) -> str:
-    missed = [verdict for verdict in judged if not verdict["met"]]
-    lines = [f"{len(judged) - len(missed)} of {len(judged)} comparisons met, each within one standard error."]
-    if missed:
-        rows = [[verdict["claim"], verdict["least"], verdict["measured"]] for verdict in missed]
-        lines.append("Not met:\n\n" + peers.markdown(["claim", "least", "measured"], rows))
-    return "\n\n".join(lines)
+# --- the run ----------------------------------------------------------------------------------------------------------
 
 
 def main() -> None:
@@ -244,64 +191,78 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with the public benchmark sets")
     parser.add_argument("--sets", help="folders' names, with commas; the bundled set is randhie")
     parser.add_argument("--seeds", type=int, default=10, help="runs of discreet for each figure")
-    parser.add_argument("--peer-seeds", type=int, default=3, help="runs of peers, which are slower")
-    parser.add_argument(
-        "--peer-epsilons", type=float, nargs="+", default=EPSILONS, help="budgets that peers are run at"
-    )
+    parser.add_argument("--peer-seeds", type=int, default=10, help="runs of peers for each figure; fewer on large sets")
+    parser.add_argument("--peers", nargs="+", choices=["diffprivlib", "opacus"], default=["diffprivlib", "opacus"])
     parser.add_argument("--only", choices=["own", "peers"], help="keep the other figures of the last run")
     parser.add_argument("--no-peers", dest="only", action="store_const", const="own", help="the same as --only own")
-    parser.add_argument("--quick", action="store_true", help="two seeds, three ε; writes nothing")
+    parser.add_argument("--quick", action="store_true", help="two seeds, three ε, small sets; writes nothing")
     options = parser.parse_args()
     epsilons = EPSILONS
     if options.quick:
         options.seeds, options.peer_seeds, epsilons = 2, 1, [0.1, 1.0, 8.0]
+    else:
+        print(estimate(options), flush=True)
     wanted = set(options.sets.split(",")) if options.sets else None
     measured: dict[str, Any] = {}
     for data in sets.encoded_problems(options.data, wanted):
+        if options.quick and wanted is None and np.prod(data.X.shape) > LARGE:
+            continue
         measured[data.name] = found = measure(data, options, epsilons)
-        print(table({data.name: found}, epsilons), flush=True)
+        print(rows.table({data.name: found}, epsilons), flush=True)
         if not options.quick:
             measured[data.name] = keep(data.name, found)
-    print("\n" + summary(verdicts(measured)))
+    print(f"\n{rows.table(measured, epsilons)}\n\n{rows.summary(rows.verdicts(measured))}")
+
+
+def stored() -> dict[str, Any]:
+    return dict(json.loads(RESULTS.read_text())["sets"]) if RESULTS.exists() else {}
+
+
+def estimate(options: argparse.Namespace) -> str:
+    """How long it takes, by what it took last time."""
+    taken = {
+        name: sum(seconds for who, seconds in found.get("spent", {}).items() if options.only in (None, who))
+        for name, found in stored().items()
+        if options.sets is None or any(name.startswith(one[:4]) for one in options.sets.split(","))
+        if options.data is not None or name.startswith("RAND")
+    }
+    longest = ", ".join(f"{name} {taken[name] / 60:.0f}" for name in sorted(taken, key=lambda n: -taken[n])[:5])
+    return f"By the last run, about {sum(taken.values()) / 60:.0f} minutes; of these {longest}."
 
 
 def keep(name: str, found: dict[str, Any]) -> dict[str, Any]:
     """Write what is known so far: new figures replace old ones of the same set and method."""
-    results = json.loads(RESULTS.read_text())["sets"] if RESULTS.exists() else {}
-    found["methods"] = {**results.get(name, {"methods": {}})["methods"], **found["methods"]}
+    results = stored()
+    old = results.get(name, {"methods": {}})
+    merged = {**old["methods"], **found["methods"]}
+    found["methods"] = {method: merged[method] for method in rows.ORDER if method in merged}
+    found["spent"] = {**old.get("spent", {}), **found["spent"]}
     results[name] = found
-    judged = verdicts(results)
+    judged = rows.verdicts(results)
     versions = peers.versions(["numpy", "scipy", "scikit-learn", "numba"]) | {"discreet": dp.__version__}
-    for each in results.values():
-        versions |= {
-            method.split()[0].strip(","): m["version"] for method, m in each["methods"].items() if "version" in m
-        }
+    commits = set()
+    for method, measured in [pair for each in results.values() for pair in each["methods"].items()]:
+        if "version" in measured:
+            versions[method.split()[0].strip(",")] = measured["version"]
+        if "commit" in measured:
+            commits.add(measured["commit"])
     described = ", ".join(f"{package} {version}" for package, version in versions.items())
     text = (
         '`python bench/accuracy.py --data FOLDER`: `solver="auto"`, only ε given, δ = 1/n², n public. Test accuracy in '
-        "% (or R²), mean ± standard error over runs; CPU seconds of the median fit, on a busy machine. Runs a figure: "
-        f"{_runs(results)}. Peers are slower, so they get fewer runs and, where blank, not every ε. 'best C' is chosen "
-        "on the test set for each ε.\n\n"
-        f"{table(results, EPSILONS)}\n\n{summary(judged)}\n\nVersions: {described}."
+        "% (or R²), mean ± standard error over runs; CPU seconds of the median fit, on a busy machine (of the whole "
+        "process for the command line). diffprivlib is pure ε under replace-one, Opacus (ε, δ) under add-remove. 'best "
+        "of grid' and 'best C' are chosen on the test set for each ε.\n\n"
+        f"{rows.table(results, EPSILONS)}\n\n{rows.summary(judged)}\n\n"
+        f"Settings that were best for peers:\n\n{rows.chosen_settings(results)}\n\n"
+        f"Versions: {described}. discreet at commit {', '.join(sorted(commits)) or 'unknown'}."
     )
     machine = peers.machine()
     peers.RESULTS.mkdir(exist_ok=True)
-    stored = {"machine": machine, "versions": versions, "sets": results, "verdicts": judged}
-    RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
+    everything = {"machine": machine, "versions": versions, "sets": results, "verdicts": judged}
+    RESULTS.write_text(json.dumps(everything, indent=1) + "\n")
     where = ", ".join(f"{key} {value}" for key, value in machine.items())
     RESULTS.with_suffix(".md").write_text(f"# Accuracy\n\n{text}\n\nMachine: {where}.\n")
     return found
-
-
-def _runs(results: dict[str, Any]) -> str:
-    """How many runs the figures rest on, for discreet and for peers."""
-    counts: dict[str, set[int]] = defaultdict(set)
-    for found in results.values():
-        for method, measured in found["methods"].items():
-            if method != CEILING:
-                peer = method.startswith(("diffprivlib", "Opacus"))
-                counts["peers" if peer else "discreet"] |= {len(runs) for runs in measured["scores"].values()}
-    return ", ".join(f"{who} {'–'.join(map(str, sorted({min(n), max(n)})))}" for who, n in sorted(counts.items()))
 
 
 if __name__ == "__main__":

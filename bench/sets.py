@@ -187,6 +187,14 @@ def _reuters(folder: Path) -> Encoded:
     return _cut("reuters21578, earn", "binary", X, parts["y"][:, 0].astype(int), parts["is_train"].astype(bool))
 
 
+def _newsgroups(folder: Path) -> Iterator[Encoded]:
+    """The first ten groups (computers, for sale, vehicles) against the rest; and all twenty."""
+    X, parts = _words(folder, "20news")
+    y, train = parts["y"].astype(int), parts["is_train"].astype(bool)
+    yield _cut("20news, first ten", "binary", X, (y < 10).astype(int), train)
+    yield _cut("20news, all twenty", "multinomial", X, y, train)
+
+
 def _genes(folder: Path) -> Encoded:
     """Logarithms of intensities declared from 1 to 10⁵, brought to [−1, 1]; rows of length at most 1."""
     with np.load(folder / "gene_alon" / "alon.npz") as file:
@@ -201,12 +209,13 @@ def _riboflavin(folder: Path) -> Encoded:
     return _cut("riboflavin", "regression", X / np.sqrt(X.shape[1]), y, bounds=(-12.0, -4.0))
 
 
-_MATRICES: dict[str, Callable[[Path], Encoded]] = {
+_MATRICES: dict[str, Callable[[Path], Encoded | Iterator[Encoded]]] = {
     "a9a": _a9a,
     "kddcup99_10pct": lambda folder: encoded(kddcup99(folder)),
     "sms_spam": _sms_spam,
     "reuters21578": _reuters,
     "movie_review_polarity": _movie_reviews,
+    "20news": _newsgroups,
     "gene_alon": _genes,
     "riboflavin": _riboflavin,
     "mnist": _mnist,
@@ -219,4 +228,5 @@ def encoded_problems(folder: Path | None, wanted: set[str] | None = None) -> Ite
         yield encoded(problem)
     for name, load in _MATRICES.items():
         if folder is not None and (wanted is None or name in wanted) and (folder / name).is_dir():
-            yield load(folder)
+            found = load(folder)
+            yield from [found] if isinstance(found, Encoded) else found

@@ -23,8 +23,10 @@ from discreet.losses import Huber, Logistic, Softmax, Squared
 from discreet.queries.atoms import VertexAtoms, whole_atoms
 from discreet.queries.candidates import CandidateScores, OneScore
 from discreet.queries.count import RowCount
+from discreet.queries.energy import ColumnEnergy
 from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.queries.gradient import GradientSum
+from discreet.queries.mapped import ColumnWeights, Mapped, OntoLine
 from discreet.queries.minimiser import RidgeMinimiser
 from discreet.queries.model_score import ModelScore
 from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
@@ -41,6 +43,13 @@ Make = Callable[[np.random.Generator], Any]
 
 def theta(rng: np.random.Generator, rows: RowSpec = ROWS) -> NDArray[np.float64]:
     return np.asarray(rng.standard_normal(rows.shape) * 10.0 ** rng.uniform(-3, 3))
+
+
+LINE = RowSpec(1, 1.0, 1.0)
+
+
+def weighted(rng: np.random.Generator) -> ColumnWeights:
+    return ColumnWeights(ROWS, 10.0 ** rng.uniform(-3, 3, D))
 
 
 def walked(rng: np.random.Generator, domain: Any, steps: int) -> ScoreSum:
@@ -74,6 +83,14 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: ModelScore(ROWS, Squared(), theta(rng), False),
     ],
     SparseSum: [lambda rng: SparseSum(PLAIN, 2, "l1"), lambda rng: SparseSum(PLAIN, 3, "l2")],
+    ColumnEnergy: [lambda rng: ColumnEnergy(ROWS), lambda rng: ColumnEnergy(PLAIN, 2.5)],
+    Mapped: [
+        lambda rng: Mapped(GradientSum(ROWS, Logistic(), theta(rng), 0.5), weighted(rng)),
+        lambda rng: Mapped(
+            GradientSum(LINE, Logistic(), theta(rng, LINE), 0.5),
+            OntoLine(LINE, weighted(rng), rng.standard_normal(D)),
+        ),
+    ],
     SketchedSum: [lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7))],
 }
 

@@ -22,7 +22,7 @@ from discreet import mechanisms
 from discreet.data.memory import in_memory
 from discreet.geometry import L1Ball
 from discreet.losses import Logistic, Squared
-from discreet.measurements import BestOf, Halves, Noisy, PoissonSampling, QuantileDraw, Together, perturbed_minimum
+from discreet.measurements import BestOf, Noisy, Parts, PoissonSampling, QuantileDraw, Together, perturbed_minimum
 from discreet.measurements.choosing import Chosen
 from discreet.measurements.disjoint import Disjoint
 from discreet.measurements.noisy_minimum import NoisyMinimum
@@ -32,8 +32,10 @@ from discreet.noise import GAUSSIAN_REACH, LAPLACE_REACH, Bits
 from discreet.queries.atoms import whole_atoms
 from discreet.queries.candidates import CandidateScores
 from discreet.queries.count import RowCount
+from discreet.queries.energy import ColumnEnergy
 from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.queries.gradient import GradientSum
+from discreet.queries.mapped import ColumnWeights, Mapped
 from discreet.queries.minimiser import RidgeMinimiser
 from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
 from discreet.queries.ranks import Grid, Ranks
@@ -59,6 +61,7 @@ def neighbours(rows: RowSpec = ROWS) -> tuple[Any, Any]:
 
 # --- noise added to integer sums --------------------------------------------------------------------------------
 
+WEIGHTED = ColumnWeights(ROWS, np.linspace(0.5, 3.0, D))
 ADDITIVE: list[tuple[Any, Any, int]] = [
     (GradientSum(ROWS, Logistic(), THETA, 1.0), Gaussian(1.3), GAUSSIAN_REACH),
     (GradientSum(ROWS, Logistic(), THETA, 0.1), Gaussian(0.01), GAUSSIAN_REACH),
@@ -67,6 +70,8 @@ ADDITIVE: list[tuple[Any, Any, int]] = [
     (TargetMoment(1.0), Gaussian(1.3), GAUSSIAN_REACH),
     (LeastEigenvalue(ROWS), Gaussian(1.3), GAUSSIAN_REACH),
     (SparseSum(PLAIN, 3), Gaussian(1.3), GAUSSIAN_REACH),
+    (ColumnEnergy(ROWS, 2.0), Gaussian(1.3), GAUSSIAN_REACH),
+    (Mapped(GradientSum(ROWS, Logistic(), THETA, 1.0), WEIGHTED), Gaussian(1.3), GAUSSIAN_REACH),
     (SketchedSum(PLAIN, 3, Sketch(D, 4, 2, 7)), Gaussian(1.3), GAUSSIAN_REACH),
     (SparseSum(PLAIN, 3, "l1"), Laplace(0.7), LAPLACE_REACH),
     (RowCount(), Laplace(0.7), LAPLACE_REACH),
@@ -208,7 +213,7 @@ def test_every_mechanism_and_measurement_is_probed() -> None:
     probed = {type(m).__name__ for _, m, _ in ADDITIVE} | {type(m).__name__ for m, _ in PEELING} | {"Choice"}
     assert _public_classes(mechanisms, lambda kind: hasattr(kind, "perturb")) == probed
     # These only pass on what other measurements release; the next test is about them.
-    combined = {"Together", "Disjoint", "Halves", "BestOf"}
+    combined = {"Together", "Disjoint", "Parts", "BestOf"}
     asked = {"Noisy", "Chosen", "QuantileDraw", "PerturbedMinimum", "NoisyMinimum"} | combined
     assert _public_classes(discreet.measurements, lambda kind: hasattr(kind, "blank")) == asked
 
@@ -231,8 +236,8 @@ def test_combinations_release_what_their_parts_release() -> None:
     for _ in range(300):
         gradient, count = Together(parts).sample(here, UNIT, bits)
         answers = Disjoint(program, 2).sample(here, UNIT, bits)
-        halves = Halves(query, Gaussian(1.3), PoissonSampling(0.5)).sample(here, UNIT, bits)
+        cut = Parts(query, Gaussian(1.3), PoissonSampling(0.5), 3).sample(here, UNIT, bits)
         best = BestOf(scored, 2.0).sample(here, UNIT, bits)
-        for value in (gradient, *answers, *halves, best):
+        for value in (gradient, *answers, *cut, best):
             assert (value / query.grid == np.rint(value / query.grid)).all()
         assert count == np.rint(count)

@@ -51,6 +51,10 @@ OPTIONS = {
     "hard_threshold": {"sparsity": 2},
     "heavy_tailed": {"sparsity": 2},
     "descent": {"iterations": 8},
+    "sparse_descent": {"iterations": 8, "sparsity": 2},
+    "reweighted": {"iterations": 8},
+    "boosted": {"options": {"iterations": 4}, "runs": 1.5},
+    "bias_reduced": {"iterations": 20},
 }
 
 

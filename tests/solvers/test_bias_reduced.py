@@ -17,7 +17,7 @@ from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
 from discreet.losses import Logistic
-from discreet.measurements import FixedSizeSampling, Halves, PoissonSampling
+from discreet.measurements import FixedSizeSampling, Parts, PoissonSampling
 from discreet.mechanisms import Gaussian
 from discreet.noise import Bits
 from discreet.queries.gradient import GradientSum
@@ -45,7 +45,14 @@ X = sparse_rows()
 Y = np.where(X[:, 0] + 0.1 * RNG.standard_normal(N) > 0, 1.0, -1.0)
 DATA = in_memory(X, Y, ROWS)
 PROBLEM = Problem(ROWS, Logistic(), float(N))
-SOLVER = BiasReduced(4.0, 30, 1.0, 0.5, smallest=2, levels=4, sparsity=2)
+SOLVER = BiasReduced(0.4, 30, 1.0, 0.5, smallest=2, levels=4, sparsity=2)
+
+
+class Projecting(BiasReduced):
+    """At every level, so that there is much bias to be reduced; the bounds hold for that too."""
+
+    def projects(self, problem, rows):
+        return True
 
 
 def true_gradient(theta):
@@ -72,22 +79,29 @@ def mean_of_largest(solver, theta, runs, unit, seed):
     for _ in range(runs):
         query = GradientSum(ROWS, Logistic(), theta, solver.clip)
         batch = solver._sampling(rows, PROBLEM.n).draw(DATA, bits)
-        noisy = Gaussian(solver.noise_multiplier).perturb(query.integers(batch), query, bits)
+        of_batch = solver.noise_multiplier * math.sqrt(rows / solver.smallest)  # the noise of all its leaves
+        noisy = Gaussian(of_batch).perturb(query.integers(batch), query, bits)
         total.append(solver._mean(noisy, rows, PROBLEM))
     return np.array(total)
+
+
+def leaf_sums(solver, theta, runs, unit):
+    query, bits = GradientSum(ROWS, Logistic(), theta, solver.clip), Bits.seeded(3)
+    leaf = Parts(query, Gaussian(solver.noise_multiplier), solver._sampling(solver.smallest, PROBLEM.n), 1)
+    return [leaf.sample(DATA, unit, bits)[0] for _ in range(runs)]
 
 
 @pytest.mark.parametrize(("batches", "unit"), [("fixed-size", REPLACE), ("poisson", ADD)])
 def test_the_estimator_has_the_expectation_of_its_largest_batch(batches, unit):
     """Along five fixed directions the two means agree within 4.5 standard errors (false alarm < 1e-4 in all).
 
-    Power: the same test tells the smallest batch's mean, what the estimator would have without its correction, apart.
+    Power: the same test tells the mean of a leaf, what the estimator would have without its correction, apart.
     """
-    solver = replace(SOLVER, batches=batches, seed=11)
+    solver = Projecting(1.0, 30, 1.0, 0.5, smallest=2, levels=3, sparsity=2, batches=batches, seed=11)
     theta = np.linspace(-1, 1, D)
-    reduced = estimates(solver, theta, 6_000, unit, 1)
-    largest = mean_of_largest(solver, theta, 2_000, unit, 2)
-    smallest = mean_of_largest(replace(solver, smallest=1, levels=1), theta, 2_000, unit, 3)
+    reduced = estimates(solver, theta, 2_500, unit, 1)
+    largest = mean_of_largest(solver, theta, 1_500, unit, 2)
+    leaf = np.array([solver._mean(x, 2, PROBLEM) for x in leaf_sums(solver, theta, 3_000, unit)])
     gradient = true_gradient(theta)
     directions = [gradient / np.linalg.norm(gradient), *np.eye(D)[[0, 3, 7, 20]]]
 
@@ -96,7 +110,7 @@ def test_the_estimator_has_the_expectation_of_its_largest_batch(batches, unit):
         return abs(a.mean() - b.mean()) / math.sqrt(a.var() / len(a) + b.var() / len(b))
 
     assert max(gap(reduced, largest, v) for v in directions) < 4.5
-    assert max(gap(reduced, smallest, v) for v in directions) > 6
+    assert max(gap(reduced, leaf, v) for v in directions) > 5
     # the bias is below its bound even with 4.5 standard errors added to what was measured
     bias = gradient - reduced.mean(axis=0)
     standard_error = math.sqrt(reduced.var(axis=0).sum() / len(reduced))
@@ -114,24 +128,40 @@ def test_levels_have_their_probabilities():
     assert chi < 23.5  # 4 degrees of freedom: exceeded with probability 1e-4
 
 
-def test_each_row_is_in_one_half():
+def test_each_row_is_in_one_part():
     query = GradientSum(ROWS, Logistic(), np.zeros(D), 1.0)
-    for sampling in (FixedSizeSampling(16, N), PoissonSampling(0.25)):
-        bits = Bits.seeded(5)
-        for _ in range(50):
-            whole, first, second = Halves(query, Gaussian(0.0), sampling).sample(DATA, REPLACE, bits)
-            np.testing.assert_allclose(whole, first + second, atol=1e-12)
     rows = RowSpec(1, 1.0)
     alike = GradientSum(rows, Logistic(), np.zeros(1), 1.0)
     ones = in_memory(np.ones((N, 1)), np.ones(N), rows)  # every gradient is −½, so a sum counts rows
+    bits = Bits.seeded(5)
     for _ in range(50):
-        sums = Halves(alike, Gaussian(0.0), FixedSizeSampling(16, N)).sample(ones, REPLACE, bits)
-        np.testing.assert_allclose(np.ravel(sums), [-8.0, -4.0, -4.0], rtol=1e-5)
-    event = Halves(query, Gaussian(3.0), FixedSizeSampling(16, N)).event(REPLACE)
-    assert event == events.FixedSize(16, N, events.Repeat(events.Gaussian(3.0), 2))
-    assert Halves(query, Gaussian(0.0), PoissonSampling(0.5)).event(ADD) == events.NonPrivate()
+        sums = Parts(alike, Gaussian(0.0), FixedSizeSampling(16, N), 4).sample(ones, REPLACE, bits)
+        np.testing.assert_allclose(np.ravel(sums), [-2.0] * 4, rtol=1e-5)
+        everybody = Parts(alike, Gaussian(0.0), PoissonSampling(1.0), 3).sample(ones, REPLACE, bits)
+        assert np.sum(everybody) == pytest.approx(-N / 2)
+    event = Parts(query, Gaussian(3.0), FixedSizeSampling(16, N), 4).event(REPLACE)
+    assert event == events.FixedSize(16, N, events.Gaussian(3.0))  # once, however many parts
+    assert Parts(query, Gaussian(0.0), PoissonSampling(0.5), 2).event(ADD) == events.NonPrivate()
     with pytest.raises(InvalidInput, match="reveal n"):
-        Halves(query, Gaussian(3.0), FixedSizeSampling(16, N)).event(ADD)
+        Parts(query, Gaussian(3.0), FixedSizeSampling(16, N), 2).event(ADD)
+    with pytest.raises(InvalidInput, match="equal parts"):
+        Parts(query, Gaussian(3.0), FixedSizeSampling(16, N), 3)
+
+
+def test_without_projection_the_estimate_is_the_mean_of_the_batch():
+    """The correction is then exactly 0, so that debiasing costs no variance; with it it is not."""
+    for kind, projected in ((BiasReduced, False), (Projecting, True)):
+        solver = kind(4.0, 30, 1.0, 0.5, smallest=2, levels=4, sparsity=2)
+        assert solver.projects(PROBLEM, solver.smallest << 3) is projected
+        steps = solver.estimate(PROBLEM, np.zeros(D), 2)
+        sums = next(steps).sample(DATA, REPLACE, Bits.seeded(1))
+        assert len(sums) == 8
+        try:
+            steps.send(sums)
+        except StopIteration as stop:
+            same = np.allclose(stop.value, np.sum(sums, axis=0) / 16, atol=1e-12)
+        assert same is not projected
+    assert BiasReduced(4.0, 30, 1.0, 0.5, smallest=2, levels=4, sparsity=2).bias_bound(PROBLEM) == 0
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
@@ -180,10 +210,8 @@ def test_without_noise_it_descends_to_the_minimiser():
     )
     np.testing.assert_allclose(theta, expected, atol=0.02)
     # one estimate on a batch of all rows is the gradient itself, to rounding
-    steps = half.estimate(problem, expected, 0)
-    together = next(steps)
-    whole = together.measurements[0].sample(in_memory(table, labels, rows), REPLACE, Bits.seeded(0))[0]
-    np.testing.assert_allclose(whole / 32 + ridge * expected, 0.0, atol=1e-6)
+    sums = next(half.estimate(problem, expected, 0)).sample(in_memory(table, labels, rows), REPLACE, Bits.seeded(0))
+    np.testing.assert_allclose(np.sum(sums, axis=0) / 32 + ridge * expected, 0.0, atol=1e-6)
 
 
 def test_the_random_iterate_is_one_of_the_points_visited():
@@ -227,4 +255,7 @@ def test_bad_input():
     with pytest.raises(InvalidInput, match="row_norm"):
         default(Problem(RowSpec(D, math.inf), Logistic(), 64.0), Guarantee(math.inf, 0.0, REPLACE))
     assert SOLVER.filter(REPLACE) is None
-    assert isinstance(replace(SOLVER, budget=0.1).filter(REPLACE), RenyiFilter)
+    filtered = replace(SOLVER, budget=0.1)
+    assert isinstance(filtered.filter(REPLACE), RenyiFilter)
+    assert filtered.planned(PROBLEM, REPLACE).filter(REPLACE) is None
+    assert filtered.planned(PROBLEM, REPLACE).iterations <= filtered.iterations

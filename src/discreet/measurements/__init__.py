@@ -3,7 +3,7 @@
 from discreet.measurements.base import Measurement, Noisy
 from discreet.measurements.best_of import BestOf
 from discreet.measurements.disjoint import Disjoint
-from discreet.measurements.halves import Halves
+from discreet.measurements.parts import Parts
 from discreet.measurements.quantile import QuantileDraw
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling, Sampling
 from discreet.measurements.together import Together
@@ -12,9 +12,9 @@ __all__ = [
     "BestOf",
     "Disjoint",
     "FixedSizeSampling",
-    "Halves",
     "Measurement",
     "Noisy",
+    "Parts",
     "PoissonSampling",
     "QuantileDraw",
     "Sampling",

@@ -14,6 +14,7 @@ __all__ = ["RECIPES", "Filtered", "Guarantee", "Problem", "Solver", "Steps", "re
 
 RECIPES = (
     "bias_reduced",
+    "boosted",
     "descent",
     "exponential_mechanism",
     "frank_wolfe",
@@ -22,6 +23,8 @@ RECIPES = (
     "objective_perturbation",
     "output_perturbation",
     "preconditioned",
+    "reweighted",
+    "sparse_descent",
     "sufficient_statistics",
 )
 """Names of solvers: each is a module of this room whose ``default`` sets the solver up."""

@@ -1,22 +1,25 @@
 """Descent on the subsampled bias-reduced gradient estimator, run to the stopping time of a privacy filter.
 
-After Ghazi, Guzmán, Kamath, Kumar and Manurangsi 2024. G_b is the private sparse mean of b rows' gradients: a noisy
-sum, projected on the balls that hold every mean of s-sparse gradients. The projection makes the error small and
-*biased*, and the bias falls only with b. With P(N = k) = p_k ∝ 2^−k, k = 0 … M, and a batch of b₀·2^(N+1) rows cut in
-halves,
+After Ghazi, Guzmán, Kamath, Kumar and Manurangsi 2024. G_k is the private sparse mean of b₀·2^k rows' gradients: their
+noisy sum, projected on the balls that hold every mean of s-sparse gradients. The projection makes the error small and
+*biased*, and the bias falls only with k. With P(N = k) = p_k ∝ 2^−k, k = 0 … M, and a batch of b₀·2^(N+1) rows,
 
-    ĝ = (G_batch − ½(G_half + G_other half))/p_N + G_{b₀}
+    ĝ = (G_{N+1} − ½(G_N + G_N'))/p_N + mean of G_0, G_0', …
 
-has the expectation of G at the *largest* batch: E ĝ = Σ_k (E G_{b₀2^(k+1)} − E G_{b₀2^k}) + E G_{b₀} telescopes, while
-batches are small on average. The levels N come from a public seed by hashing: they are independent of the rows and hide
-nothing, so anybody may know them. Rows are drawn by protective bits.
+has the expectation of G at the *largest* batch: E ĝ = Σ_k (E G_{k+1} − E G_k) + E G_0 telescopes, while batches are
+small on average. Here one noisy sum is released for each *leaf* of b₀ rows, under noise ν, and all G's of the batch are
+made from them: a node of 2^k leaves has the noise √(2^k)·ν of its leaves. A row is in one leaf, so a step costs one
+release and not two or three; and where the projection does nothing, the correction is exactly 0 and ĝ is the batch's
+noisy mean: debiasing then adds no variance, whatever 1/p_N is.
 
-Releases: each step `Halves` and one noisy sum of b₀ rows. How many steps fit is the filter's decision, at run time.
+G_k is projected only at those levels where that is proved to help (`projecting_helps`): a public matter, so that the
+sum telescopes all the same; if none is, ĝ is unbiased. The levels N come from a public seed by hashing: they are
+independent of the rows and hide nothing, so anybody may know them. Rows are drawn by protective bits. How many steps
+fit is the filter's decision, at run time.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
@@ -27,14 +30,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BudgetExceeded, InvalidInput
-from discreet.geometry import L1Ball, L2Ball
+from discreet.events import Event
 from discreet.geometry.base import Projectable
 from discreet.losses import Domain
-from discreet.measurements import FixedSizeSampling, Halves, Measurement, Noisy, PoissonSampling, Together
+from discreet.measurements import FixedSizeSampling, Measurement, Parts, PoissonSampling
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.planning import PURE_REFUSED, Guarantee
+from discreet.solvers.sparse_descent import (
+    onto_balls,
+    projecting_helps,
+    public_uniform,
+    squared_width,
+    steepest,
+)
 from discreet.units import Unit
 
 if TYPE_CHECKING:
@@ -50,12 +60,12 @@ class BiasReduced:
     """θ ← Π(θ − η·ĝ) until the filter stops it, at most ``iterations`` times.
 
     Args:
-        noise_multiplier: noise of each sum over ``clip``; 0 is stochastic descent without privacy.
+        noise_multiplier: noise ν of each leaf's sum over ``clip``; 0 is stochastic descent without privacy.
         iterations: the most steps.
         clip: ℓ2 bound C on a row's gradient.
         step: η.
-        smallest: b₀, rows of the smallest batch.
-        levels: M + 1; the largest batch has b₀·2^levels rows.
+        smallest: b₀, rows of a leaf.
+        levels: M + 1; the largest batch has b₀·2^levels rows. A step takes 2^(N + 1) vectors of memory.
         sparsity: most non-zero entries of a row, a public fact that only the projection uses: rows with more cost
             accuracy, never privacy.
         batches: ``"fixed-size"`` (replace-one) or ``"poisson"`` of the same expected size.
@@ -125,19 +135,15 @@ class BiasReduced:
     ) -> Generator[Measurement, Any, NDArray[np.float64]]:
         """ĝ at θ, given N = ``level``."""
         query = GradientSum(problem.rows, problem.loss, theta.reshape(problem.rows.shape), self.clip)
-        noise = Gaussian(self.noise_multiplier)
-        small, half, batch = self.smallest, self.smallest << level, self.smallest << (level + 1)
-        sums, single = yield Together(
-            [
-                Halves(query, noise, self._sampling(batch, problem.n)),
-                Noisy(query, noise, self._sampling(small, problem.n)),
-            ]
-        )
-        of_batch, one, other = (
-            self._mean(total, rows, problem) for total, rows in zip(sums, (batch, half, half), strict=True)
-        )
-        change = of_batch - (one + other) / 2
-        return change / self.probability(level) + self._mean(single, small, problem)
+        leaves = 2 << level
+        sampling = self._sampling(self.smallest * leaves, problem.n)
+        sums = yield Parts(query, Gaussian(self.noise_multiplier), sampling, leaves)
+        one, other = sum(sums[::2]), sum(sums[1::2])  # any cut in halves will do: leaves are alike
+        half, batch = self.smallest << level, self.smallest * leaves
+        change = self._mean(one + other, batch, problem)
+        change -= (self._mean(one, half, problem) + self._mean(other, half, problem)) / 2
+        base = sum(self._mean(leaf, self.smallest, problem) for leaf in sums) / leaves
+        return np.asarray(change / self.probability(level) + base)
 
     def probability(self, level: int) -> float:
         """p_k = 2^−k / (2 − 2^−M)."""
@@ -152,45 +158,74 @@ class BiasReduced:
                 return k
         return self.levels - 1
 
+    def noise_std(self, rows: int) -> float:
+        """Noise of a mean of ``rows`` rows a coordinate: √(rows/b₀) leaves' noises over the rows, νC/√(rows·b₀)."""
+        return self.noise_multiplier * self.clip / math.sqrt(rows * self.smallest)
+
+    def projects(self, problem: Problem, rows: int) -> bool:
+        """Whether means of ``rows`` rows are projected."""
+        return projecting_helps(problem, self.sparsity, self.clip, self.noise_std(rows))
+
     def error(self, problem: Problem, rows: int) -> float:
-        """e(b) ≥ √E‖G_b − mean of the batch‖²: √min(R·τ·E max|g|, dτ², 4C²), τ = noise·C/b, R = C√s.
+        """e ≥ √E‖G − mean of the batch‖² for ``rows`` rows: √(R·τ·E max|g|) if projected, R = C√s, else τ√d.
 
         Poisson batches are divided by their expected size b, so a "mean" may lie outside the balls by C(|B|/b − 1)₊,
         whose root mean square is at most C/√b: it is paid once in the projection and once in the comparison.
         """
-        d = math.prod(problem.rows.shape)
-        noise = self.noise_multiplier * self.clip / rows
-        width = self._l1_radius(problem) * noise * _largest_of(d)
+        noise = self.noise_std(rows)
+        if not self.projects(problem, rows):
+            return math.sqrt(math.prod(problem.rows.shape)) * noise
         excess = 2 * self.clip / math.sqrt(rows) if self.batches == "poisson" else 0.0
-        return math.sqrt(min(width, d * noise**2, 4 * self.clip**2)) + excess
+        return math.sqrt(squared_width(problem, self.sparsity, self.clip, noise)) + excess
 
     def bias_bound(self, problem: Problem) -> float:
-        """‖E ĝ − ∇𝓛(θ)‖ ≤ e(largest batch), at every θ: the batch's mean is unbiased."""
-        return self.error(problem, self.smallest << self.levels)
+        """‖E ĝ − ∇𝓛(θ)‖ ≤ e(largest batch), at every θ: the batch's mean is unbiased. 0 if that is not projected."""
+        largest = self.smallest << self.levels
+        return self.error(problem, largest) if self.projects(problem, largest) else 0.0
 
     def second_moment_bound(self, problem: Problem) -> float:
-        """E‖ĝ‖² ≤ (√Σ_k (e(2b_k) + e(b_k))²/p_k + C)², b_k = b₀2^k: the halves' means average to the batch's."""
+        """E‖ĝ‖² ≤ (√Σ_k (e(b_{k+1}) + e(b_k))²/p_k + B)², b_k = b₀2^k, over the levels of which one is projected.
+
+        The halves' means average to the batch's, so that without any projection the correction is 0. B is C, or for
+        leaves that are not projected C·√(1 + 1/b₀) and their noise.
+        """
+        b = [self.smallest << k for k in range(self.levels + 1)]
         changes = (
-            (self.error(problem, self.smallest << (k + 1)) + self.error(problem, self.smallest << k)) ** 2
-            / self.probability(k)
+            (self.error(problem, b[k + 1]) + self.error(problem, b[k])) ** 2 / self.probability(k)
             for k in range(self.levels)
+            if self.projects(problem, b[k + 1]) or self.projects(problem, b[k])
         )
-        return (math.sqrt(math.fsum(changes)) + self.clip) ** 2
+        base = self.clip
+        if not self.projects(problem, b[0]):
+            base = self.clip * math.sqrt(1 + 1 / b[0]) + self.error(problem, b[0])
+        return (math.sqrt(math.fsum(changes)) + base) ** 2
+
+    def score_variance(self) -> float:
+        """Variance that a step of size 1 gives the score of a unit row where nothing is projected: noise and sampling.
+
+        There ĝ is the mean of a batch of b rows, of noise ν²C²/(b·b₀) a coordinate, and a sampled gradient is at most C
+        long in the row's direction.
+        """
+        leaf = self.noise_multiplier**2 / self.smallest
+        return math.fsum(
+            self.probability(k) * self.clip**2 * (leaf + 1) / (self.smallest << (k + 1)) for k in range(self.levels)
+        )
+
+    def planned(self, problem: Problem, unit: Unit) -> BiasReduced:
+        """The same without a filter: a plan of as many steps as the budget is expected to pay for."""
+        if not self.budget:
+            return self
+        count = math.floor(self.budget / self.expected_cost(problem, unit))
+        return replace(self, iterations=max(1, min(self.iterations, count)), budget=0.0)
 
     def expected_cost(self, problem: Problem, unit: Unit) -> float:
         """E over N of a step's Rényi divergence at the filter's order."""
-        from discreet.accounting.renyi import divergence
-
         start = problem.start.ravel()
         costs = (
-            self.probability(k) * divergence(next(self.estimate(problem, start, k)).event(unit), self.order, unit)
+            self.probability(k) * _divergence(next(self.estimate(problem, start, k)).event(unit), self.order, unit)
             for k in range(self.levels)
         )
         return math.fsum(costs)
-
-    def _l1_radius(self, problem: Problem) -> float:
-        entries = (self.sparsity + (problem.rows.intercept > 0)) * problem.rows.outputs
-        return self.clip * math.sqrt(min(entries, math.prod(problem.rows.shape)))
 
     def _sampling(self, rows: int, n: float) -> FixedSizeSampling | PoissonSampling:
         if self.batches == "fixed-size":
@@ -198,32 +233,22 @@ class BiasReduced:
         return PoissonSampling(rows / n)
 
     def _mean(self, total: NDArray[np.float64], rows: int, problem: Problem) -> NDArray[np.float64]:
-        mean = total.ravel() / rows
-        return np.asarray(L2Ball(self.clip).project(L1Ball(self._l1_radius(problem)).project(mean)))
+        mean = np.asarray(total.ravel() / rows)
+        return onto_balls(mean, problem, self.sparsity, self.clip) if self.projects(problem, rows) else mean
 
 
-@lru_cache(maxsize=64)
-def _largest_of(d: int) -> float:
-    """E max |g_i| over d standard normals."""
-    return L1Ball(1.0).gaussian_width(d).value
+@lru_cache(maxsize=4096)
+def _divergence(event: Event, order: float, unit: Unit) -> float:
+    from discreet.accounting.renyi import divergence
+
+    return divergence(event, order, unit)
 
 
-def public_uniform(seed: int, purpose: str, t: int) -> float:
-    """A number in [0, 1) that anybody can compute: 53 bits of a hash.
+_REACH = 3.0
+"""Scores up to about ±3 are sought, so a minimiser is about 3/radius long. Public, the same for all data."""
 
-    Example:
-        >>> public_uniform(0, "level", 3) == public_uniform(0, "level", 3) != public_uniform(0, "level", 4)
-        True
-    """
-    digest = hashlib.sha256(f"discreet {purpose} {seed} {t}".encode()).digest()
-    return (int.from_bytes(digest[:8], "big") >> 11) / 2.0**53
-
-
-_REACH = 5.0
-"""Scores up to about ±5 are reachable, so a minimiser is about 5/radius long. Public, the same for all data."""
-
-_MOST_ITERATIONS = 400
-_NOISES = tuple(2.0**k for k in range(1, 7))
+_MOST_ITERATIONS, _MOST_LEVELS, _MOST_HALVINGS = 400, 4, 6
+_NOISES = tuple(2.0**k for k in range(-1, 5))
 _ORDERS = tuple(1.0 + 2.0**k for k in range(8))
 
 
@@ -241,20 +266,23 @@ def default(
     iterate: Literal["average", "random"] = "average",
     seed: int = 0,
 ) -> BiasReduced:
-    """The solver whose filter is the guarantee, with noise and batches of the least predicted excess risk.
+    """The solver whose filter is the guarantee, with the noise and batches of the least predicted excess risk.
 
-    Stochastic descent with second moment V and bias B over T steps of size D/√(VT) has an excess risk of at most
-    D√(V/T) + DB. T is the filter's budget over a step's expected cost; both bounds are the solver's own, so the best of
-    a grid of noises, batches and Rényi orders is found without data.
+    The proved bound, D√(V/T) + D·bias with V the second moment, is about every sparse loss; where d ≫ n it exceeds
+    trivial ones and would ask for steps too short to leave θ = 0. A linear model feels an error of its gradient only in
+    scores: T steps of size η move the score of a row by noise of variance η²·T·v·radius², v = `score_variance`, which
+    costs ½·smoothness times that, and stopping early costs D²/(2ηT). The sum is least at (ηT)³ = D²T/(2β·v), with β =
+    smoothness·radius². T is the filter's budget over a step's expected cost; the best of a grid of noises, batches and
+    Rényi orders is found without data. The bounds stay available: `bias_bound`, `second_moment_bound`.
 
     Args:
         problem: public facts.
         guarantee: what to keep; ε = ∞ runs without noise and filter.
         sparsity: most non-zero entries of a row; by default nothing is assumed, and the ℓ2 ball alone projects.
-        clip: ℓ2 bound on a row's gradient; by default the largest gradient of a row.
-        noise_multiplier: noise of each sum over ``clip``.
-        smallest: rows of the smallest batch.
-        levels: number of doublings from the smallest to the largest batch.
+        clip: ℓ2 bound on a row's gradient; by default that of the largest slope at θ = 0.
+        noise_multiplier: noise of each leaf's sum over ``clip``.
+        smallest: rows of a leaf.
+        levels: number of doublings from a leaf to the largest batch, at most 4 by default.
         step: step size.
         iterations: the most steps, at most 400 by default.
         iterate: ``"average"`` or, for losses that are not convex, ``"random"``.
@@ -269,7 +297,7 @@ def default(
     if guarantee.private and guarantee.delta == 0:
         raise InvalidInput(PURE_REFUSED)
     domain = Domain(score_bound=_REACH, target_low=-1.0, target_high=1.0)
-    slope = min(problem.loss.lipschitz(domain), 1.0) if rows.outputs == 1 else math.sqrt(2.0)
+    slope = steepest(problem, guarantee, _REACH)
     clip = rows.radius * slope if clip is None else clip
     sparsity = rows.dimension if sparsity is None else sparsity
     batches: Batches = "fixed-size" if guarantee.unit.relation == "replace-one" else "poisson"
@@ -284,14 +312,16 @@ def default(
         taken = min(float(most), budgeted)
         if taken < 1:
             return math.inf, made
-        distance, moment = _REACH / rows.radius, made.second_moment_bound(problem)
-        eta = min(longest, distance / math.sqrt(moment * taken)) if step is None else step
-        risk = distance**2 / (2 * eta * taken) + eta * moment / 2 + distance * made.bias_bound(problem)
+        distance, beta = _REACH / rows.radius, 1 / longest
+        variance = made.score_variance()
+        travel = (distance**2 * taken / (2 * beta * variance)) ** (1 / 3)
+        eta = min(longest, travel / taken) if step is None else step
+        risk = distance**2 / (2 * eta * taken) + beta * eta**2 * taken * variance / 2
         return risk, replace(made, step=eta)
 
-    largest = max(1, math.floor(math.log2(max(2.0, problem.n / 2))))
-    bases = [1 << k for k in range(0, largest, 2)] if smallest is None else [smallest]
-    doublings = range(1, largest + 1) if levels is None else [levels]
+    leaf = max(1, int(problem.n) >> _MOST_HALVINGS)  # and its doubles, so that few batches are to be accounted for
+    bases = [leaf << k for k in range(_MOST_HALVINGS)] if smallest is None else [smallest]
+    doublings = range(1, _MOST_LEVELS + 1) if levels is None else [levels]
     shapes = [(b, m) for b in bases for m in doublings if (b << m) <= problem.n]
     if not shapes:
         raise InvalidInput(f"a batch of smallest·2^levels rows must fit in n = {problem.n:g}; ask for smaller ones.")

@@ -74,6 +74,8 @@ _ORDER = (
     "objective_perturbation",
     "preconditioned",
     "descent",
+    "reweighted",
+    "sparse_descent",
     "bias_reduced",
     "output_perturbation",
     "sufficient_statistics",
@@ -81,6 +83,7 @@ _ORDER = (
     "hard_threshold",
     "heavy_tailed",
     "exponential_mechanism",
+    "boosted",
 )
 
 

@@ -1,0 +1,133 @@
+"""Rows of `accuracy.py`: their names, the table, and what each of ours is held to."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import peers
+
+EPSILONS = [0.1, 0.5, 1.0, 2.0, 8.0]
+ADD_REMOVE, REPLACE_ONE = "discreet, add-remove", "discreet, replace-one"
+COMMAND = {"add-remove": f"{ADD_REMOVE}, command line", "replace-one": f"{REPLACE_ONE}, command line"}
+ADASSP, FIXED_DESCENT = "AdaSSP (discreet's), add-remove", "noisy gradient descent (discreet's), add-remove"
+OPACUS_ONE, OPACUS_BEST = "Opacus DP-SGD, one setting", "Opacus DP-SGD, best of grid"
+DEFAULT_C, BEST_C = "diffprivlib, default", "diffprivlib, best C"
+CEILING = "without privacy"
+ORDER = [
+    ADD_REMOVE, COMMAND["add-remove"], REPLACE_ONE, COMMAND["replace-one"], ADASSP, FIXED_DESCENT,
+    OPACUS_ONE, OPACUS_BEST, DEFAULT_C, BEST_C, CEILING,
+]  # fmt: skip
+PEERS = (OPACUS_ONE, OPACUS_BEST, DEFAULT_C, BEST_C)
+REFERENCES = {
+    ADD_REMOVE: (OPACUS_ONE, OPACUS_BEST, ADASSP, FIXED_DESCENT),
+    COMMAND["add-remove"]: (OPACUS_ONE, OPACUS_BEST),
+    REPLACE_ONE: (DEFAULT_C, BEST_C),
+    COMMAND["replace-one"]: (DEFAULT_C, BEST_C),
+}
+"""What each row of ours is held to: the best of these, all under the same relation. Opacus protects a person's presence
+(add-remove); diffprivlib protects a person's values (replace-one), and by pure ε."""
+TARGETS = {
+    ("a9a", ADD_REMOVE): dict(zip(EPSILONS, (83.2, 84.7, 85.0, 85.0, 85.0), strict=True)),
+    ("adult", COMMAND["add-remove"]): dict(zip(EPSILONS, (82.5, 84.2, 84.6, 84.8, 85.0), strict=True)),
+}
+SECONDS = 0.5
+"""CPU seconds that a fit of ours may take, encoding included; starting the command line is not a part of it."""
+
+Method = dict[str, Any]
+"""{"scores": {ε: [score of each run]}, "runs": a figure, "seconds": of the median fit, …}"""
+
+
+def mean_and_error(runs: list[float]) -> tuple[float, float]:
+    return float(np.mean(runs)), float(np.std(runs, ddof=1) / math.sqrt(len(runs))) if len(runs) > 1 else 0.0
+
+
+def cell(method: Method, epsilon: float, task: str) -> str:
+    runs = method["scores"].get("inf") or method["scores"].get(str(epsilon))
+    if not runs:
+        return ""
+    mean, error = mean_and_error(runs)
+    spread = f" ± {error:.{3 if task == 'regression' else 2}f}" if len(runs) > 1 else ""
+    if task == "regression":
+        return f"{mean:.3f}{spread}" if mean > -10 else f"{mean:.1g}"
+    return f"{mean:.2f}{spread}"
+
+
+def table(results: dict[str, Any], epsilons: list[float]) -> str:
+    rows: list[list[object]] = []
+    for name, found in results.items():
+        majority = f", majority {found['majority']:.1f}" if found["majority"] else ", R²"
+        described = f"**{name}** ({found['n']} × {found['d']}{majority})"
+        for method_name in ORDER:
+            method = found["methods"].get(method_name)
+            if method is None:
+                continue
+            cells = [cell(method, epsilon, found["task"]) for epsilon in epsilons]
+            runs = sorted({len(scores) for scores in method["scores"].values()})
+            rows.append([described, method_name, *cells, "–".join(map(str, runs)), f"{method['seconds']:.2f}"])
+            described = ""
+    return peers.markdown(["data", "method", *(f"ε = {e:g}" for e in epsilons), "runs", "CPU s"], rows)
+
+
+def chosen_settings(results: dict[str, Any]) -> str:
+    """The settings that were best for peers, which no user could know."""
+    rows: list[list[object]] = []
+    for name, found in results.items():
+        for method in (OPACUS_BEST, BEST_C):
+            settings = found["methods"].get(method, {}).get("settings", {})
+            if settings:
+                rows.append([name, method, *(settings.get(str(e), "") for e in EPSILONS)])
+    return peers.markdown(["data", "method", *(f"ε = {e:g}" for e in EPSILONS)], rows)
+
+
+def best_of(methods: dict[str, Method], names: tuple[str, ...], epsilon: str) -> tuple[str, list[float]] | None:
+    """The best of these rows at ε, and its runs."""
+    known = [(name, methods[name]["scores"][epsilon]) for name in names if name in methods]
+    return max(known, key=lambda row: float(np.mean(row[1])), default=None)
+
+
+def verdicts(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each promise as {"claim", "bound", "measured", "met"}: a mean is allowed one standard error of the difference."""
+    judged = []
+
+    def judge(claim: str, least: list[float], runs: list[float]) -> None:
+        (target, spread), (mean, error) = mean_and_error(least), mean_and_error(runs)
+        met = mean + math.hypot(error, spread) >= target - 1e-9
+        judged.append({"claim": claim, "bound": target, "measured": mean, "met": met})
+
+    for name, found in results.items():
+        methods = found["methods"]
+        for ours, others in REFERENCES.items():
+            own = methods.get(ours, {"scores": {}})["scores"]
+            for epsilon, runs in own.items():
+                target = TARGETS.get((name, ours), {}).get(float(epsilon))
+                if target is not None:
+                    judge(f"{name}, ε = {epsilon}, {ours} against its target", [target], runs)
+                asked = {
+                    other: methods[other] for other in others if epsilon in methods.get(other, {"scores": {}})["scores"]
+                }
+                best = best_of(asked, others, epsilon)
+                if best is not None:
+                    judge(f"{name}, ε = {epsilon}, {ours} against {best[0]}", best[1], runs)
+        halves = methods.get(ADD_REMOVE, {"scores": {}})["scores"]
+        for epsilon, runs in methods.get(REPLACE_ONE, {"scores": {}})["scores"].items():
+            half = halves.get(str(float(epsilon) / 2))
+            if half:
+                judge(f"{name}, replace-one at ε = {epsilon} against add-remove at half", half, runs)
+        for ours in (ADD_REMOVE, REPLACE_ONE):
+            if ours in methods:
+                seconds = methods[ours]["seconds"]
+                claim = f"{name}, {ours}, CPU seconds of the median fit"
+                judged.append({"claim": claim, "bound": SECONDS, "measured": seconds, "met": seconds <= SECONDS})
+    return judged
+
+
+def summary(judged: list[dict[str, Any]]) -> str:
+    missed = [verdict for verdict in judged if not verdict["met"]]
+    lines = [f"{len(judged) - len(missed)} of {len(judged)} comparisons met, scores within one standard error."]
+    if missed:
+        rows = [[verdict["claim"], verdict["bound"], verdict["measured"]] for verdict in missed]
+        lines.append("Not met:\n\n" + peers.markdown(["claim", "bound", "measured"], rows))
+    return "\n\n".join(lines)

@@ -1,0 +1,167 @@
+"""A sum over rows that a public map made from the given ones.
+
+Claim: the map is public and makes each row from one row alone, which is then clipped to its own row norm and rounded to
+its own grid, of squared length at most 4^ROW_BITS in whole numbers. Whatever the inner query claims for every row
+holds for such rows, and so does its event.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.data.base import Block, Dataset, DenseBlock, SparseBlock
+from discreet.errors import InvalidInput
+from discreet.queries.base import Integers, Norm, Query
+from discreet.queries.gradient import whole
+from discreet.rows import ROW_BITS, RowSpec
+
+__all__ = ["ColumnWeights", "Mapped", "OntoLine", "RowMap"]
+
+
+class RowMap(ABC):
+    """A public rule from one row to another. Equal only to itself, so that blocks remember the rows it made."""
+
+    rows: RowSpec
+
+    def block(self, block: Block, *, rounded: bool) -> Block:
+        """The rows that it makes, made once."""
+        return block.once((self, rounded), lambda: self._made(block, rounded))
+
+    @abstractmethod
+    def _made(self, block: Block, rounded: bool) -> Block: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnWeights(RowMap):
+    """Every column times a positive finite weight; the constant column stays as it is."""
+
+    rows: RowSpec
+    weights: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if self.weights.shape != (self.rows.n_features,):
+            raise InvalidInput(f"weights of shape {self.weights.shape} do not fit {self.rows.n_features} columns.")
+        if not (np.isfinite(self.weights) & (self.weights > 0)).all():
+            raise InvalidInput("column weights must be positive and finite.")
+
+    def _made(self, block: Block, rounded: bool) -> Block:
+        with np.errstate(over="ignore", invalid="ignore"):  # what is no longer finite counts as 0, as in any row
+            if isinstance(block, DenseBlock):
+                return _prepared(self.rows, np.ascontiguousarray(block.X * self.weights, dtype=np.float64), block.y)
+            values = np.asarray(block.values * self.weights[block.indices], dtype=np.float64)
+        return _prepared(self.rows, values, block.y, block.indices, block.indptr)
+
+
+@dataclass(frozen=True, eq=False)
+class OntoLine(RowMap):
+    """A row of one column: ⟨made by ``first``, direction⟩. Scores are of whole numbers, exact in any order.
+
+    Args:
+        rows: public facts about the new rows.
+        first: the map before.
+        direction: one entry a column of ``first``'s rows, without the constant one.
+    """
+
+    rows: RowSpec
+    first: RowMap
+    direction: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if self.rows.n_features != 1 or self.direction.shape != (self.first.rows.n_features,):
+            raise InvalidInput("a line has one column, and its direction one entry a column of the rows before.")
+
+    def _made(self, block: Block, rounded: bool) -> Block:
+        from discreet.data.steps import chunks
+
+        before = self.first.block(block, rounded=rounded)
+        theta = np.zeros(self.first.rows.dimension)
+        theta[: len(self.direction)] = self.direction
+        theta, unit = whole(theta, self.first.rows.unit) if rounded else (theta, self.first.rows.unit)
+        scores = np.empty((len(block.y), 1))
+        for part, rows in chunks(before, rounded=rounded):
+            scores[part, 0] = np.asarray(rows @ theta) * unit
+        return _prepared(self.rows, scores, block.y)
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """``query`` on the rows that ``through`` makes."""
+
+    query: Query
+    through: RowMap
+
+    @property
+    def norm(self) -> Norm:
+        """The inner query's."""
+        return self.query.norm
+
+    @property
+    def bound(self) -> int:
+        """The inner query's."""
+        return self.query.bound
+
+    @property
+    def grid(self) -> float:
+        """The inner query's."""
+        return self.query.grid
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The inner query's."""
+        return self.query.shape
+
+    def integers(self, data: Dataset) -> Integers:
+        """The inner query's exact sum over the rows made."""
+        return self.query.integers(_MappedRows(data, self.through, True))
+
+    def unrounded(self, data: Dataset) -> NDArray[Any]:
+        """The same in floating point."""
+        return self.query.unrounded(_MappedRows(data, self.through, False))
+
+
+@dataclass(frozen=True, eq=False)
+class _MappedRows:
+    """A dataset seen through a map, block by block: O(entries) more memory."""
+
+    given: Dataset
+    through: RowMap
+    rounded: bool
+
+    @property
+    def rows(self) -> RowSpec:
+        return self.through.rows
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    def map_blocks(self, function: Callable[[Block], Any]) -> list[Any]:
+        return self.given.map_blocks(lambda block: function(self.through.block(block, rounded=self.rounded)))
+
+    def map_sum(self, function: Callable[[Block], Integers], shape: tuple[int, ...]) -> Integers:
+        return self.given.map_sum(lambda block: function(self.through.block(block, rounded=self.rounded)), shape)
+
+    def take(self, indices: Integers) -> Dataset:
+        return _MappedRows(self.given.take(indices), self.through, self.rounded)
+
+
+def _prepared(
+    rows: RowSpec, values: NDArray[np.float64], y: NDArray[np.float64], indices: Any = None, indptr: Any = None
+) -> Block:
+    """A block of new rows, each clipped and verified by itself."""
+    from discreet.data.prepare import prepare_dense, prepare_sparse
+
+    scale, squared = np.ones(len(y)), np.zeros(len(y), np.int64)
+    limits = (rows.norm, rows.grid, rows.constant**2, float(4**ROW_BITS)) if rows.bounded else None
+    if indptr is None:
+        if limits:
+            prepare_dense(values, *limits, scale, squared)
+        return DenseBlock(rows, values, y, scale, squared)
+    if limits:
+        prepare_sparse(values, indptr, *limits, scale, squared)
+    return SparseBlock(rows, values, indices, indptr, y, scale, squared)

@@ -1,0 +1,280 @@
+"""Descent on rows whose columns are weighted by their own privately released energies: for bags of words.
+
+A few columns (the commonest words) hold most of a row's length and say little; what a row may contribute to a gradient
+is bounded by its length, so the telling columns drown. Three kinds of Gaussian releases, whose shares of the budget are
+fixed beforehand:
+
+1. *energies*: f = (1/n) Σ x_j², a mean of vectors with few large entries, whose sensitivity is a fraction of a
+   gradient's; soft thresholding at the level of `best_threshold` keeps the columns that stand out from the noise;
+2. *gradients* of rows weighted by w_j = (f_j + τ)^−½ and clipped anew. In a gradient sum a column's chance variance is
+   n·f_j/4 (slopes are ½) and the noise's (νC)²: τ is a quarter of what makes them equal. Below τ nothing is gained by
+   more weight, above it columns are brought to one scale;
+3. *scale and offset*: the direction found makes every row one number, and a private Newton method fits the two
+   coefficients of that number and of the constant. In two dimensions noise is all but nothing, so that few steps on
+   noisy gradients need not have found how long θ is, nor where to cut two classes of unequal size.
+
+The weights are public once released, and given them a weighted row is a function of one row (`Mapped`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidInput
+from discreet.geometry.whole_space import WholeSpace
+from discreet.losses import Domain
+from discreet.measurements import Measurement, Noisy
+from discreet.mechanisms import Gaussian
+from discreet.queries.energy import ColumnEnergy
+from discreet.queries.gradient import GradientSum
+from discreet.queries.mapped import ColumnWeights, Mapped, OntoLine, RowMap
+from discreet.rows import RowSpec
+from discreet.solvers.base import Problem, Steps
+from discreet.solvers.planning import Guarantee, calibrated
+from discreet.solvers.preconditioned import Preconditioned
+from discreet.solvers.shrinkage import best_threshold, soft
+from discreet.solvers.sparse_descent import steepest
+
+__all__ = ["Reweighted", "default"]
+
+_LENGTHEN = 1.5
+"""Weighted rows are this many times the row norm long in root mean square, so that most are clipped to one length."""
+_TAU = 0.25
+_LINE = 4.0  # scores up to four times their root mean square are told apart
+_LINE_STEPS, _LINE_MOMENT = 24, 0.1
+
+
+@dataclass(frozen=True)
+class Reweighted:
+    """Energies, weighted gradients, then a fit of scale and offset.
+
+    Args:
+        noise_multiplier: noise over ``clip`` in each gradient; 0 runs without privacy.
+        energy_multiplier: noise over the bound of `ColumnEnergy`.
+        line_multiplier: noise of the fit of scale and offset, over its clip, were it one release; 0 without privacy.
+        iterations: number of gradients.
+        clip: ℓ2 bound on a weighted row's gradient.
+        step: step size in the weighted coordinates.
+        damping: τ in units of the squared row norm.
+        spread: see `ColumnEnergy`.
+        line: whether scale and offset are fitted.
+    """
+
+    noise_multiplier: float
+    energy_multiplier: float
+    line_multiplier: float
+    iterations: int
+    clip: float
+    step: float
+    damping: float
+    spread: float = 25.0
+    line: bool = True
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1:
+            raise InvalidInput(f"iterations must be at least 1, got {self.iterations}.")
+        for name in ("clip", "step", "damping"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise InvalidInput(f"{name} must be positive and finite, got {getattr(self, name)!r}.")
+
+    def steps(self, problem: Problem) -> Steps:
+        """1 + iterations + 25 releases."""
+        _check(problem)
+        rows, d = problem.rows, problem.rows.n_features
+        energies = yield from self._energies(problem)
+        weights, shorten = self.weights(energies, rows)
+        through = ColumnWeights(rows, weights)
+        inner = problem.ridge * (shorten * weights) ** 2  # the ridge is on θ itself
+        theta = problem.start
+        for _ in range(self.iterations):
+            query = Mapped(GradientSum(rows, problem.loss, theta, self.clip), through)
+            total = yield Noisy(query, Gaussian(self.noise_multiplier))
+            gradient = total / problem.n
+            gradient[..., :d] += inner * theta[..., :d]
+            theta = theta - self.step * gradient
+        if self.line:
+            theta = yield from self._onto_line(problem, through, theta, energies, shorten)
+        found = theta.copy()
+        found[..., :d] *= shorten * weights
+        return found
+
+    def weights(self, energies: NDArray[np.float64], rows: RowSpec) -> tuple[NDArray[np.float64], float]:
+        """(weights, factor by which weighted rows are then shortened in root mean square)."""
+        square = rows.norm**2 if rows.bounded else 1.0
+        weights = 1 / np.sqrt(energies / square + self.damping)
+        length = math.sqrt(float(_filled(energies, square) @ weights**2) / square)
+        return weights * (_LENGTHEN / length), 1 / _LENGTHEN
+
+    def _energies(self, problem: Problem) -> Generator[Measurement, Any, NDArray[np.float64]]:
+        """The thresholded mean of squared entries."""
+        query = ColumnEnergy(problem.rows, self.spread)
+        answer = yield Noisy(query, Gaussian(self.energy_multiplier))
+        mean = np.asarray(answer, dtype=np.float64) / problem.n
+        if self.energy_multiplier:
+            scale = self.energy_multiplier * query.bound * query.grid / problem.n
+            mean = soft(mean, best_threshold(mean, scale, "gaussian"))
+        return np.maximum(mean, 0.0)
+
+    def _onto_line(
+        self,
+        problem: Problem,
+        through: RowMap,
+        theta: NDArray[np.float64],
+        energies: NDArray[np.float64],
+        shorten: float,
+    ) -> Generator[Measurement, Any, NDArray[np.float64]]:
+        """θ with its scale and offset fitted anew."""
+        rows, d = problem.rows, problem.rows.n_features
+        assert isinstance(through, ColumnWeights)
+        square = rows.norm**2 if rows.bounded else 1.0
+        reach = _LINE * math.sqrt(float(_filled(energies, square) @ (shorten * through.weights * theta[:d]) ** 2))
+        line = RowSpec(1, 1.0, 1.0 if rows.intercept else 0.0)
+        direction = theta[:d] / reach if reach > 0 else theta[:d]
+        clip = line.radius * self.clip / rows.radius if rows.bounded else math.inf
+        newton = Preconditioned(
+            self.line_multiplier * math.sqrt(_LINE_STEPS / (1 - _LINE_MOMENT)),
+            self.line_multiplier / math.sqrt(_LINE_MOMENT),
+            _LINE_STEPS,
+            clip,
+        )
+        fitted = yield from _through(
+            newton.steps(Problem(line, problem.loss, problem.n)), OntoLine(line, through, direction)
+        )
+        result = np.zeros_like(theta)
+        result[:d] = fitted[0] * direction
+        if rows.intercept:
+            result[-1] = fitted[-1] * line.intercept / rows.intercept
+        return result
+
+
+def _through(steps: Steps, rows: RowMap) -> Steps:
+    """The same steps, asking of the rows that a map makes."""
+    try:
+        asked = next(steps)
+        while True:
+            assert isinstance(asked, Noisy)
+            answer = yield Noisy(Mapped(asked.query, rows), asked.mechanism, asked.sampling)
+            asked = steps.send(answer)
+    except StopIteration as stop:
+        return np.asarray(stop.value, dtype=np.float64)
+
+
+def _filled(energies: NDArray[np.float64], square: float) -> NDArray[np.float64]:
+    """Energies that add up to the squared row norm: what no column was seen to hold is spread over all."""
+    return energies + max(0.0, square - float(energies.sum())) / max(1, energies.size)
+
+
+def _check(problem: Problem) -> None:
+    if not isinstance(problem.domain, WholeSpace):
+        raise InvalidInput(
+            f"reweighted steps have no constraint, but the problem has {type(problem.domain).__name__}; "
+            "use solver='descent' or 'sparse_descent'."
+        )
+
+
+_REACH = 3.0
+"""Scores up to about ±3 are sought: a confidence of 95 %. Public, the same for all data."""
+
+_MOST_ITERATIONS, _EXACT_ITERATIONS = 400, 2000
+
+
+def default(
+    problem: Problem,
+    guarantee: Guarantee,
+    *,
+    spread: float = 25.0,
+    energy_share: float = 0.05,
+    line_share: float = 0.05,
+    iterations: int | None = None,
+    step: float | None = None,
+    clip: float | None = None,
+    damping: float | None = None,
+) -> Reweighted:
+    """Noise from the accountant, everything else from public facts.
+
+    T steps of size η with noise √T·κC/n a coordinate move scores by noise of variance (ηTκC/n)²·radius² whatever the
+    dimension, which costs ½·β·(ηTκC/n)²·radius² at curvature β = smoothness; stopping early costs D²/(2ηT). The sum is
+    least at (ηT)³ = D²n²/(2β·radius²κ²C²), D = 3/radius.
+
+    Args:
+        problem: public facts; no constraint.
+        guarantee: what to keep.
+        spread: over how many entries a row's squared length is expected to be spread.
+        energy_share: of the budget (in 1/σ²) for the energies.
+        line_share: of the budget for scale and offset; 0 leaves them as the gradients found them.
+        iterations: number of gradients.
+        step: step size in the weighted coordinates.
+        clip: ℓ2 bound on a row's gradient; by default that of the largest slope at θ = 0.
+        damping: τ in units of the squared row norm; by default (ν/2)²·radius²/(norm²·n).
+
+    Raises:
+        InvalidInput: a constraint, rows without bound under privacy, pure DP, or shares that leave nothing.
+    """
+    _check(problem)
+    rows, n = problem.rows, problem.n
+    if not rows.bounded:
+        raise InvalidInput("reweighted descent needs a row_norm to choose its steps; give one, or another solver.")
+    if not (0 < energy_share < 1 and 0 <= line_share < 1 - energy_share):
+        raise InvalidInput(
+            f"shares must leave some budget for gradients, got {energy_share!r} for energies and {line_share!r}."
+        )
+    smoothness = problem.loss.smoothness(Domain(score_bound=_REACH, target_low=-1.0, target_high=1.0))
+    smooth = math.isfinite(problem.loss.smoothness(Domain())) and rows.outputs == 1
+    line = smooth and line_share > 0
+    if not math.isfinite(smoothness):
+        smoothness = 10.0  # a kink behaves like a bend over a tenth of the scores
+    bound = rows.radius * steepest(problem, guarantee, _REACH) if clip is None else clip
+    beta = smoothness * rows.radius**2
+    left = 1 - energy_share - (line_share if line else 0.0)
+
+    def make(noise: float) -> Reweighted:
+        """All noise in proportion: ``noise`` is that of one release with the whole budget."""
+        kappa = noise / math.sqrt(left)
+        if noise:
+            distance = _REACH * math.sqrt(rows.outputs) / rows.radius
+            travel = (distance**2 * n**2 / (2 * beta * (kappa * bound) ** 2)) ** (1 / 3)
+            count = int(min(_MOST_ITERATIONS, max(1, math.ceil(beta * travel)))) if iterations is None else iterations
+            size = min(1 / beta, travel / count) if step is None else step
+        else:
+            count, size = iterations or _EXACT_ITERATIONS, 1 / beta if step is None else step
+        tau = max(_TAU * kappa**2, 1.0) * (rows.radius / rows.norm) ** 2 / n if damping is None else damping
+        return Reweighted(
+            kappa * math.sqrt(count),
+            noise / math.sqrt(energy_share),
+            noise / math.sqrt(line_share) if line else 0.0,
+            count,
+            bound,
+            size,
+            tau,
+            spread,
+            line,
+        )
+
+    if not guarantee.private:
+        return make(0.0)
+    # the plan's length depends on the noise, so first find the noise of one release, then keep the length
+    first = make(_one_release(guarantee))
+
+    def kept(noise: float) -> Reweighted:
+        made = make(noise)
+        return Reweighted(
+            noise / math.sqrt(left) * math.sqrt(first.iterations), made.energy_multiplier, made.line_multiplier,
+            first.iterations, bound, first.step, first.damping, spread, line,
+        )  # fmt: skip
+
+    return calibrated(kept, problem, guarantee)
+
+
+def _one_release(guarantee: Guarantee) -> float:
+    if guarantee.delta == 0:
+        raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; choose a pure-ε solver.")
+    from discreet import events
+    from discreet.accounting import calibrate
+
+    return calibrate(events.Gaussian, guarantee.epsilon, guarantee.delta, guarantee.unit)
