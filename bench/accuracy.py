@@ -16,6 +16,7 @@ fit (of the whole process for the command line).
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import subprocess
 import tempfile
@@ -40,16 +41,18 @@ OPACUS = peers.Environment("accuracy-opacus", ["opacus==1.6.0", "torch==2.13.0",
 PEERS = str(Path(__file__).with_name("accuracy_peers.py"))
 RESULTS = peers.RESULTS / "accuracy.json"
 
-LARGE = 8e6
-"""Entries (rows × features × outputs) beyond which peers get three runs and one run to choose their settings by."""
 DENSE = 2e8
 """diffprivlib gets dense rows in double precision; sets with more entries would not fit into memory."""
-HUGE = 3e8
-"""Entries beyond which a fit of a peer takes a minute: two runs, and few settings to choose from."""
+QUICK = 8e6
+"""Entries of the largest set that a quick run measures."""
+
+
 FEW_SETTINGS = [
     {"rate": 16.0, "epochs": 10, "batches": 4, "clip": 0.1},
+    {"rate": 16.0, "epochs": 20, "batches": 8, "clip": 0.1},
     {"rate": 0.1, "epochs": 10, "batches": 8, "optimizer": "Adam"},
 ]
+"""What Opacus chooses from where a run takes a minute."""
 
 
 # --- fits -------------------------------------------------------------------------------------------------------------
@@ -130,26 +133,36 @@ def commit() -> str:
     return named + ("-changed" if changed.returncode else "")
 
 
+def effort(work: float, seeds: int, few: dict[str, Any]) -> dict[str, Any]:
+    """Runs that a peer gets: all where they take a second, fewer and by fewer settings where they take minutes."""
+    if work <= 8e6:
+        return {"seeds": seeds, "choosing": min(seeds, 3)}
+    if work <= 5e7:
+        return {"seeds": min(seeds, 3), "choosing": 1}
+    return {"seeds": min(seeds, 2 if work <= 1e8 else 1), "choosing": 1, **few}
+
+
 def peer_methods(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Method]:
-    entries = data.X.shape[0] * data.X.shape[1] * (int(data.y.max()) + 1 if data.task == "multinomial" else 1)
-    seeds, choosing = (options.peer_seeds, 3) if entries <= LARGE else (min(options.peer_seeds, 3), 1)
-    few: dict[str, dict[str, Any]] = {"diffprivlib": {}, "opacus": {}}
-    if entries > HUGE:
-        seeds = min(seeds, 2)
-        few = {"diffprivlib": {"strengths": [0.01, 1.0]}, "opacus": {"settings": FEW_SETTINGS}}
-    if options.quick:
-        choosing = 0
+    (n, d), outputs = data.X.shape, int(data.y.max()) + 1 if data.task == "multinomial" else 1
+    stored_entries = data.X.nnz if hasattr(data.X, "nnz") else n * d
+    strengths = {"strengths": [0.01, 1.0]} if outputs == 1 else {"strengths": [1.0]}
+    efforts = {  # diffprivlib makes every entry dense, Opacus' cost is in stored entries, rows and noise
+        "diffprivlib": effort(n * d * outputs, options.peer_seeds, strengths),
+        "opacus": effort((stored_entries + 40 * n + 100 * d) * outputs, options.peer_seeds, {"settings": FEW_SETTINGS}),
+    }
     methods: dict[str, Method] = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "set.npz"
         data.save(file)
-        asked = {"file": str(file), "task": data.task, "epsilons": epsilons, "seeds": seeds, "choosing": choosing}
-        if "diffprivlib" in options.peers and data.X.shape[0] * data.X.shape[1] <= DENSE:
-            answer = peers.in_environment(DIFFPRIVLIB, PEERS, "diffprivlib_fits", **asked, **few["diffprivlib"])
-            methods |= as_methods(answer, data.task, rows.DEFAULT_C, rows.BEST_C)
+        asked = {"file": str(file), "task": data.task, "epsilons": epsilons}
+        untuned = {"choosing": 0} if options.quick else {}
         if "opacus" in options.peers:
-            answer = peers.in_environment(OPACUS, PEERS, "opacus_fits", **asked, **few["opacus"])
+            answer = peers.in_environment(OPACUS, PEERS, "opacus_fits", **asked | efforts["opacus"] | untuned)
             methods |= as_methods(answer, data.task, rows.OPACUS_ONE, rows.OPACUS_BEST)
+        if "diffprivlib" in options.peers and n * d <= DENSE:
+            given = asked | efforts["diffprivlib"] | untuned
+            answer = peers.in_environment(DIFFPRIVLIB, PEERS, "diffprivlib_fits", **given)
+            methods |= as_methods(answer, data.task, rows.DEFAULT_C, rows.BEST_C)
     return methods
 
 
@@ -205,7 +218,7 @@ def main() -> None:
     wanted = set(options.sets.split(",")) if options.sets else None
     measured: dict[str, Any] = {}
     for data in sets.encoded_problems(options.data, wanted):
-        if options.quick and wanted is None and np.prod(data.X.shape) > LARGE:
+        if options.quick and wanted is None and np.prod(data.X.shape) > QUICK:
             continue
         measured[data.name] = found = measure(data, options, epsilons)
         print(rows.table({data.name: found}, epsilons), flush=True)
@@ -232,6 +245,13 @@ def estimate(options: argparse.Namespace) -> str:
 
 def keep(name: str, found: dict[str, Any]) -> dict[str, Any]:
     """Write what is known so far: new figures replace old ones of the same set and method."""
+    peers.RESULTS.mkdir(exist_ok=True)
+    with (peers.RESULTS / ".accuracy.lock").open("w") as lock:  # runs for different sets may go on side by side
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _keep(name, found)
+
+
+def _keep(name: str, found: dict[str, Any]) -> dict[str, Any]:
     results = stored()
     old = results.get(name, {"methods": {}})
     merged = {**old["methods"], **found["methods"]}
@@ -257,7 +277,6 @@ def keep(name: str, found: dict[str, Any]) -> dict[str, Any]:
         f"Versions: {described}. discreet at commit {', '.join(sorted(commits)) or 'unknown'}."
     )
     machine = peers.machine()
-    peers.RESULTS.mkdir(exist_ok=True)
     everything = {"machine": machine, "versions": versions, "sets": results, "verdicts": judged}
     RESULTS.write_text(json.dumps(everything, indent=1) + "\n")
     where = ", ".join(f"{key} {value}" for key, value in machine.items())
