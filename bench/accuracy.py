@@ -233,14 +233,15 @@ def stored() -> dict[str, Any]:
 
 def estimate(options: argparse.Namespace) -> str:
     """How long it takes, by what it took last time."""
-    taken = {
-        name: sum(seconds for who, seconds in found.get("spent", {}).items() if options.only in (None, who))
-        for name, found in stored().items()
-        if options.sets is None or any(name.startswith(one[:4]) for one in options.sets.split(","))
-        if options.data is not None or name.startswith("RAND")
-    }
-    longest = ", ".join(f"{name} {taken[name] / 60:.0f}" for name in sorted(taken, key=lambda n: -taken[n])[:5])
-    return f"By the last run, about {sum(taken.values()) / 60:.0f} minutes; of these {longest}."
+    taken: dict[str, float] = defaultdict(float)
+    for name, found in stored().items():
+        set_name = name.split(",")[0].replace("RAND", "randhie")
+        asked = options.sets is None or any(folder.startswith(set_name) for folder in options.sets.split(","))
+        if asked and (options.data is not None or set_name == "randhie"):
+            spent = found.get("spent", {})
+            taken[set_name] += sum(spent[who] for who in spent if options.only in (None, who)) / 60
+    longest = ", ".join(f"{name} {taken[name]:.0f}" for name in sorted(taken, key=lambda name: -taken[name])[:5])
+    return f"By the last run, about {sum(taken.values()):.0f} minutes (longest: {longest})."
 
 
 def keep(name: str, found: dict[str, Any]) -> dict[str, Any]:
