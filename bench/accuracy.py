@@ -133,37 +133,48 @@ def commit() -> str:
     return named + ("-changed" if changed.returncode else "")
 
 
-def effort(work: float, seeds: int, few: dict[str, Any]) -> dict[str, Any]:
+def diffprivlib_methods(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Method]:
+    n, d, outputs = sizes(data)
+    if n * d > DENSE:
+        return {}
+    strengths = {"strengths": [0.01, 1.0] if outputs == 1 else [1.0]}
+    given = effort(n * d * outputs, options, strengths)  # it makes every entry dense
+    answer = asked(DIFFPRIVLIB, "diffprivlib_fits", data, epsilons=epsilons, **given)
+    return as_methods(answer, data.task, rows.DEFAULT_C, rows.BEST_C)
+
+
+def opacus_methods(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Method]:
+    n, d, outputs = sizes(data)
+    entries = data.X.nnz if hasattr(data.X, "nnz") else n * d
+    given = effort((entries + 40 * n + 100 * d) * outputs, options, {"settings": FEW_SETTINGS})
+    answer = asked(OPACUS, "opacus_fits", data, epsilons=epsilons, **given)
+    return as_methods(answer, data.task, rows.OPACUS_ONE, rows.OPACUS_BEST)
+
+
+def sizes(data: Encoded) -> tuple[int, int, int]:
+    """Rows, features and outputs."""
+    return (*data.X.shape, int(data.y.max()) + 1 if data.task == "multinomial" else 1)
+
+
+def effort(work: float, options: argparse.Namespace, few: dict[str, Any]) -> dict[str, Any]:
     """Runs that a peer gets: all where they take a second, fewer and by fewer settings where they take minutes."""
+    if options.quick:
+        return {"seeds": 1, "choosing": 0}
     if work <= 8e6:
-        return {"seeds": seeds, "choosing": min(seeds, 3)}
+        return {"seeds": options.peer_seeds, "choosing": 3}
     if work <= 5e7:
-        return {"seeds": min(seeds, 3), "choosing": 1}
-    return {"seeds": min(seeds, 2 if work <= 1e8 else 1), "choosing": 1, **few}
+        return {"seeds": min(options.peer_seeds, 3), "choosing": 1}
+    return {"seeds": min(options.peer_seeds, 2 if work <= 1e8 else 1), "choosing": 1, **few}
 
 
-def peer_methods(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Method]:
-    (n, d), outputs = data.X.shape, int(data.y.max()) + 1 if data.task == "multinomial" else 1
-    stored_entries = data.X.nnz if hasattr(data.X, "nnz") else n * d
-    strengths = {"strengths": [0.01, 1.0]} if outputs == 1 else {"strengths": [1.0]}
-    efforts = {  # diffprivlib makes every entry dense, Opacus' cost is in stored entries, rows and noise
-        "diffprivlib": effort(n * d * outputs, options.peer_seeds, strengths),
-        "opacus": effort((stored_entries + 40 * n + 100 * d) * outputs, options.peer_seeds, {"settings": FEW_SETTINGS}),
-    }
-    methods: dict[str, Method] = {}
+def asked(environment: peers.Environment, function: str, data: Encoded, **given: Any) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "set.npz"
         data.save(file)
-        asked = {"file": str(file), "task": data.task, "epsilons": epsilons}
-        untuned = {"choosing": 0} if options.quick else {}
-        if "opacus" in options.peers:
-            answer = peers.in_environment(OPACUS, PEERS, "opacus_fits", **asked | efforts["opacus"] | untuned)
-            methods |= as_methods(answer, data.task, rows.OPACUS_ONE, rows.OPACUS_BEST)
-        if "diffprivlib" in options.peers and n * d <= DENSE:
-            given = asked | efforts["diffprivlib"] | untuned
-            answer = peers.in_environment(DIFFPRIVLIB, PEERS, "diffprivlib_fits", **given)
-            methods |= as_methods(answer, data.task, rows.DEFAULT_C, rows.BEST_C)
-    return methods
+        answer: dict[str, Any] = peers.in_environment(
+            environment, PEERS, function, file=str(file), task=data.task, **given
+        )
+    return answer
 
 
 def as_methods(answer: dict[str, Any], task: str, plain: str, best: str) -> dict[str, Method]:
@@ -181,14 +192,16 @@ def as_methods(answer: dict[str, Any], task: str, plain: str, best: str) -> dict
     return methods
 
 
+MEASURED = {"own": own_methods, "diffprivlib": diffprivlib_methods, "opacus": opacus_methods}
+
+
 def measure(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Any]:
     methods: dict[str, Method] = {}
     spent: dict[str, float] = {}
-    for who, measured in (("own", own_methods), ("peers", peer_methods)):
-        if options.only in (None, who):
-            start = time.perf_counter()
-            methods |= measured(data, options, epsilons)
-            spent[who] = time.perf_counter() - start
+    for who in wanted_rows(options):
+        start = time.perf_counter()
+        methods |= MEASURED[who](data, options, epsilons)
+        spent[who] = time.perf_counter() - start
     for method in methods.values():
         method["runs"] = max(len(scores) for scores in method["scores"].values())
     n, d = data.X.shape
@@ -227,6 +240,11 @@ def main() -> None:
     print(f"\n{rows.table(measured, epsilons)}\n\n{rows.summary(rows.verdicts(measured))}")
 
 
+def wanted_rows(options: argparse.Namespace) -> list[str]:
+    """Keys of ``MEASURED`` that were asked for."""
+    return (["own"] if options.only != "peers" else []) + (options.peers if options.only != "own" else [])
+
+
 def stored() -> dict[str, Any]:
     return dict(json.loads(RESULTS.read_text())["sets"]) if RESULTS.exists() else {}
 
@@ -239,7 +257,7 @@ def estimate(options: argparse.Namespace) -> str:
         asked = options.sets is None or any(folder.startswith(set_name) for folder in options.sets.split(","))
         if asked and (options.data is not None or set_name == "randhie"):
             spent = found.get("spent", {})
-            taken[set_name] += sum(spent[who] for who in spent if options.only in (None, who)) / 60
+            taken[set_name] += sum(spent.get(who, 0.0) for who in wanted_rows(options)) / 60
     longest = ", ".join(f"{name} {taken[name]:.0f}" for name in sorted(taken, key=lambda name: -taken[name])[:5])
     return f"By the last run, about {sum(taken.values()):.0f} minutes (longest: {longest})."
 
