@@ -48,9 +48,11 @@ QUICK = 8e6
 
 
 FEW_SETTINGS = [
+    {"rate": 4.0},
     {"rate": 16.0, "epochs": 10, "batches": 4, "clip": 0.1},
     {"rate": 16.0, "epochs": 20, "batches": 8, "clip": 0.1},
     {"rate": 0.1, "epochs": 10, "batches": 8, "optimizer": "Adam"},
+    {"rate": 0.03, "epochs": 20, "batches": 8, "optimizer": "Adam"},
 ]
 """What Opacus chooses from where a run takes a minute."""
 
@@ -146,7 +148,7 @@ def diffprivlib_methods(data: Encoded, options: argparse.Namespace, epsilons: li
 def opacus_methods(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Method]:
     n, d, outputs = sizes(data)
     entries = data.X.nnz if hasattr(data.X, "nnz") else n * d
-    given = effort((entries + 40 * n + 100 * d) * outputs, options, {"settings": FEW_SETTINGS})
+    given = effort(entries + 40 * n + 100 * d * outputs, options, {"settings": FEW_SETTINGS})
     answer = asked(OPACUS, "opacus_fits", data, epsilons=epsilons, **given)
     return as_methods(answer, data.task, rows.OPACUS_ONE, rows.OPACUS_BEST)
 
@@ -164,7 +166,7 @@ def effort(work: float, options: argparse.Namespace, few: dict[str, Any]) -> dic
         return {"seeds": options.peer_seeds, "choosing": 3}
     if work <= 5e7:
         return {"seeds": min(options.peer_seeds, 3), "choosing": 1}
-    return {"seeds": min(options.peer_seeds, 2 if work <= 1e8 else 1), "choosing": 1, **few}
+    return {"seeds": min(options.peer_seeds, 3 if work <= 1e8 else 1), "choosing": 1, **few}
 
 
 def asked(environment: peers.Environment, function: str, data: Encoded, **given: Any) -> dict[str, Any]:
