@@ -199,16 +199,13 @@ MEASURED = {"own": own_methods, "diffprivlib": diffprivlib_methods, "opacus": op
 
 def measure(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Any]:
     methods: dict[str, Method] = {}
-    spent: dict[str, float] = {}
     for who in wanted_rows(options):
-        start = time.perf_counter()
         methods |= MEASURED[who](data, options, epsilons)
-        spent[who] = time.perf_counter() - start
     for method in methods.values():
         method["runs"] = max(len(scores) for scores in method["scores"].values())
     n, d = data.X.shape
     majority = 0.0 if data.task == "regression" else 100 * float(np.bincount(data.y_test).max() / len(data.y_test))
-    return {"task": data.task, "n": n, "d": d, "majority": majority, "spent": spent, "methods": methods}
+    return {"task": data.task, "n": n, "d": d, "majority": majority, "methods": methods}
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -252,16 +249,21 @@ def stored() -> dict[str, Any]:
 
 
 def estimate(options: argparse.Namespace) -> str:
-    """How long it takes, by what it took last time."""
-    taken: dict[str, float] = defaultdict(float)
+    """CPU time by the figures of the last run: choosing a peer's setting, or predicting by command, doubles a fit."""
+    minutes: dict[str, float] = defaultdict(float)
     for name, found in stored().items():
         set_name = name.split(",")[0].replace("RAND", "randhie")
-        asked = options.sets is None or any(folder.startswith(set_name) for folder in options.sets.split(","))
-        if asked and (options.data is not None or set_name == "randhie"):
-            spent = found.get("spent", {})
-            taken[set_name] += sum(spent.get(who, 0.0) for who in wanted_rows(options)) / 60
-    longest = ", ".join(f"{name} {taken[name]:.0f}" for name in sorted(taken, key=lambda name: -taken[name])[:5])
-    return f"By the last run, about {sum(taken.values()):.0f} minutes (longest: {longest})."
+        asked_for = options.sets is None or any(folder.startswith(set_name) for folder in options.sets.split(","))
+        if not asked_for or (options.data is None and set_name != "randhie"):
+            continue
+        for row, method in found["methods"].items():
+            if options.only is None or (options.only == "peers") == (row in rows.PEERS):
+                fits = sum(map(len, method["scores"].values()))
+                twice = row in (rows.OPACUS_BEST, rows.BEST_C, *rows.COMMAND.values())
+                minutes[set_name] += method["seconds"] * fits * (2 if twice else 1) / 60
+    longest = sorted(minutes, key=lambda name: -minutes[name])[:5]
+    most = ", ".join(f"{name} {minutes[name]:.0f}" for name in longest)
+    return f"By the last run, about {sum(minutes.values()):.0f} CPU minutes (longest: {most})."
 
 
 def keep(name: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -277,7 +279,6 @@ def _keep(name: str, found: dict[str, Any]) -> dict[str, Any]:
     old = results.get(name, {"methods": {}})
     merged = {**old["methods"], **found["methods"]}
     found["methods"] = {method: merged[method] for method in rows.ORDER if method in merged}
-    found["spent"] = {**old.get("spent", {}), **found["spent"]}
     results[name] = found
     judged = rows.verdicts(results)
     versions = peers.versions(["numpy", "scipy", "scikit-learn", "numba"]) | {"discreet": dp.__version__}
