@@ -21,13 +21,14 @@ ORDER = [
     OPACUS_ONE, OPACUS_BEST, DEFAULT_C, BEST_C, CEILING,
 ]  # fmt: skip
 PEERS = (OPACUS_ONE, OPACUS_BEST, DEFAULT_C, BEST_C)
-REFERENCES = {
-    ADD_REMOVE: (OPACUS_ONE, OPACUS_BEST, ADASSP, FIXED_DESCENT),
-    COMMAND["add-remove"]: (OPACUS_ONE, OPACUS_BEST),
-    REPLACE_ONE: (DEFAULT_C, BEST_C),
-    COMMAND["replace-one"]: (DEFAULT_C, BEST_C),
-}
-"""What each row of ours is held to: the best of these, all under the same relation. Opacus protects a person's presence
+REFERENCES = [
+    (ADD_REMOVE, (OPACUS_ONE, OPACUS_BEST)),
+    (ADD_REMOVE, (ADASSP, FIXED_DESCENT)),
+    (COMMAND["add-remove"], (OPACUS_ONE, OPACUS_BEST)),
+    (REPLACE_ONE, (DEFAULT_C, BEST_C)),
+    (COMMAND["replace-one"], (DEFAULT_C, BEST_C)),
+]
+"""Each row of ours is held to the best of others, all under the same relation. Opacus protects a person's presence
 (add-remove); diffprivlib protects a person's values (replace-one), and by pure ε."""
 TARGETS = {
     ("a9a", ADD_REMOVE): dict(zip(EPSILONS, (83.2, 84.7, 85.0, 85.0, 85.0), strict=True)),
@@ -82,9 +83,15 @@ def chosen_settings(results: dict[str, Any]) -> str:
     return peers.markdown(["data", "method", *(f"ε = {e:g}" for e in EPSILONS)], rows)
 
 
+def runs_of(methods: dict[str, Method], name: str) -> dict[str, list[float]]:
+    """The runs of a row for each ε; none where it was not measured."""
+    found: dict[str, list[float]] = methods.get(name, {"scores": {}})["scores"]
+    return found
+
+
 def best_of(methods: dict[str, Method], names: tuple[str, ...], epsilon: str) -> tuple[str, list[float]] | None:
     """The best of these rows at ε, and its runs."""
-    known = [(name, methods[name]["scores"][epsilon]) for name in names if name in methods]
+    known = [(name, runs_of(methods, name)[epsilon]) for name in names if epsilon in runs_of(methods, name)]
     return max(known, key=lambda row: float(np.mean(row[1])), default=None)
 
 
@@ -99,20 +106,17 @@ def verdicts(results: dict[str, Any]) -> list[dict[str, Any]]:
 
     for name, found in results.items():
         methods = found["methods"]
-        for ours, others in REFERENCES.items():
-            own = methods.get(ours, {"scores": {}})["scores"]
-            for epsilon, runs in own.items():
-                target = TARGETS.get((name, ours), {}).get(float(epsilon))
-                if target is not None:
-                    judge(f"{name}, ε = {epsilon}, {ours} against its target", [target], runs)
-                asked = {
-                    other: methods[other] for other in others if epsilon in methods.get(other, {"scores": {}})["scores"]
-                }
-                best = best_of(asked, others, epsilon)
+        for (about, ours), targets in TARGETS.items():
+            for epsilon, runs in runs_of(methods, ours).items():
+                if about == name:
+                    judge(f"{name}, ε = {epsilon}, {ours} against its target", [targets[float(epsilon)]], runs)
+        for ours, others in REFERENCES:
+            for epsilon, runs in runs_of(methods, ours).items():
+                best = best_of(methods, others, epsilon)
                 if best is not None:
                     judge(f"{name}, ε = {epsilon}, {ours} against {best[0]}", best[1], runs)
-        halves = methods.get(ADD_REMOVE, {"scores": {}})["scores"]
-        for epsilon, runs in methods.get(REPLACE_ONE, {"scores": {}})["scores"].items():
+        halves = runs_of(methods, ADD_REMOVE)
+        for epsilon, runs in runs_of(methods, REPLACE_ONE).items():
             half = halves.get(str(float(epsilon) / 2))
             if half:
                 judge(f"{name}, replace-one at ε = {epsilon} against add-remove at half", half, runs)

@@ -214,7 +214,7 @@ def test_progress_shows_steps_and_epsilon_only(caplog: pytest.LogCaptureFixture)
         _, out, err, logs = observed(model, rows, y, caplog)
         assert (err, logs) == ("", [])
         shown.append(re.sub(r"\d+:\d\d:\d\d", "time", out))
-    assert "ε = 1, charged" in shown[0]
+    assert "ε = 1 " in shown[0]
     assert "8/8" in shown[0]
     assert shown[0].split("━")[0] == shown[1].split("━")[0]
     for text in shown:

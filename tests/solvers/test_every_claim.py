@@ -219,14 +219,27 @@ def bias_reduced() -> list[Case]:
     """Batches of two rows and their halves, under the filter; the row that differs has the longest gradient."""
     settings = {"smallest": 1, "levels": 1, "clip": 0.1, "iterations": 40}
     pair = rows((1, FAR), (1, -FAR)), rows((1, -FAR), (1, -FAR))
-    noise = {REPLACE: 2.32, ADD: 1.16}  # one step nearly uses the filter up, which refuses the next
+    noise = {REPLACE: 2.2, ADD: 0.78}  # one step nearly uses the filter up, which refuses the next
     return [
         Case(
-            "bias_reduced", "filtered", least_squares(), worlds, unit, 2.0, 0.2, runs=1000,
+            "bias_reduced", "filtered", least_squares(), worlds, unit, 2.0, 0.2, runs=1500,
             options=settings | {"noise_multiplier": noise[unit]},
         )
         for unit, worlds in ((REPLACE, pair), (ADD, LONGEST[ADD]))
     ]  # fmt: skip
+
+
+def sparse_gradients() -> list[Case]:
+    """As in descent: what becomes of a noisy gradient is post-processing. Energies feel a row more, not one turned."""
+    found = []
+    for unit in BOTH:
+        problem = least_squares()
+        for estimator in ("projection", "threshold"):
+            settings = {"iterations": 2, "estimator": estimator, "sparsity": 1}
+            found.append(Case("sparse_descent", estimator, problem, LONGEST[unit], unit, options=settings))
+        short = {"iterations": 2, "clip": 1e-3}
+        found.append(Case("reweighted", "three-stages", problem, LONGEST[unit], unit, options=short))
+    return found
 
 
 def boosted() -> list[Case]:
@@ -252,6 +265,7 @@ CASES = [
     *moments(),
     *candidates(),
     *bias_reduced(),
+    *sparse_gradients(),
     *boosted(),
 ]
 
@@ -262,7 +276,9 @@ def test_an_attack_stays_below_the_claim_and_breaks_it_when_noise_is_halved(case
 
 
 def test_an_attack_that_catches_half_the_noise_is_made_on_every_recipe() -> None:
-    assert {case.solver for case in CASES if case.factor == 0.5} >= set(RECIPES)
+    """Boosting alone is attacked with less, for the reason that its cases give."""
+    assert {case.solver for case in CASES if case.factor == 0.5} >= set(RECIPES) - {"boosted"}
+    assert "boosted" in {case.solver for case in CASES}
 
 
 def test_an_attack_is_made_on_every_solver_and_every_update_rule() -> None:

@@ -37,7 +37,7 @@ def fit(solver, options):
 @pytest.mark.parametrize(("solver", "name"), EVERY_OPTION)
 @pytest.mark.parametrize("wrong", [-1, math.nan, "abc", {"a": 1}, [[1.0]]], ids=repr)
 def test_nonsense_is_refused_by_name(solver, name, wrong):
-    with pytest.raises(InvalidInput, match=name):
+    with pytest.raises(InvalidInput, match=name.removesuffix("s")):
         fit(solver, {name: wrong})
 
 
@@ -101,6 +101,6 @@ def lasso(solver, **settings):
 def test_the_lasso_by_name_is_the_lasso_by_default():
     assert lasso("frank_wolfe").privacy_.settings == lasso("auto").privacy_.settings
     found = lasso("frank_wolfe", feature_bound=0.5, solver_options={"iterations": 4}).privacy_.settings
-    assert (found["clip"], found["iterations"]) == (0.25, 4)
+    assert (found["clip"], found["iterations"]) == (0.125, 4)
     with pytest.raises(InvalidInput, match="feature_bound"):
         lasso("descent", radius=1.0, feature_bound=0.5)

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.special import logsumexp
 
-from discreet.measurements import Disjoint, FixedSizeSampling, Halves, Noisy, PoissonSampling, Together
+from discreet.measurements import Disjoint, FixedSizeSampling, Noisy, Parts, PoissonSampling, Together
 from discreet.measurements.choosing import Chosen
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
@@ -138,18 +138,17 @@ def _(measurement: Together, answer: Any, data: Any) -> float:
 
 
 @log_law.register
-def _(measurement: Halves, answer: Any, data: Any) -> float:
-    """Over all batches and all their splits."""
+def _(measurement: Parts, answer: Any, data: Any) -> float:
+    """Over all batches and all their splits into parts."""
     query, mechanism = measurement.query, measurement.mechanism
     rows = _contributions(query, data)
     laws = []
     for log_probability, batch in _batches(measurement.sampling, len(data)):
-        splits = list(_splits(measurement.sampling, batch))
-        for first in splits:
-            second = [i for i in batch if i not in first]
+        splits = list(_splits(measurement, batch))
+        for parts in splits:
             law = sum(
                 _of_sum(mechanism, query, value, _total(rows, part, query))
-                for value, part in zip(answer, (batch, first, second), strict=True)
+                for value, part in zip(answer, parts, strict=True)
             )
             laws.append(log_probability - math.log(len(splits)) + law)
     return float(np.logaddexp.reduce(laws))
@@ -167,11 +166,14 @@ def _batches(sampling: Any, n: int) -> Iterator[tuple[float, tuple[int, ...]]]:
         yield from ((odds, batch) for batch in itertools.combinations(range(n), size))
 
 
-def _splits(sampling: Any, batch: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Every first half, all of one probability."""
-    if isinstance(sampling, FixedSizeSampling):
-        return itertools.combinations(batch, (len(batch) + 1) // 2)
-    return itertools.chain.from_iterable(itertools.combinations(batch, k) for k in range(len(batch) + 1))
+def _splits(measurement: Parts, batch: tuple[int, ...]) -> Iterator[list[list[int]]]:
+    """Every way to cut a batch in parts, all of one probability."""
+    places = itertools.product(range(measurement.count), repeat=len(batch))
+    for place in places:
+        sizes = {place.count(k) for k in range(measurement.count)}
+        if isinstance(measurement.sampling, PoissonSampling) or len(sizes) == 1:
+            yield [[i for i, k in zip(batch, place, strict=True) if k == part] for part in range(measurement.count)]
+
 
 
 def _sum(query: Any, data: Any) -> Any:

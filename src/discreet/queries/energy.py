@@ -86,7 +86,7 @@ class ColumnEnergy:
         else:
             steps = (steps * self.rows.unit) ** 2
         if isinstance(block, DenseBlock):
-            return slice(None), steps.reshape(n, -1).sum(axis=0)
+            return slice(None), steps.reshape(n, self.rows.n_features).sum(axis=0)
         return block.indices, steps
 
 

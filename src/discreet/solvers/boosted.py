@@ -7,7 +7,6 @@ probability p. Each run is scored by its noisy empirical risk, and `BestOf` show
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Generator
 from dataclasses import dataclass, fields, replace
@@ -20,8 +19,10 @@ from discreet.errors import InvalidInput
 from discreet.measurements import BestOf, Measurement, Noisy
 from discreet.mechanisms import Gaussian
 from discreet.queries.candidates import OneScore
+from discreet.solvers import recipe
 from discreet.solvers.base import Filtered, Problem, Solver, Steps
 from discreet.solvers.bias_reduced import BiasReduced
+from discreet.solvers.options import checked_options
 from discreet.solvers.planning import Guarantee, calibrated
 from discreet.solvers.sparse_mean import gaussian_noise
 from discreet.units import Unit
@@ -102,7 +103,7 @@ def default(
         raise InvalidInput("boosting scores models with one score a row; use the solver itself for many classes.")
     if not 0 < score_share < 1:
         raise InvalidInput(f"score_share must be in (0, 1), got {score_share!r}.")
-    base = importlib.import_module(f"discreet.solvers.{solver}").default(problem, guarantee, **(options or {}))
+    base = recipe(solver)(problem, guarantee, **checked_options(solver, options))
     if isinstance(base, BiasReduced):
         base = base.planned(problem, guarantee.unit)
     score = gaussian_noise(guarantee) / math.sqrt(score_share)

@@ -77,6 +77,10 @@ def _checked(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
         return _whole(name, value)
     if kind is float:
         return value if len(kinds) > 1 and callable(value) else _positive(name, value)
+    if get_origin(kind) is dict:
+        if not isinstance(value, Mapping):
+            raise InvalidInput(f"option {name} must be a dictionary, got {value!r}.")
+        return dict(value)
     if not isinstance(value, kind):
         words = "True or False" if kind is bool else f"one of discreet's {kind.__name__}s"
         raise InvalidInput(f"option {name} must be {words}, got {value!r}.")
