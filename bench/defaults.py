@@ -144,6 +144,8 @@ SWEEPS = [
     Sweep("solver-binary", "logistic regression", "solver",
           ("objective_perturbation", "preconditioned", "descent"), _CLASSES, ("table", "dense", "binary"),
           most=(900, 5500)),
+    Sweep("solver-words", "logistic regression on sparse rows with many columns", "solver",
+          ("auto", "objective_perturbation", "reweighted", "descent"), _CLASSES, ("words",)),
     Sweep("solver-classes", "several classes", "solver",
           ("descent", "objective_perturbation"), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
 ]  # fmt: skip

@@ -62,7 +62,7 @@ def test_an_attack_on_what_is_fitted(name: str, relation: str) -> None:
 def proved_of_mean(plan: Any, data: list[Any], unit: Unit, delta: float, claim: float) -> float:
     """From the mean that is shown, by its likelihood ratio as if it were the noisy sum.
 
-    A threshold forgets most of so small a sum, so there the attacker sees the noisy sum itself, which is what is claimed.
+    A threshold forgets most of so small a sum: there the attacker sees the noisy sum itself, which is what is claimed.
     """
     spec, bits = RowSpec(1, 1.0), Bits.seeded(5)
     measurement = plan.measurement(spec)

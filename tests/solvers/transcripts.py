@@ -175,7 +175,6 @@ def _splits(measurement: Parts, batch: tuple[int, ...]) -> Iterator[list[list[in
             yield [[i for i, k in zip(batch, place, strict=True) if k == part] for part in range(measurement.count)]
 
 
-
 def _sum(query: Any, data: Any) -> Any:
     """The exact sum, remembered for queries that do not depend on where θ is."""
     if hasattr(query, "theta"):

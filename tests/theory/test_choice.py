@@ -32,3 +32,17 @@ def test_the_choice(loss, columns, guarantee, domain, expected):
     rows = RowSpec(columns, 1.0, 0.5, outputs=3 if isinstance(loss, Softmax) else 1)
     problem = Problem(rows, loss, 2000.0) if domain is None else Problem(rows, loss, 2000.0, domain)
     assert choose(problem, guarantee) == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "epsilon", "sparse", "expected"),
+    [
+        (5000, 1.0, True, "reweighted"),
+        (5000, 1.0, False, "objective_perturbation"),
+        (500, 1.0, True, "objective_perturbation"),
+        (5000, 0.02, True, "objective_perturbation"),  # energies drown in noise
+    ],
+)
+def test_bags_of_words_are_weighted(columns, epsilon, sparse, expected):
+    problem = Problem(RowSpec(columns, 1.0, 0.5), Logistic(), 5000.0, sparse=sparse)
+    assert choose(problem, Guarantee(epsilon, 1e-8, Unit("replace-one"))) == expected

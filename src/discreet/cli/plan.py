@@ -30,6 +30,7 @@ def plan(
     l1_radius: Annotated[float | None, typer.Option(help="Keep the model in an ℓ1 ball of this radius.")] = None,
     sparsity: Annotated[int | None, typer.Option(help="Keep at most this many coefficients.")] = None,
     domain: Annotated[str | None, typer.Option(help=f"Keep the coefficients in a set: {SETS}.")] = None,
+    sparse_rows: Annotated[bool, typer.Option("--sparse-rows", help="Rows come in sparse form, as words do.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Compare the solvers for a problem of this size, and say which one `auto` takes and why."""
@@ -67,7 +68,7 @@ def plan(
     unit = Unit(adjacency)  # type: ignore[arg-type]
     guarantee = Guarantee(epsilon, 1.0 / max(n, 2) ** 2 if delta is None else delta, unit)
     rows = RowSpec(d, row_norm, 0.0, classes if loss == "logistic" and classes > 2 else 1)
-    found = options(Problem(rows, table[loss], float(n), kept_in), guarantee)
+    found = options(Problem(rows, table[loss], float(n), kept_in, sparse=sparse_rows), guarantee)
     if as_json:
         facts = [
             {

@@ -93,9 +93,9 @@ class PrivateLinearModel(PrivateEstimator):
         guarantee = Guarantee(float(self.epsilon), self._delta(n_rows, private), unit)
         released: list[Event] = []
         if self._must_count(guarantee):
-            self._refuse_before_counting(rows, vault, guarantee)
+            self._refuse_before_counting(data, vault, guarantee)
         n, rest = self._rows(n_rows, vault, guarantee, released)
-        problem = self._problem(rows, n)
+        problem = self._problem(data, n)
         name, solver = self._plan(problem, rest)
         theta = self._run(vault, name, solver, problem, guarantee, released)
         self._features = features
@@ -116,13 +116,15 @@ class PrivateLinearModel(PrivateEstimator):
         rows = RowSpec(matrix.shape[1], features.row_norm, self._constant(features), outputs)
         return features, in_memory(matrix, targets, rows)
 
-    def _problem(self, rows: RowSpec, n: float) -> Problem:
-        return Problem(rows, self._loss(), n, self._domain(rows.norm, n), float(self.alpha))
+    def _problem(self, data: Dense | Sparse, n: float) -> Problem:
+        rows = data.rows
+        sparse = isinstance(data, Sparse)
+        return Problem(rows, self._loss(), n, self._domain(rows.norm, n), float(self.alpha), sparse)
 
-    def _refuse_before_counting(self, rows: RowSpec, vault: Vault, guarantee: Guarantee) -> None:
+    def _refuse_before_counting(self, data: Dense | Sparse, vault: Vault, guarantee: Guarantee) -> None:
         """What cannot be planned or paid for is refused before the rows are counted, so that nothing is spent on it."""
         count, rest = self._count(guarantee)
-        problem = self._problem(rows, SOME_ROWS)
+        problem = self._problem(data, SOME_ROWS)
         _, solver = self._plan(problem, rest)
         budget = solver.filter(vault.unit) if isinstance(solver, Filtered) else None
         run = compose(rehearse(solver, problem, vault.unit)) if budget is None else budget.event()

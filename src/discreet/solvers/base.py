@@ -35,6 +35,7 @@ class Problem:
         n: public or privately released number of rows; sums are divided by it.
         domain: constraint set.
         ridge: ℓ2 regularisation of the mean loss.
+        sparse: whether rows come in compressed sparse form: a fact about the container, not about its cells.
     """
 
     rows: RowSpec
@@ -42,6 +43,7 @@ class Problem:
     n: float
     domain: Geometry = WholeSpace()  # noqa: RUF009 - a frozen value
     ridge: float = 0.0
+    sparse: bool = False
 
     def __post_init__(self) -> None:
         if not self.n > 0:

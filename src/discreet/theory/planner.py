@@ -16,6 +16,7 @@ from discreet.geometry.base import Atomic, Projectable
 from discreet.losses import Domain, Softmax, Squared
 from discreet.solvers import Guarantee, Problem, Solver, recipe
 from discreet.solvers.exponential_mechanism import MOST_AXES
+from discreet.solvers.planning import rough_multiplier
 from discreet.solvers.rehearsal import rehearse
 from discreet.theory.predicted import predicted_risk
 
@@ -26,6 +27,10 @@ _LARGEST_MOMENT = 1000
 whitening is ahead with 800 columns, and with 1500 where ε is large only."""
 _MANY_COORDINATES = 600
 """From here on a polytope's vertices are chosen rather than gradients released."""
+
+_BAG_OF_WORDS, _FAINTEST_COLUMNS = 1000, 0.7
+"""Sparse rows with this many columns are weighted by their columns' energies, while the noise share √min(d, n)·ν/n of a
+gradient stays below 0.7, beyond which energies drown as well. From ``bench/defaults.py``."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +70,20 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
         if d <= _LARGEST_MOMENT:
             return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
         return "descent", "least squares in high dimension: a few noisy gradients, as far as their noise allows"
+    if _is_bag_of_words(problem, guarantee):
+        return "reweighted", "sparse rows of many columns: a few common ones would drown the telling ones"
     if isinstance(loss, Softmax) and guarantee.delta:
         return "descent", "many classes: one release would pay for every class's curvature; noisy gradients do not"
     return "objective_perturbation", "bounded slopes and curvature: one tight release of the minimiser"
+
+
+def _is_bag_of_words(problem: Problem, guarantee: Guarantee) -> bool:
+    rows, n = problem.rows, problem.n
+    if not (problem.sparse and rows.outputs == 1 and rows.dimension >= _BAG_OF_WORDS and guarantee.delta):
+        return False
+    noise = math.sqrt(min(rows.dimension, n)) * rough_multiplier(guarantee) / n
+    classifier = problem.loss.slope_sign_fixed and isinstance(problem.domain, WholeSpace)
+    return classifier and noise <= _FAINTEST_COLUMNS
 
 
 _ORDER = (
