@@ -20,7 +20,7 @@ from discreet.solvers import recipe
 
 __all__ = ["checked_options", "option_types"]
 
-_MAY_BE_ZERO = ("regularisation", "seed")
+_MAY_BE_ZERO = ("line_share", "regularisation", "seed")
 _A_NUMBER_OR_A_SCHEDULE = 2  # the longest union of types that is not an array's
 
 
@@ -29,7 +29,7 @@ def option_types(solver: str) -> dict[str, tuple[Any, ...]]:
 
     Example:
         >>> sorted(option_types("objective_perturbation"))
-        ['regularisation', 'slope_bound']
+        ['constraint', 'regularisation', 'slope_bound']
     """
     default = recipe(solver)
     hints = typing.get_type_hints(default)
