@@ -82,7 +82,7 @@ def one_fit(data: Encoded, epsilon: float, adjacency: str, seed: int, solver: st
         _, schema, target, train, test = data.table
         estimator = dp.LogisticRegression(epsilon, schema=schema, **given)
         start = time.process_time()
-        estimator.fit(train, NamedColumn.of(train, target))
+        estimator.fit(train, NamedColumn.of(train, target, schema))
         seconds = time.process_time() - start
         right = estimator.predict(test.drop(target)) == test[target].astype(str)
         return float(100 * np.mean(right)), seconds

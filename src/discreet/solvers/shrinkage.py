@@ -7,7 +7,7 @@ post-processing. With ξ the noise, y = m + ξ and η_t soft thresholding, ‖η
 * Gaussian: σ²·E #{|y_i| > t}                       (Stein 1981; Donoho–Johnstone 1995, SureShrink),
 * Laplace:  2b²·Σ P(|y_i + ξ'_i| > t), ξ' fresh     (the Laplace density is the kernel of (1 − b²∂²)⁻¹).
 
-Where few entries exceed t the estimate is mostly chance, so its standard deviation is added thrice: an entry must show
+Where few entries exceed t the estimate is mostly chance, so its standard deviation is added five times: an entry must show
 that it is there before the threshold comes down to it.
 """
 
@@ -23,7 +23,7 @@ __all__ = ["best_threshold", "risk_estimate", "soft"]
 
 Noise = Literal["gaussian", "laplace"]
 
-_CAUTION = 3.0
+_CAUTION = 5.0
 _THRESHOLDS = 61
 _BEYOND = 1.5  # where nothing but noise is seen, a threshold beyond all of it must be among those tried
 
