@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import discreet.queries
 from discreet.data.memory import in_memory
+from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball, Polytope, WholeSpace
 from discreet.losses import Huber, Logistic, Softmax, Squared
 from discreet.queries.atoms import VertexAtoms, whole_atoms
@@ -297,3 +298,9 @@ def test_a_minimiser_moves_by_no_more_than_is_claimed(loss: Any, slope: float, d
         assert np.linalg.norm(places[0] - places[2]) <= 2 * most + slack
         largest = max(largest, float(np.linalg.norm(places[0] - places[1])))
     assert largest > 0.3 * most
+
+
+def test_a_query_about_other_rows_than_the_map_makes_is_refused() -> None:
+    longer = RowSpec(ROWS.n_features, 2 * ROWS.norm, ROWS.intercept)
+    with pytest.raises(InvalidInput, match="other rows"):
+        Mapped(GradientSum(longer, Logistic(), np.zeros(longer.shape), 0.5), weighted(np.random.default_rng(0)))

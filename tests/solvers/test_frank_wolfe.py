@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 from sklearn.linear_model import Lasso
 
-from discreet import events
+from discreet import accounting, events
 from discreet.accounting.classical import pure_epsilon, zcdp_epsilon_upper
 from discreet.data.memory import in_memory
 from discreet.errors import HypothesisViolated, InvalidInput
@@ -201,7 +201,10 @@ def test_the_default_spends_the_budget_and_no_more(unit: Unit, epsilon: float) -
     problem = Problem(RowSpec(50, norm=2.0), Logistic(), 10_000, L1Ball(4.0))
     solver = default(problem, Guarantee(epsilon, 1e-8, unit))
     plan = events.compose(rehearse(solver, problem, unit))
-    assert epsilon * (1 - 1e-6) < zcdp_epsilon_upper(plan, 1e-8, unit) <= epsilon
+    # by zCDP to the last digit, or by basic composition, of which the accountant knows that it is a little too careful
+    by_zcdp = zcdp_epsilon_upper(plan, 1e-8, unit)
+    assert epsilon * (1 - 1e-6) < by_zcdp
+    assert 0.85 * epsilon < accounting.epsilon(plan, 1e-8, unit).upper <= epsilon * (1 + 1e-9)
     assert solver.clip == pytest.approx(2.0, rel=1e-3)  # slopes are at most 1, features at most 2
 
 

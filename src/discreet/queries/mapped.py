@@ -96,6 +96,12 @@ class Mapped:
     query: Query
     through: RowMap
 
+    def __post_init__(self) -> None:
+        if getattr(self.query, "rows", self.through.rows) != self.through.rows:
+            raise InvalidInput(
+                "the query is about other rows than the map makes, so its bound would not hold for them."
+            )
+
     @property
     def norm(self) -> Norm:
         """The inner query's."""

@@ -133,13 +133,14 @@ def _finite(what: str, value: float) -> float:
 
 
 def _noise_in_theory(steps: int, guarantee: Guarantee, selection: str) -> float:
-    """The noise multiplier of T selections, in closed form: basic composition for pure DP, else zCDP."""
+    """The noise multiplier of T selections, in closed form: by basic composition or, with δ > 0, by zCDP if less."""
     sensitivity = guarantee.unit.sensitivity(1.0)
+    pure = 2 * sensitivity * steps / guarantee.epsilon
     if guarantee.delta == 0:
-        return 2 * sensitivity * steps / guarantee.epsilon
+        return pure
     log = math.log(1 / guarantee.delta)
     root_rho = guarantee.epsilon / (math.sqrt(log + guarantee.epsilon) + math.sqrt(log))
-    return 2 * sensitivity * math.sqrt(steps / (8 if selection == "exponential" else 2)) / root_rho
+    return min(pure, 2 * sensitivity * math.sqrt(steps / (8 if selection == "exponential" else 2)) / root_rho)
 
 
 def _balanced_steps(curvature: float, gap: float, guarantee: Guarantee, selection: str) -> int:
@@ -151,8 +152,9 @@ def _balanced_steps(curvature: float, gap: float, guarantee: Guarantee, selectio
 def _least_noise(solver: FrankWolfe, guarantee: Guarantee) -> float:
     """The least noise multiplier with which T selections keep the guarantee, to 7 digits."""
     one_row, epsilon, steps = Unit(guarantee.unit.relation).sensitivity(1.0), guarantee.epsilon, solver.iterations
+    pure = math.nextafter(2 * guarantee.unit.sensitivity(1.0) * steps / epsilon, math.inf)
     if guarantee.delta == 0:
-        return math.nextafter(2 * guarantee.unit.sensitivity(1.0) * steps / epsilon, math.inf)
+        return pure
 
     def event(noise_multiplier: float) -> events.Event:
         return events.Repeat(events.Selection(2 * one_row / noise_multiplier, solver.selection), steps)
@@ -161,7 +163,8 @@ def _least_noise(solver: FrankWolfe, guarantee: Guarantee) -> float:
         from discreet.accounting import calibrate
 
         return float(calibrate(event, epsilon, guarantee.delta, guarantee.unit))
-    # Bounded-range selections are accounted by their zCDP, which has no cheaper certified rival for adaptive choices.
+    # Bounded-range selections are accounted by their zCDP, which has no cheaper certified rival for adaptive choices
+    # but basic composition, which needs less noise for a few of them.
     from discreet.accounting.classical import zcdp_epsilon_upper
 
     enough = _noise_in_theory(steps, guarantee, solver.selection)
@@ -172,4 +175,4 @@ def _least_noise(solver: FrankWolfe, guarantee: Guarantee) -> float:
             enough = middle
         else:
             too_little = middle
-    return enough
+    return min(enough, pure)

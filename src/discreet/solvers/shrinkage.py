@@ -7,8 +7,8 @@ post-processing. With ξ the noise, y = m + ξ and η_t soft thresholding, ‖η
 * Gaussian: σ²·E #{|y_i| > t}                       (Stein 1981; Donoho–Johnstone 1995, SureShrink),
 * Laplace:  2b²·Σ P(|y_i + ξ'_i| > t), ξ' fresh     (the Laplace density is the kernel of (1 − b²∂²)⁻¹).
 
-Where few entries exceed t the estimate is mostly chance, so its standard deviation is added five times: an entry must show
-that it is there before the threshold comes down to it.
+Where few entries exceed t the estimate is mostly chance, so its standard deviation is added five times: an entry must
+show that it is there before the threshold comes down to it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What each encoding of numeric columns could reach without privacy, from public bounds alone.
 
-    python bench/encodings.py --data FOLDER
+    python bench/numeric_columns.py --data FOLDER
 
 FOLDER holds adult/, california_housing/, … as their usual text files; what is not there is left out. The bundled data
 is always measured. Classification: test accuracy (%) of logistic regression, C = 100. Regression: test R² of ridge
