@@ -182,7 +182,7 @@ def test_private_regression_finds_the_support_under_heavy_tails(unit):
     X[0], y[1] = 1e300, -1e300  # rows that would move any unbounded sum
     problem = Problem(RowSpec(50, math.inf), Squared(), 60_000.0)
     solver = heavy_tailed.default(
-        problem, Guarantee(2.0, 1e-6, unit), sparsity=2, radius=3.0, moment=9.0, step=0.5, entry_bound=4.0
+        problem, Guarantee(2.0, 1e-6, unit), sparsity=2, radius=3.0, step=0.5, entry_bound=4.0
     )
     theta = run(solver, X, y, unit=unit)
     assert np.flatnonzero(theta).tolist() == [0, 1]
@@ -279,3 +279,12 @@ def test_bad_input():
         heavy_tailed.default(problem, guarantee)
     with pytest.raises(TypeError):
         heavy_tailed.default(problem, guarantee, sparsity=2, radius=1.0, wrong=1)
+
+
+@pytest.mark.parametrize("given", [{"step": 0.1, "smoothness": 1.0}, {"step": 0.1, "entry_bound": 1.0, "moment": 3.0}])
+def test_what_would_have_no_effect_is_refused(given) -> None:
+    problem, guarantee = Problem(RowSpec(4, math.inf), Squared(), 100.0), Guarantee(1.0, 1e-6, ADD_REMOVE)
+    settled = dict(list(given.items())[:-1])
+    heavy_tailed.default(problem, guarantee, sparsity=2, radius=1.0, **settled)
+    with pytest.raises(InvalidInput, match=list(given)[-1]):
+        heavy_tailed.default(problem, guarantee, sparsity=2, radius=1.0, **given)

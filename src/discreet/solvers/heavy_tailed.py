@@ -88,7 +88,7 @@ def default(
     *,
     sparsity: int | None = None,
     radius: float | None = None,
-    moment: float = 1.0,
+    moment: float | None = None,
     smoothness: float | None = None,
     mechanism: Literal["gumbel", "laplace"] = "gumbel",
     parts: int | None = None,
@@ -106,7 +106,7 @@ def default(
         guarantee: what must be kept.
         sparsity: s; None takes the problem's `SparseSet`.
         radius: ℓ2 bound C on θ; None takes the problem's set, or 1.
-        moment: public bound M on E[x_ij⁴] and E[y⁴].
+        moment: public bound M on E[x_ij⁴] and E[y⁴]; None takes 1.
         smoothness: public bound on the eigenvalues of E[xxᵀ] along sparse directions; None takes √M, which bounds
             E[x_ij²], so that columns without correlation contract if their kurtosis is below 6.8.
         mechanism: ``"gumbel"`` for `Peeling`, ``"laplace"`` for the printed `LaplacePeeling` and its hypotheses.
@@ -116,8 +116,13 @@ def default(
 
     Raises:
         HypothesisViolated: Laplace peeling outside ε ≤ 0.5, δ ≤ 0.011, s ≥ 10.
-        InvalidInput: a moment or smoothness that is not positive, or an unknown mechanism.
+        InvalidInput: a moment or smoothness that is not positive or would have no effect, or an unknown mechanism.
     """
+    if smoothness is not None and step is not None:
+        raise InvalidInput("smoothness chooses the step, which was given too: leave one out.")
+    if moment is not None and entry_bound is not None and (step is not None or smoothness is not None):
+        raise InvalidInput("moment chooses entry_bound and the step, which were both settled otherwise: leave it out.")
+    moment = 1.0 if moment is None else moment
     s, declared = declared_sparsity(problem, sparsity, radius)
     reach = 1.0 if declared is None else declared
     if not 0 < moment < math.inf:
