@@ -242,6 +242,26 @@ def sparse_gradients() -> list[Case]:
     return found
 
 
+def weighted() -> list[Case]:
+    """All releases at once, on a row of the greatest length and slope; the mean row by a plan that spends all on it."""
+    found = []
+    for unit in BOTH:
+        worlds = rows((1, 1)), rows((1, -1)) if unit == REPLACE else rows()
+        strong = {"regularisation": 50.0}  # θ stays near 0, where a cut logistic row has its whole slope
+        found.append(
+            Case("weighted_perturbation", "uncentred", Problem(ONE, Logistic(), 500.0), worlds, unit, options=strong)
+        )
+        worlds = rows((1, 1)), rows((-1, 1)) if unit == REPLACE else rows()
+        mean = {"centre_share": 0.97, "energy_share": 0.01, "place_share": 0.005, "line_share": 0.005}
+        found.append(
+            Case(
+                "weighted_perturbation", "centred", Problem(RowSpec(1, 1.0, 0.5), Logistic(), 500.0), worlds, unit,
+                options=strong | mean, statistic=lambda heard, theta: float(heard[0][1][0]),
+            )
+        )  # fmt: skip
+    return found
+
+
 def boosted() -> list[Case]:
     """The best of K runs by its θ. A selection's claim covers every way in which values and scores may hang together,
     far worse ones than this: it takes a fifth of the noise to break it.
@@ -257,6 +277,7 @@ def boosted() -> list[Case]:
 
 
 CASES = [
+    *weighted(),
     *descent(),
     *hard_threshold(),
     *heavy_tailed(),

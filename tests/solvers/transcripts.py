@@ -18,11 +18,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.special import logsumexp
 
+from discreet.data.steps import chunks
 from discreet.measurements import Disjoint, FixedSizeSampling, Noisy, Parts, PoissonSampling, Together
 from discreet.measurements.choosing import Chosen
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling
+from discreet.queries.mapped import MappedRows
 from discreet.solvers.rehearsal import drive
 
 __all__ = ["log_law", "log_ratio", "overhear", "places_law", "selection_law"]
@@ -254,7 +256,8 @@ def _(measurement: PerturbedMinimum, answer: Any, data: Any) -> Any:
     """
     query = measurement.query
     theta = np.ravel(answer)
-    X, z = data.X, data.X @ theta
+    X = data.X if query.through is None else _made(query, data)
+    z = X @ theta
     slopes, curvatures = query.loss.slope(z, data.y), query.loss.curvature(z, data.y)
     most = query.gradient_bound / np.maximum(np.abs(X).max(axis=1, initial=0.0), 1e-300)
     curvatures = np.where(np.abs(slopes) < most, curvatures, 0.0)
@@ -265,6 +268,14 @@ def _(measurement: PerturbedMinimum, answer: Any, data: Any) -> Any:
         return -(tilt**2) / 2 + np.log(hessian)
     assert theta.size == 1  # in one dimension the density is exp(−|b|)
     return -np.abs(tilt) + np.log(hessian)
+
+
+def _made(query: Any, data: Any) -> Any:
+    """The rows that a map made of the given ones."""
+    steps = MappedRows(data, query.through, True).map_blocks(lambda block: [rows for _, rows in chunks(block)])
+    return (
+        np.vstack([np.zeros((0, query.rows.dimension)), *(part for parts in steps for part in parts)]) * query.rows.unit
+    )
 
 
 @log_law.register

@@ -23,7 +23,7 @@ APPROXIMATE, PURE = (Guarantee(1.0, delta, Unit("replace-one")) for delta in (1e
         (Squared(), 20, APPROXIMATE, SparseSet(3), "hard_threshold"),
         (Huber(0.5), 1500, APPROXIMATE, None, "objective_perturbation"),
         (Logistic(), 20, APPROXIMATE, None, "objective_perturbation"),
-        (Logistic(), 5000, APPROXIMATE, None, "objective_perturbation"),
+        (Logistic(), 5000, PURE, None, "objective_perturbation"),
         (Softmax(3), 20, APPROXIMATE, None, "descent"),
     ],
     ids=repr,
@@ -35,14 +35,16 @@ def test_the_choice(loss, columns, guarantee, domain, expected):
 
 
 @pytest.mark.parametrize(
-    ("columns", "epsilon", "sparse", "expected"),
+    ("columns", "n", "epsilon", "expected"),
     [
-        (5000, 1.0, True, "reweighted"),
-        (5000, 1.0, False, "objective_perturbation"),
-        (500, 1.0, True, "objective_perturbation"),
-        (5000, 0.02, True, "objective_perturbation"),  # energies drown in noise
+        (500, 5000.0, 1.0, "weighted_perturbation"),
+        (50_000, 5000.0, 1.0, "weighted_perturbation"),
+        (500, 5000.0, 0.1, "objective_perturbation"),  # counts drown in noise
+        (20, 5000.0, 1.0, "objective_perturbation"),  # few columns need no weights
+        (100, 1e6, 1.0, "objective_perturbation"),  # hardly any noise to spare
     ],
 )
-def test_bags_of_words_are_weighted(columns, epsilon, sparse, expected):
-    problem = Problem(RowSpec(columns, 1.0, 0.5), Logistic(), 5000.0, sparse=sparse)
-    assert choose(problem, Guarantee(epsilon, 1e-8, Unit("replace-one"))) == expected
+def test_two_classes_are_weighted_where_noise_matters_and_counts_can_be_read(columns, n, epsilon, expected):
+    guarantee = Guarantee(epsilon, 1e-8, Unit("add-remove"))
+    assert choose(Problem(RowSpec(columns, 1.0, 0.5), Logistic(), n), guarantee) == expected
+    assert choose(Problem(RowSpec(columns, 1.0, 0.5), Logistic(), n, ridge=0.1), guarantee) == "objective_perturbation"

@@ -10,19 +10,23 @@ the Gaussian profile, three facts bound δ(ε), and the least of what they give 
   log det and slope are maximised together. For R²/λ ≤ ε the determinant then costs nothing at all. A softmax row has
   none at its vertices either: it pays for log det only halfway between two of them, where the loss is smaller;
 - *chord*: a profile is convex in e^ε and is 1 at e^ε = 0, which extends either bound to small ε.
+
+Beside Gaussian releases of μ' in all, a vertex's Gaussian loss becomes one of √(μ² + μ'²): *vertices* bounds the loss
+itself, so it holds for every real ε and may be averaged over what else was released.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from discreet.accounting.pairs import GaussianPair, symmetric
-from discreet.accounting.rules import Rule, from_profile, rule
+from discreet.accounting.rules import Pairs, Rule, from_profile, rule
 from discreet.events import ObjectivePerturbation
 from discreet.units import Adjacency, Unit
 
@@ -38,8 +42,13 @@ _DRIFT = np.concatenate([np.arange(-2.0, 8.5, 0.5), [40.0]])
 _COARSE_DRIFT = np.array([1.0, 3.0, 5.5, 8.5, 40.0])  # for the many ε that a composition asks for
 
 
-def objective_profile(event: ObjectivePerturbation, adjacency: Adjacency) -> Bound:
+def objective_profile(event: ObjectivePerturbation, adjacency: Adjacency, beside: float = 0.0) -> Bound:
     """ε ↦ a bound on δ(ε) for arrays of ε ≥ 0, both orders of every two neighbours.
+
+    Args:
+        event: the release.
+        adjacency: the relation.
+        beside: μ of Gaussian releases made as well, for the same unit.
 
     Example:
         >>> bound = objective_profile(ObjectivePerturbation(6.0, math.log1p(0.25), link=1.0), "add-remove")
@@ -50,12 +59,12 @@ def objective_profile(event: ObjectivePerturbation, adjacency: Adjacency) -> Bou
     added = unit.rows_per_unit
     moved = added * (2 if unit.relation == "replace-one" else 1)
     mu = 1 / event.noise_multiplier
-    bounds = [_beyond(added * event.log_det, _vertices(mu, moved, event.directions))]
-    if event.link and added == 1:
+    bounds = [_beyond(added * event.log_det, _vertices(mu, moved, event.directions, beside))]
+    if event.link and added == 1 and not beside:
         # a logistic row is a softmax of two classes whose gradient (p − e_y)⊗x is √2 times as long
         link = event.link if event.directions > 1 else event.link / 2
         bounds += [_apart(mu, moved, event.directions, link, near) for near in _NEAR]
-    if event.link and event.directions == 1:
+    if event.link and event.directions == 1 and not beside:
         for part in _TANGENTS:
             # log(1 + v) ≤ log(1 + w) + (v − w)/(1 + w) at v = link·s(1 − s) ≤ link/4, for any w
             w = part * event.link / 4
@@ -79,17 +88,18 @@ def _beyond(shift: float, bound: Bound) -> Bound:
     return shifted
 
 
-def _vertices(mu: float, moved: int, directions: int) -> Bound:
+def _vertices(mu: float, moved: int, directions: int, beside: float = 0.0) -> Bound:
     """Σ_j C(m, j)·Dʲ·H_ε(jμ); for one row replaced, of the D² differences of two vectors only D exceed √3μ."""
     d = directions
     if moved == 2:
-        return _sum_of_gaussians(mu, [(d, 2.0), (d * (d - 1), math.sqrt(3)), (2 * d, 1.0)])
-    return _sum_of_gaussians(mu, [(math.comb(moved, j) * float(d) ** j, float(j)) for j in range(1, moved + 1)])
+        return _sum_of_gaussians(mu, [(d, 2.0), (d * (d - 1), math.sqrt(3)), (2 * d, 1.0)], beside)
+    parts = [(math.comb(moved, j) * float(d) ** j, float(j)) for j in range(1, moved + 1)]
+    return _sum_of_gaussians(mu, parts, beside)
 
 
-def _sum_of_gaussians(mu: float, parts: list[tuple[float, float]]) -> Bound:
-    """Σ weight·H_ε(length·μ), at most 1."""
-    pairs = [(weight, GaussianPair(length * mu)) for weight, length in parts if weight]
+def _sum_of_gaussians(mu: float, parts: list[tuple[float, float]], beside: float = 0.0) -> Bound:
+    """Σ weight·H_ε(√((length·μ)² + beside²)), at most 1."""
+    pairs = [(weight, GaussianPair(math.hypot(length * mu, beside))) for weight, length in parts if weight]
 
     def bound(epsilon: Array) -> Array:
         return np.minimum(np.sum([weight * pair.profile(epsilon) for weight, pair in pairs], axis=0), 1.0)
@@ -181,7 +191,11 @@ def _drifted(bound: Bound, deviation: float) -> Bound:
 
 @rule.register
 def _(event: ObjectivePerturbation, unit: Unit) -> Rule:
-    m = unit.sensitivity(1.0)
-    mu = m / event.noise_multiplier
-    top = unit.rows_per_unit * event.log_det + mu * mu / 2 + 40 * (mu + event.deviation) + event.deviation**2
-    return from_profile(objective_profile(event, unit), top)
+    def beside(other: float) -> Pairs:
+        mu = math.hypot(unit.sensitivity(1.0) / event.noise_multiplier, other)
+        top = unit.rows_per_unit * event.log_det + mu * mu / 2 + 40 * (mu + event.deviation) + event.deviation**2
+        return from_profile(objective_profile(event, unit, other), top)
+
+    alone = beside(0.0)
+    # where curvature and slope are linked, composing the linked profile numerically is tighter than vertices
+    return alone if event.link else replace(alone, beside=beside)

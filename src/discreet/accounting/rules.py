@@ -68,11 +68,15 @@ class Mu:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """A dominating pair for each direction; the same object twice when they do not differ."""
+    """A dominating pair for each direction; the same object twice when they do not differ.
+
+    ``beside``, where there is one, maps μ to the rule of this event together with Gaussian releases of μ in all.
+    """
 
     remove: Side
     add: Side
     times: int = 1
+    beside: Callable[[float], Pairs] | None = None
 
 
 @dataclass(frozen=True)

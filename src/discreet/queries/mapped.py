@@ -21,7 +21,7 @@ from discreet.queries.base import Integers, Norm, Query
 from discreet.queries.gradient import whole
 from discreet.rows import ROW_BITS, RowSpec
 
-__all__ = ["ColumnWeights", "Mapped", "OntoLine", "RowMap"]
+__all__ = ["ColumnWeights", "Mapped", "MappedRows", "OntoLine", "RowMap"]
 
 
 class RowMap(ABC):
@@ -39,23 +39,46 @@ class RowMap(ABC):
 
 @dataclass(frozen=True, eq=False)
 class ColumnWeights(RowMap):
-    """Every column times a positive finite weight; the constant column stays as it is."""
+    """Every column times a positive finite weight; the constant column stays as it is.
+
+    Args:
+        rows: public facts about the rows given and made.
+        weights: one a feature.
+        centre: subtracted from each clipped row first, where given. Sparse rows then become dense ones.
+    """
 
     rows: RowSpec
     weights: NDArray[np.float64]
+    centre: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if self.weights.shape != (self.rows.n_features,):
             raise InvalidInput(f"weights of shape {self.weights.shape} do not fit {self.rows.n_features} columns.")
         if not (np.isfinite(self.weights) & (self.weights > 0)).all():
             raise InvalidInput("column weights must be positive and finite.")
+        if self.centre is not None and not (self.centre.shape == self.weights.shape and np.isfinite(self.centre).all()):
+            raise InvalidInput(f"the centre must have {self.rows.n_features} finite entries.")
 
     def _made(self, block: Block, rounded: bool) -> Block:
+        if self.centre is not None:
+            return _prepared(self.rows, self._centred(block, self.centre, rounded), block.y)
         with np.errstate(over="ignore", invalid="ignore"):  # what is no longer finite counts as 0, as in any row
             if isinstance(block, DenseBlock):
                 return _prepared(self.rows, np.ascontiguousarray(block.X * self.weights, dtype=np.float64), block.y)
             values = np.asarray(block.values * self.weights[block.indices], dtype=np.float64)
         return _prepared(self.rows, values, block.y, block.indices, block.indptr)
+
+    def _centred(self, block: Block, centre: NDArray[np.float64], rounded: bool) -> NDArray[np.float64]:
+        """(x − centre)·weights, entry by entry."""
+        from discreet.data.steps import chunks
+
+        d = self.rows.n_features
+        made = np.empty((len(block.y), d))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part, steps in chunks(block, rounded=rounded):
+                rows = steps[:, :d] if isinstance(block, DenseBlock) else steps.toarray()[:, :d]
+                made[part] = (rows * self.rows.unit - centre) * self.weights
+        return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,15 +147,15 @@ class Mapped:
 
     def integers(self, data: Dataset) -> Integers:
         """The inner query's exact sum over the rows made."""
-        return self.query.integers(_MappedRows(data, self.through, True))
+        return self.query.integers(MappedRows(data, self.through, True))
 
     def unrounded(self, data: Dataset) -> NDArray[Any]:
         """The same in floating point."""
-        return self.query.unrounded(_MappedRows(data, self.through, False))
+        return self.query.unrounded(MappedRows(data, self.through, False))
 
 
 @dataclass(frozen=True, eq=False)
-class _MappedRows:
+class MappedRows:
     """A dataset seen through a map, block by block: O(entries) more memory."""
 
     given: Dataset
@@ -141,19 +164,23 @@ class _MappedRows:
 
     @property
     def rows(self) -> RowSpec:
+        """Public facts about the rows made."""
         return self.through.rows
 
     def __len__(self) -> int:
         return len(self.given)
 
     def map_blocks(self, function: Callable[[Block], Any]) -> list[Any]:
+        """function(block) for each block of rows made."""
         return self.given.map_blocks(lambda block: function(self.through.block(block, rounded=self.rounded)))
 
     def map_sum(self, function: Callable[[Block], Integers], shape: tuple[int, ...]) -> Integers:
+        """Σ function(block) over blocks of rows made."""
         return self.given.map_sum(lambda block: function(self.through.block(block, rounded=self.rounded)), shape)
 
     def take(self, indices: Integers) -> Dataset:
-        return _MappedRows(self.given.take(indices), self.through, self.rounded)
+        """The given rows, seen through the same map."""
+        return MappedRows(self.given.take(indices), self.through, self.rounded)
 
 
 def _prepared(

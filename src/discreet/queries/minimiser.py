@@ -25,6 +25,7 @@ from discreet.geometry.base import Geometry, Projectable
 from discreet.geometry.long_projection import has_long_projection
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain, Logistic, Loss, Softmax
+from discreet.queries.mapped import MappedRows, RowMap
 from discreet.rows import MOST_ROWS, RowSpec
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class RidgeMinimiser:
         regularisation: λ, in units of the *sum* of losses.
         slope_bound: ℓ2 bound on a row's gradient, enforced by cutting slopes. Losses with bounded slopes need none.
         domain: the set, one whose projection is known in decimal arithmetic.
+        through: a public map that makes the rows from the given ones, each from one alone.
 
     Raises:
         HypothesisViolated: the loss has a kink, or softmax slopes were to be cut.
@@ -56,8 +58,11 @@ class RidgeMinimiser:
     regularisation: float
     slope_bound: float = math.inf
     domain: Geometry = WholeSpace()  # noqa: RUF009 - a frozen value
+    through: RowMap | None = None
 
     def __post_init__(self) -> None:
+        if self.through is not None and self.through.rows != self.rows:
+            raise InvalidInput("the map makes other rows than the minimiser is about, so its bounds would not hold.")
         if not 0 <= self.regularisation < math.inf:
             raise InvalidInput(f"regularisation must be finite and non-negative, got {self.regularisation!r}.")
         if not self.slope_bound > 0:
@@ -149,6 +154,7 @@ class RidgeMinimiser:
             raise InvalidInput("a private minimiser needs a finite row_norm and bounded slopes; give slope_bound.")
         from discreet.queries.ridge_objective import Objective
 
+        data = self._seen(data, rounded=True)
         theta, certified = self._found(Objective(self, data, tilt, rounded=True), tolerance)
         if certified:
             return theta
@@ -160,8 +166,12 @@ class RidgeMinimiser:
         """The minimiser without tilt, of rows that are not rounded, as well as float64 can: for runs without noise."""
         from discreet.queries.ridge_objective import Objective
 
-        objective = Objective(self, data, np.zeros(self.rows.shape), rounded=False)
+        objective = Objective(self, self._seen(data, rounded=False), np.zeros(self.rows.shape), rounded=False)
         return self._found(objective, 1e-12 * max(1, len(data)))[0]
+
+    def _seen(self, data: Dataset, *, rounded: bool) -> Dataset:
+        """The rows that it is about."""
+        return data if self.through is None else MappedRows(data, self.through, rounded)
 
     def _found(self, objective: Objective, tolerance: float) -> tuple[Array, bool]:
         """What float64 finds, and whether it is certified."""

@@ -25,21 +25,23 @@ from discreet.queries.minimiser import RidgeMinimiser, project
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.planning import Guarantee, rough_multiplier
 
-__all__ = ["ObjectivePerturbation", "default", "least_multiplier", "public_tolerance"]
+__all__ = ["CUT", "DRIFT", "ObjectivePerturbation", "default", "least_multiplier", "public_tolerance"]
 
-_SHRINK, _SHRINK_REGRESSION, _FAINT = 0.2, 2.0, 0.05
-"""λ = 0.2·ν·L·R·(1 + s/0.05) at noise multiplier ν, with s = √min(d, n)·ν/n the noise in the mean gradient over a row's
-bound. In a direction of curvature h, noise σ = νL against a coefficient θ_j asks for the ridge λ = σ²/(h·θ_j²)
-(Hoerl–Kennard 1970), and h ∝ n: so λ grows like σ²/n times a power of the dimension, and under much noise the minimiser
-becomes one noisy gradient step. The power, the constants, and the term in σ that remains under little noise (a
-coefficient of 5 log-odds a unit row is shrunk by as much as the tilt moves it) are from ``bench/defaults.py``.
-Regression takes 2 for 0.2: its targets are coded to [−1, 1], so a unit row's score is about 1 at most."""
-_CUT, _NOISY = 0.5, 1e-3
+_SHRINK, _SHRINK_WIDE, _SHRINK_NOISY = 0.3, 0.5, 4.0
+"""Classes: λ = ν·L·R·max(0.3 + 0.5·√x, 4s) at noise multiplier ν, with x = ν·min(d, n)/n and s = √min(d, n)·ν/n, the
+noise in the mean gradient over a row's bound. In a direction of curvature h, noise σ = νL against a coefficient θ_j asks
+for the ridge λ = σ²/(h·θ_j²) (Hoerl–Kennard 1970), and h is about n/d: that is λ ∝ σ·x. Its root costs less where the
+offset of unequal classes is shrunk with the rest; 4s is for so much noise that little but an offset can be learnt. Under
+little noise a coefficient of 3 log-odds a unit row is shrunk by as much as the tilt moves it."""
+_SHRINK_REGRESSION, _FAINT = 2.0, 0.05
+"""Numbers: λ = 2·ν·L·R·(1 + s/0.05), s = √min(d, n)·ν/n: targets are coded to [−1, 1], so a unit row's score is about 1
+at most. All constants are from ``bench/defaults.py``."""
+CUT, _NOISY = 0.5, 1e-3
 """Logistic slopes are cut at their size at a score of 0 where the noise in the mean gradient, √d·ν/n, exceeds a
 thousandth of its bound. The cut loss is a straight line on the wrong side of the boundary: its minimiser still has the
 sign of the log-odds, and the noise halves. Under little noise nothing is cut, so that probabilities stay calibrated.
 Constants are from ``bench/defaults.py``."""
-_DRIFT = 300.0
+DRIFT = 300.0
 """The certified point's deviation gets ε/300: with Gaussian noise this costs less than 0.1 % of the noise."""
 _PURE_SHARE = 0.01
 _RESIDUAL = 2.0**-38
@@ -117,10 +119,10 @@ def default(
 ) -> ObjectivePerturbation:
     """The solver for a guarantee: least noise, and λ from public facts alone.
 
-    λ balances the noise that it holds back against the shrinking that it causes: λ₀ = 0.2·ν₀·L·R·(1 + s/0.05), where
-    ν₀ is the noise multiplier of a Gaussian release (a coordinate's, for Gamma-norm noise) and s = √min(d, n)·ν₀/n.
-    With a = λ/λ₀, the error of a coefficient whose curvature is λ₀ is proportional to ((ν/ν₀)² + a²)/(1 + a)², least at
-    a = 1 unless log det makes ν grow as λ falls.
+    λ balances the noise that it holds back against the shrinking that it causes: λ₀ = ν₀·L·R times a factor that
+    grows with noise and dimension, where ν₀ is the noise multiplier of a Gaussian release (a coordinate's, for
+    Gamma-norm noise). With a = λ/λ₀, the error of a coefficient whose curvature is λ₀ is proportional to
+    ((ν/ν₀)² + a²)/(1 + a)², least at a = 1 unless log det makes ν grow as λ falls.
 
     Args:
         problem: public facts.
@@ -137,12 +139,12 @@ def default(
         bound = math.inf if slope_bound is None else slope_bound
         return ObjectivePerturbation(0.0, regularisation or 0.0, bound, constraint=constraint)
     noise: Literal["gaussian", "gamma"] = "gaussian" if guarantee.delta else "gamma"
-    deviation = guarantee.epsilon / _DRIFT if guarantee.delta else guarantee.epsilon * _PURE_SHARE
+    deviation = guarantee.epsilon / DRIFT if guarantee.delta else guarantee.epsilon * _PURE_SHARE
     guess = rough_multiplier(guarantee)
     if slope_bound is None:
         noisy = guess * math.sqrt(problem.rows.dimension) > _NOISY * problem.n
         cut = isinstance(problem.loss, Logistic) and noise == "gaussian" and noisy
-        slope_bound = _CUT * problem.rows.radius if cut else _natural(problem)
+        slope_bound = CUT * problem.rows.radius if cut else _natural(problem)
 
     def solver(multiplier: float, strength: float) -> ObjectivePerturbation:
         return ObjectivePerturbation(multiplier, strength, slope_bound, deviation, noise, constraint)
@@ -157,8 +159,12 @@ def default(
         d = math.prod(problem.rows.shape)
         # Gamma-norm noise has a length of about d scales, so √d scales in each coordinate
         std = free * (1.0 if noise == "gaussian" else math.sqrt(d))
-        scale = (_SHRINK if classifier else _SHRINK_REGRESSION) * std * query.gradient_bound * problem.rows.radius
-        scale *= 1 + math.sqrt(min(d, problem.n)) * std / (_FAINT * problem.n)
+        scale = std * query.gradient_bound * problem.rows.radius
+        faint = math.sqrt(min(d, problem.n)) * std / problem.n
+        if classifier:
+            scale *= max(_SHRINK + _SHRINK_WIDE * math.sqrt(std * min(d / problem.n, 1.0)), _SHRINK_NOISY * faint)
+        else:
+            scale *= _SHRINK_REGRESSION * (1 + faint / _FAINT)
         linked = noise == "gaussian" and query.link > 0 and query.directions == 1
         if linked:  # from here on log det is free, so a larger λ would only shrink
             scale = max(scale, guarantee.unit.sensitivity(1.0) * problem.rows.radius**2 / guarantee.epsilon)

@@ -20,7 +20,7 @@ from discreet.solvers import recipe
 
 __all__ = ["checked_options", "option_types"]
 
-_MAY_BE_ZERO = ("line_share", "regularisation", "seed")
+_MAY_BE_ZERO = ("centre_share", "line_share", "power", "regularisation", "seed")
 _A_NUMBER_OR_A_SCHEDULE = 2  # the longest union of types that is not an array's
 
 

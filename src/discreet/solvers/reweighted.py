@@ -1,19 +1,14 @@
 """Descent on rows whose columns are weighted by their own privately released energies: for bags of words.
 
-A few columns (the commonest words) hold most of a row's length and say little; what a row may contribute to a gradient
-is bounded by its length, so the telling columns drown. Three kinds of Gaussian releases, whose shares of the budget are
-fixed beforehand:
+Three kinds of Gaussian releases, whose shares of the budget are fixed beforehand:
 
-1. *energies*: f = (1/n) Σ x_j², a mean of vectors with few large entries, whose sensitivity is a fraction of a
-   gradient's; soft thresholding at the level of `best_threshold` keeps the columns that stand out from the noise;
+1. *energies* f = (1/n) Σ x_j² (`discreet.solvers.column_weights`);
 2. *gradients* of rows weighted by w_j = (f_j + τ)^−½ and clipped anew. In a gradient sum a column's chance variance is
    n·f_j/4 (slopes are ½) and the noise's (νC)²: τ is a quarter of what makes them equal. Below τ nothing is gained by
    more weight, above it columns are brought to one scale;
 3. *scale and offset*: the direction found makes every row one number, and a private Newton method fits the two
    coefficients of that number and of the constant. In two dimensions noise is all but nothing, so that few steps on
    noisy gradients need not have found how long θ is, nor where to cut two classes of unequal size.
-
-The weights are public once released, and given them a weighted row is a function of one row (`Mapped`).
 """
 
 from __future__ import annotations
@@ -31,20 +26,17 @@ from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain
 from discreet.measurements import Measurement, Noisy
 from discreet.mechanisms import Gaussian
-from discreet.queries.energy import ColumnEnergy
 from discreet.queries.gradient import GradientSum
 from discreet.queries.mapped import ColumnWeights, Mapped, OntoLine, RowMap
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Steps
+from discreet.solvers.column_weights import LENGTHEN, column_weights, filled, released_energies
 from discreet.solvers.planning import Guarantee, calibrated
 from discreet.solvers.preconditioned import Preconditioned
-from discreet.solvers.shrinkage import best_threshold, soft
 from discreet.solvers.sparse_descent import steepest
 
 __all__ = ["Reweighted", "default"]
 
-_LENGTHEN = 1.5
-"""Weighted rows are this many times the row norm long in root mean square, so that most are clipped to one length."""
 _TAU = 0.25
 _LINE = 4.0  # scores up to four times their root mean square are told apart
 _LINE_STEPS, _LINE_MOMENT = 24, 0.1
@@ -87,8 +79,8 @@ class Reweighted:
         """1 + iterations + 25 releases."""
         _check(problem)
         rows, d = problem.rows, problem.rows.n_features
-        energies = yield from self._energies(problem)
-        weights, shorten = self.weights(energies, rows)
+        energies = yield from released_energies(problem, self.energy_multiplier, self.spread)
+        weights, shorten = column_weights(energies, rows, self.damping, 0.5), 1 / LENGTHEN
         through = ColumnWeights(rows, weights)
         inner = problem.ridge * (shorten * weights) ** 2  # the ridge is on θ itself
         theta = problem.start
@@ -104,23 +96,6 @@ class Reweighted:
         found[..., :d] *= shorten * weights
         return found
 
-    def weights(self, energies: NDArray[np.float64], rows: RowSpec) -> tuple[NDArray[np.float64], float]:
-        """(weights, factor by which weighted rows are then shortened in root mean square)."""
-        square = rows.norm**2 if rows.bounded else 1.0
-        weights = 1 / np.sqrt(energies / square + self.damping)
-        length = math.sqrt(float(_filled(energies, square) @ weights**2) / square)
-        return weights * (_LENGTHEN / length), 1 / _LENGTHEN
-
-    def _energies(self, problem: Problem) -> Generator[Measurement, Any, NDArray[np.float64]]:
-        """The thresholded mean of squared entries."""
-        query = ColumnEnergy(problem.rows, self.spread)
-        answer = yield Noisy(query, Gaussian(self.energy_multiplier))
-        mean = np.asarray(answer, dtype=np.float64) / problem.n
-        if self.energy_multiplier:
-            scale = self.energy_multiplier * query.bound * query.grid / problem.n
-            mean = soft(mean, best_threshold(mean, scale, "gaussian"))
-        return np.maximum(mean, 0.0)
-
     def _onto_line(
         self,
         problem: Problem,
@@ -133,7 +108,7 @@ class Reweighted:
         rows, d = problem.rows, problem.rows.n_features
         assert isinstance(through, ColumnWeights)
         square = rows.norm**2 if rows.bounded else 1.0
-        reach = _LINE * math.sqrt(float(_filled(energies, square) @ (shorten * through.weights * theta[:d]) ** 2))
+        reach = _LINE * math.sqrt(float(filled(energies, square) @ (shorten * through.weights * theta[:d]) ** 2))
         line = RowSpec(1, 1.0, 1.0 if rows.intercept else 0.0)
         direction = theta[:d] / reach if reach > 0 else theta[:d]
         clip = line.radius * self.clip / rows.radius if rows.bounded else math.inf
@@ -163,11 +138,6 @@ def _through(steps: Steps, rows: RowMap) -> Steps:
             asked = steps.send(answer)
     except StopIteration as stop:
         return np.asarray(stop.value, dtype=np.float64)
-
-
-def _filled(energies: NDArray[np.float64], square: float) -> NDArray[np.float64]:
-    """Energies that add up to the squared row norm: what no column was seen to hold is spread over all."""
-    return energies + max(0.0, square - float(energies.sum())) / max(1, energies.size)
 
 
 def _check(problem: Problem) -> None:

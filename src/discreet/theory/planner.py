@@ -28,9 +28,10 @@ whitening is ahead with 800 columns, and with 1500 where ε is large only."""
 _MANY_COORDINATES = 600
 """From here on a polytope's vertices are chosen rather than gradients released."""
 
-_BAG_OF_WORDS, _FAINTEST_COLUMNS = 1000, 0.7
-"""Sparse rows with this many columns are weighted by their columns' energies, while the noise share √min(d, n)·ν/n of a
-gradient stays below 0.7, beyond which energies drown as well. From ``bench/defaults.py``."""
+_LOUDEST_COUNTS, _QUIET, _FEW = 4.5e-3, 2.5e-3, 32
+"""Weights, scale and offset are worth their budget where columns are 32 at least, the noise of a count, ν, is at most
+0.45 % of n, and the noise in the mean gradient, √d·ν/n, more than 0.25 % of its bound: with less, the plain minimiser
+is less biased. From ``bench/defaults.py``."""
 
 
 @dataclass(frozen=True)
@@ -70,23 +71,28 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
         if d <= _LARGEST_MOMENT:
             return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
         return "descent", "least squares in high dimension: a few noisy gradients, as far as their noise allows"
-    if _is_bag_of_words(problem, guarantee):
-        return "reweighted", "sparse rows of many columns: a few common ones would drown the telling ones"
+    if _is_worth_weights(problem, guarantee):
+        return (
+            "weighted_perturbation",
+            "two classes: columns nearer to one scale, then a direction, then scale and offset",
+        )
     if isinstance(loss, Softmax) and guarantee.delta:
         return "descent", "many classes: one release would pay for every class's curvature; noisy gradients do not"
     return "objective_perturbation", "bounded slopes and curvature: one tight release of the minimiser"
 
 
-def _is_bag_of_words(problem: Problem, guarantee: Guarantee) -> bool:
+def _is_worth_weights(problem: Problem, guarantee: Guarantee) -> bool:
     rows, n = problem.rows, problem.n
-    if not (problem.sparse and rows.outputs == 1 and rows.dimension >= _BAG_OF_WORDS and guarantee.delta):
+    two_classes = problem.loss.slope_sign_fixed and rows.outputs == 1
+    free = isinstance(problem.domain, WholeSpace) and not problem.ridge
+    if not (two_classes and free and rows.bounded and guarantee.delta and rows.dimension >= _FEW):
         return False
-    noise = math.sqrt(min(rows.dimension, n)) * rough_multiplier(guarantee) / n
-    classifier = problem.loss.slope_sign_fixed and isinstance(problem.domain, WholeSpace)
-    return classifier and noise <= _FAINTEST_COLUMNS
+    noise = rough_multiplier(guarantee) / n
+    return noise <= _LOUDEST_COUNTS and noise * math.sqrt(rows.dimension) > _QUIET
 
 
 _ORDER = (
+    "weighted_perturbation",
     "objective_perturbation",
     "preconditioned",
     "descent",

@@ -1,0 +1,82 @@
+"""How many rows have which score, for a public θ.
+
+Claim: a row's score ⟨x, θ⟩ is a sum of whole numbers, exact in any order, so it is a function of that row alone. A row
+is counted in one bin at most: its contribution has ℓ1 and ℓ2 norm 1, whatever it contains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.data.base import Block, Dataset
+from discreet.errors import InvalidInput
+from discreet.queries.base import Integers, Norm
+from discreet.queries.gradient import whole
+from discreet.rows import RowSpec
+
+__all__ = ["ScoreHistogram"]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreHistogram:
+    """Counts of scores between ``edges``, those beyond the first and last in the outermost bins.
+
+    Args:
+        rows: public facts about the rows, which have one score each.
+        theta: the parameter, with the constant column's entry.
+        edges: increasing finite numbers, one more than there are bins.
+        labelled: whether rows of label −1 and +1 are counted apart, as rows 0 and 1 of the answer; others not at all.
+    """
+
+    rows: RowSpec
+    theta: NDArray[np.float64]
+    edges: NDArray[np.float64]
+    labelled: bool = False
+
+    norm: ClassVar[Norm] = "l2"
+    bound: ClassVar[int] = 1
+    grid: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if self.rows.outputs != 1 or self.theta.shape != self.rows.shape:
+            raise InvalidInput(
+                f"theta of shape {self.theta.shape} does not give one score to rows of {self.rows.shape}."
+            )
+        if not (len(self.edges) >= 2 and np.isfinite(self.edges).all() and (np.diff(self.edges) >= 0).all()):
+            raise InvalidInput("edges must be finite and increasing, at least two.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(bins,), or (2, bins)."""
+        bins = len(self.edges) - 1
+        return (2, bins) if self.labelled else (bins,)
+
+    def integers(self, data: Dataset) -> Integers:
+        """The counts."""
+        if not self.rows.bounded:
+            raise InvalidInput("a private sum needs rows of bounded length: give row_norm.")
+        return data.map_sum(lambda block: self._counts(block, rounded=True), self.shape)
+
+    def unrounded(self, data: Dataset) -> NDArray[Any]:
+        """The counts by scores of rows that are not rounded."""
+        return np.sum(data.map_blocks(lambda block: self._counts(block, rounded=False)), axis=0).astype(np.float64)
+
+    def _counts(self, block: Block, *, rounded: bool) -> Integers:
+        from discreet.data.steps import chunks
+
+        unit = self.rows.unit
+        theta, step = whole(self.theta, unit) if rounded else (self.theta, unit)
+        counts = np.zeros(self.shape, np.int64)
+        inner, bins = self.edges[1:-1], self.shape[-1]
+        for part, rows in chunks(block, rounded=rounded):
+            where = np.searchsorted(inner, np.asarray(rows @ theta).ravel() * step, side="right")
+            if not self.labelled:
+                counts += np.bincount(where, minlength=bins)
+                continue
+            for k, label in enumerate((-1.0, 1.0)):
+                counts[k] += np.bincount(where[block.y[part] == label], minlength=bins)
+        return counts
