@@ -122,7 +122,7 @@ class Curve:
             )
 
     def _without_a_rule(self) -> NotCertifiable | None:
-        """Why the two-sided accountants cannot speak, if so: private selection, say, has only Rényi bounds."""
+        """Why the two-sided accountants cannot speak, if so."""
         try:
             self._histories()
         except NotCertifiable as reason:

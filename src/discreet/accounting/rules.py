@@ -95,16 +95,23 @@ def _same(pair: Side, times: int = 1) -> Pairs:
     return Pairs(pair, pair, times)
 
 
-def from_profile(bound: Callable[[Array], Array], top: float, attained: Pair | None = None) -> Pairs:
+def from_profile(
+    bound: Callable[[Array], Array],
+    top: float,
+    attained: Pair | None = None,
+    inverse: Callable[[float], float] | None = None,
+) -> Pairs:
     """The rule of an event known by a bound on its privacy profile.
 
     Args:
         bound: ε ↦ a bound of δ(ε), for arrays of ε ≥ 0, for both orders of every pair of neighbours.
         top: beyond this ε the bound is negligible (or 0): what is left of it there counts as failure.
         attained: a pair that some neighbours reach, for lower bounds.
+        inverse: δ ↦ an ε with bound(ε) ≤ δ, where that costs less than a search.
     """
     pure = float(bound(np.array([top]))[0]) == 0.0
-    return _same(ProfilePair(symmetric(bound), -top, top, attained, top if pure else math.inf))
+    most = top if pure else math.inf
+    return _same(ProfilePair(symmetric(bound), -top, top, attained, most, inverse=inverse))
 
 
 @functools.singledispatch

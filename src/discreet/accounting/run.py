@@ -315,5 +315,7 @@ def _solve(pair: Pair | ProfilePair, delta: float) -> Bounds:
             low, high = (low, middle) if bound(middle) <= delta else (middle, high)
         return low, high
 
+    if isinstance(pair, ProfilePair) and pair.inverse is not None and pair.attained is None:
+        return Bounds(0.0, pair.inverse(delta))
     upper = where(lambda e: _evaluate(pair, e).upper)[1]
     return Bounds(where(lambda e: _evaluate(pair, e).lower)[0], upper)
