@@ -1,9 +1,9 @@
 """The privacy profile of the best of K runs, from that of one run; the proof is in ``docs/maths/accounting.md``.
 
-Let one run have the profile δ₁, and let K have the generating function f. The best run is in an output set of one run's
-probability x only if some run is: with probability h(x) = 1 − f(1 − x). Its privacy loss is that of one run plus a tilt,
-log f'(1 − v) − log f'(1 − u), with u and v the two worlds' probabilities of a better score. That is an event like any
-other, u ≤ e^t·v + δ₁(t), so the tilt has a bound T, and
+Let one run have the profile δ₁, and let K have the generating function f. The best run is in an output set of one
+run's probability x only if some run is: with probability h(x) = 1 − f(1 − x). Its privacy loss is that of one run
+plus a tilt, log f'(1 − v) − log f'(1 − u), with u and v the two worlds' probabilities of a better score. That is an
+event like any other, u ≤ e^t·v + δ₁(t), so the tilt has a bound T, and
 
     δ(ε) ≤ h(δ₁(ε − T)).
 
