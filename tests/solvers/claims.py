@@ -35,7 +35,8 @@ class Case:
         options: of the recipe.
         runs: in either world, at either noise.
         by_result: the attacker sees θ alone, and takes it for the answer of the one release before it.
-        statistic: of the transcript and θ, where no law is known; None is the exact likelihood ratio.
+        statistic: of the transcript and θ, where no law is known: what is above 0 tells of the first world. None is the
+            exact likelihood ratio.
         factor: of the noise that must be caught: a half wherever the claim is near the truth.
         make: sets the solver up where no recipe does.
     """
@@ -100,7 +101,7 @@ def proved(case: Case, solver: Any, claim: float, noise: float = 1.0) -> float:
         return log_ratio(heard, *worlds)
 
     ratios = [np.ravel([ratio(world) for _ in range(case.runs)]) for world in worlds]
-    return proved_epsilon(*ratios, case.delta, None if case.statistic else claim)
+    return proved_epsilon(*ratios, case.delta, 0.0 if case.statistic else claim)
 
 
 def check(case: Case) -> None:
