@@ -25,7 +25,7 @@ from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling
 from discreet.solvers.rehearsal import drive
 
-__all__ = ["log_law", "log_ratio", "overhear", "places_law", "selection_law"]
+__all__ = ["log_law", "log_ratio", "noisy_maxima_law", "overhear", "places_law", "selection_law"]
 
 
 def overhear(solver: Any, problem: Any, data: Any, unit: Any, bits: Any, spend: Any = None) -> tuple[list[Any], Any]:
@@ -213,8 +213,8 @@ def _of_sum(mechanism: Any, query: Any, answer: Any, integers: Any) -> float:
         return 0.0  # a value of exactly 0 hides its place: such an answer counts as no evidence
     off = steps[places] - sums[places]
     if isinstance(mechanism, LaplacePeeling):
-        # the law of the places cancels where neighbours move all |v_j| alike, which is where this is used
-        return float(-np.sum(np.abs(off)) / scale)
+        law = noisy_maxima_law(tuple(places.tolist()), tuple((np.abs(sums) / scale).tolist()))
+        return law - float(np.sum(np.abs(off)) / scale)
     assert isinstance(mechanism, Peeling)
     sizes = np.abs(sums) / (mechanism.selection_multiplier * query.bound)
     return places_law(places, sizes) - float(np.sum((off / scale) ** 2)) / (2 * len(places))
@@ -232,6 +232,34 @@ def places_law(places: Any, sizes: Any) -> float:
             left -= math.exp(sizes[place])
         orders.append(law)
     return float(np.logaddexp.reduce(orders))
+
+
+@lru_cache(maxsize=4096)
+def noisy_maxima_law(places: tuple[int, ...], sizes: tuple[float, ...]) -> float:
+    """log P of a set of places, taken one after another where size + Laplace noise of scale 1 is largest."""
+    orders = [
+        sum(_noisy_maximum(order[i], sizes, order[:i]) for i in range(len(order)))
+        for order in itertools.permutations(places)
+    ]
+    return float(np.logaddexp.reduce(orders))
+
+
+@lru_cache(maxsize=4096)
+def _noisy_maximum(place: int, sizes: tuple[float, ...], gone: tuple[int, ...]) -> float:
+    """log ∫ p(x − a_i)·Π_{j≠i} P(noise < x − a_j) dx, between the sizes, where each factor is one exponential."""
+    others = [size for j, size in enumerate(sizes) if j != place and j not in gone]
+    edges = np.unique([sizes[place], *others])
+    nodes, weights = np.polynomial.legendre.leggauss(32)
+    x, w = [], []
+    for left, right in itertools.pairwise([edges[0] - 40, edges[0] - 10, *edges, edges[-1] + 10, edges[-1] + 40]):
+        x.append((left + right) / 2 + (right - left) / 2 * nodes)
+        w.append((right - left) / 2 * weights)
+    at = np.concatenate(x)
+    density = np.exp(-np.abs(at - sizes[place])) / 2
+    for size in others:
+        below = np.exp(-np.abs(at - size)) / 2
+        density = density * np.where(at < size, below, 1 - below)
+    return math.log(float(density @ np.concatenate(w)))
 
 
 @lru_cache(maxsize=4096)

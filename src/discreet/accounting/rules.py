@@ -226,12 +226,13 @@ def _(event: Selection, unit: Unit) -> Rule:
     """Exponential: losses in a window of length η, wherever it lies (bounded range, Dong–Durfee–Rogers 2020). The
     worst pair with
     losses {t, t − η} at each ε has t = (η + ε)/2, hence δ(ε) ≤ (1 − e^{(ε−η)/2})²/(1 − e^{−η}); t = η/2 is one that
-    occurs. Permute-and-flip: no worse than Laplace noise (McKenna–Sheldon 2020; Ding et al. 2021).
+    occurs. Permute-and-flip: no worse than Laplace noise (McKenna–Sheldon 2020; Ding et al. 2021); nor is the noisy
+    maximum.
     """
     eta = event.epsilon * unit.rows_per_unit
     if eta == 0:
         return _NOTHING
-    if event.mechanism == "permute-and-flip":
+    if event.mechanism != "exponential":
         return _same(UpperOnly(LaplacePair(eta)))
 
     def bound(epsilon: Array) -> Array:
