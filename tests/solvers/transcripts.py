@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.special import logsumexp
 
+from discreet.losses import Softmax
 from discreet.measurements import Disjoint, FixedSizeSampling, Noisy, Parts, PoissonSampling, Together
 from discreet.measurements.choosing import Chosen
 from discreet.measurements.noisy_minimum import NoisyMinimum
@@ -88,10 +89,10 @@ def log_ratio(heard: list[Any], one: Any, other: Any) -> Any:
 
 
 def _parts_ratio(parts: list[Any], one: Any, other: Any) -> float:
-    """Of answers on disjoint parts, to an attacker who knows in which part each row of *both* worlds is.
+    """Of answers on disjoint parts, to an attacker who is told in which part each row is.
 
     That much is in the claim: given the split, a row meets one measurement. Rows are told by |y|, which must be unique.
-    A row that is in one world only is in each part with equal probability, for all that the other world tells.
+    Of a row that is in one world only the attacker is told a part in the other world too, drawn as for any row.
     """
 
     def ratio(measurement: Any, here: set[float], answer: Any) -> float:
@@ -104,8 +105,8 @@ def _parts_ratio(parts: list[Any], one: Any, other: Any) -> float:
     if not extra:
         differing = {code for code in rows[0] if rows[0][code] != rows[1][code]}
         return math.fsum(ratio(*part) for part in parts if part[1] & differing)
-    ratios = [ratio(measurement, here | extra, answer) for measurement, here, answer in parts]
-    return float(np.logaddexp.reduce(ratios) - math.log(len(ratios)))
+    told = [part for part in parts if part[1] & extra] or [parts[int(_COINS.integers(len(parts)))]]
+    return math.fsum(ratio(measurement, here | extra, answer) for measurement, here, answer in told)
 
 
 @singledispatch
@@ -185,6 +186,7 @@ def _sum(query: Any, data: Any) -> Any:
     return known[type(query)]
 
 
+_COINS = np.random.default_rng(0)
 _SUMS: WeakKeyDictionary[Any, dict[type, Any]] = WeakKeyDictionary()
 
 
@@ -281,6 +283,8 @@ def _(measurement: PerturbedMinimum, answer: Any, data: Any) -> Any:
     Rows must touch one coordinate each, so that coordinates are independent runs in one dimension.
     """
     query = measurement.query
+    if isinstance(query.loss, Softmax):
+        return _of_classes(measurement, answer, data)
     theta = np.ravel(answer)
     X, z = data.X, data.X @ theta
     slopes, curvatures = query.loss.slope(z, data.y), query.loss.curvature(z, data.y)
@@ -293,6 +297,18 @@ def _(measurement: PerturbedMinimum, answer: Any, data: Any) -> Any:
         return -(tilt**2) / 2 + np.log(hessian)
     assert theta.size == 1  # in one dimension the density is exp(−|b|)
     return -np.abs(tilt) + np.log(hessian)
+
+
+def _of_classes(measurement: PerturbedMinimum, theta: Any, data: Any) -> Any:
+    """The same for a softmax: a coordinate is a run in as many dimensions as there are classes."""
+    query, X = measurement.query, data.X
+    gradient = np.asarray(query.loss.slope(X @ theta.T, data.y)).T @ X + query.regularisation * theta
+    p = np.exp(X @ theta.T - logsumexp(X @ theta.T, axis=1, keepdims=True))
+    spread = np.einsum("nk,nc->ckn", p, X**2)
+    hessian = query.regularisation * np.eye(len(theta)) - spread @ p
+    hessian += np.eye(len(theta)) * spread.sum(axis=2)[:, :, None]
+    tilt = gradient / (measurement.noise_multiplier * query.gradient_bound)
+    return -(tilt**2).sum(axis=0) / 2 + np.linalg.slogdet(hessian)[1]
 
 
 @log_law.register
