@@ -44,7 +44,7 @@ class BestOf:
         >>> from discreet.events import Laplace
         >>> best = BestOf(PrivateSelection(Laplace(1.0), 3.0), "add-remove")
         >>> round(best.tilt, 3), round(best.epsilon(0.0), 3)
-        (0.82, 1.82)
+        (0.824, 1.824)
     """
 
     def __init__(self, event: PrivateSelection, adjacency: Adjacency) -> None:
