@@ -245,16 +245,18 @@ class Selection(Event):
 
     ``exponential``: the exponential mechanism / Gumbel noisy max, ε-bounded-range (Dong–Durfee–Rogers 2020), so
     ε-DP and ε²/8-zCDP. ``permute-and-flip``: ε-DP, dominated by the Laplace mechanism at ε (McKenna–Sheldon 2020).
+    ``noisy-max``: the largest score plus Laplace noise of scale 2Δ/ε, dominated by the Laplace mechanism at ε as well
+    (``docs/maths/sparse_regression.md``).
     """
 
     epsilon: float
-    mechanism: Literal["exponential", "permute-and-flip"] = "exponential"
+    mechanism: Literal["exponential", "permute-and-flip", "noisy-max"] = "exponential"
 
     def __post_init__(self) -> None:
         _number(self, "epsilon", lambda e: 0 <= e < math.inf, "non-negative and finite")
-        if self.mechanism not in ("exponential", "permute-and-flip"):
+        if self.mechanism not in ("exponential", "permute-and-flip", "noisy-max"):
             raise InvalidInput(
-                f"Selection.mechanism must be 'exponential' or 'permute-and-flip', got {self.mechanism!r}."
+                f"Selection.mechanism must be 'exponential', 'permute-and-flip' or 'noisy-max', got {self.mechanism!r}."
             )
 
 

@@ -80,14 +80,15 @@ def test_every_method_answers_for_gaussians_and_none_undercuts_the_exact_one(met
     assert exact.lower <= found.upper
 
 
-def test_private_selection_is_accounted_by_its_renyi_bound():
+def test_private_selection_is_accounted_below_its_renyi_bound():
     event = Compose([PrivateSelection(Gaussian(8.0), 20.0), Gaussian(10.0)])
     found = accounting.epsilon(event, 1e-6, "replace-one")
-    assert found == (0.0, pytest.approx(epsilon_upper(event, 1e-6, "replace-one")))
+    assert 0.0 == found.lower < found.upper < 0.8 * epsilon_upper(event, 1e-6, "replace-one")
     assert accounting.delta(event, found.upper, "replace-one").upper == pytest.approx(1e-6, rel=1e-2)
     noise = accounting.calibrate(lambda s: PrivateSelection(Gaussian(s), 20.0), 1.0, 1e-6, "add-remove")
-    reached = epsilon_upper(PrivateSelection(Gaussian(noise), 20.0), 1e-6, "add-remove")
-    assert 0.99 < reached <= 1.0
+    best = PrivateSelection(Gaussian(noise), 20.0)
+    assert accounting.epsilon(best, 1e-6, "add-remove").upper == pytest.approx(1.0, rel=1e-6)
+    assert epsilon_upper(best, 1e-6, "add-remove") > 1.25  # so much does the profile save
 
 
 def test_the_room_s_modules_are_reachable_and_others_are_not():

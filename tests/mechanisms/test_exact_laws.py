@@ -16,10 +16,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import chisquare
-from tests.solvers.transcripts import places_law, selection_law
+from tests.solvers.transcripts import noisy_maxima_law, places_law, selection_law
 
+from discreet.accounting import delta
 from discreet.accounting.classical import pure_epsilon
 from discreet.data.memory import in_memory
+from discreet.events import PureDP, Selection
 from discreet.geometry import L1Ball
 from discreet.losses import Squared
 from discreet.mechanisms import Choice, LaplacePeeling, Peeling
@@ -175,16 +177,9 @@ def test_peeling_draws_the_law_that_attacks_use() -> None:
 # One round of the printed peeling: the largest of |v_j| plus rounded Laplace noise
 
 
-def one_round(scale: float) -> LaplacePeeling:
-    """s = 1 and any scale: outside the hypotheses of the whole, which are about many rounds and not about one."""
-    made = object.__new__(type("OneRound", (LaplacePeeling,), {"noise_multiplier": scale}))
-    object.__setattr__(made, "s", 1)
-    return made
-
-
-def noisy_max(vector: tuple[int, ...], scale: float) -> Any:
+def noisy_max(vector: tuple[int, ...], scale: float, reach: int = 60) -> Any:
     """P of each place, summed over all whole values that its noise can bring it to; of equal ones the first wins."""
-    reach = np.arange(-60, 61)
+    whole = np.arange(-reach, reach + 1)
 
     def below(k: Any) -> Any:  # P(round(Laplace) ≤ k)
         edge = (k + 0.5) / scale
@@ -193,10 +188,10 @@ def noisy_max(vector: tuple[int, ...], scale: float) -> Any:
     sizes = np.abs(vector)
     found = []
     for i, size in enumerate(sizes):
-        at = below(reach - size) - below(reach - size - 1)
+        at = below(whole - size) - below(whole - size - 1)
         for j, other in enumerate(sizes):
             if j != i:
-                at = at * below(reach - other - (j < i))
+                at = at * below(whole - other - (j < i))
         found.append(at.sum())
     return np.array(found)
 
@@ -214,10 +209,40 @@ def test_no_attack_on_any_neighbours_beats_a_round_of_noisy_max(move: int) -> No
     assert 0.6 * 2 * move / scale < worst <= 2 * move / scale * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("move", [1, 2])
+def test_a_round_of_noisy_max_is_no_worse_than_laplace_noise(move: int) -> None:
+    """δ at several ε, for all vectors in {0 … 3}³ and moves by up to Δ: below that of Laplace noise on a number that
+    moves by 2Δ + 1 steps, which is itself below what pure DP allows; and above it for 2.5 times the noise.
+    """
+    scale = 1.5
+    laws = {vector: noisy_max(vector, scale) for vector in itertools.product(range(-2, 6), repeat=3)}
+    claim = Selection((2 * move + 1) / scale, "noisy-max")
+    for at in (0.0, 0.3, 0.7, 1.2):
+        worst = 0.0
+        for vector in itertools.product(range(4), repeat=3):
+            for by in itertools.product(range(-move, move + 1), repeat=3):
+                here, there = laws[vector], laws[tuple(v + m for v, m in zip(vector, by, strict=True))]
+                worst = max(worst, float(np.maximum(here - math.exp(at) * there, 0).sum()))
+        assert worst <= delta(claim, at, "add-remove").upper < delta(PureDP(claim.epsilon), at, "add-remove").upper
+        assert worst > delta(Selection(claim.epsilon / 2.5, "noisy-max"), at, "add-remove").upper
+
+
+def test_the_law_of_noisy_maxima_that_attacks_use_is_that_of_fine_steps() -> None:
+    for vector in ((4, 0, -3), (1, 1, 1), (7, 2, 2)):
+        exact = noisy_max(tuple(20 * v for v in vector), 40.0, reach=1600)
+        found = [noisy_maxima_law((i,), tuple(abs(v) / 2 for v in vector)) for i in range(3)]
+        np.testing.assert_allclose(np.exp(found), exact, atol=0.01)
+        assert math.isclose(sum(np.exp(found)), 1.0, rel_tol=1e-9)
+        pairs = [
+            math.exp(noisy_maxima_law(pair, tuple(abs(v) / 2 for v in vector))) for pair in ((0, 1), (0, 2), (1, 2))
+        ]
+        assert math.isclose(sum(pairs), 1.0, rel_tol=1e-9)
+
+
 def test_a_round_of_noisy_max_draws_the_law_that_attacks_use() -> None:
     """χ² at p = 1e-6; half the scale would be told apart with near certainty."""
     vector, query, bits, counts = np.array([4, 0, -3]), Sums(), Bits.seeded(2), np.zeros(3)
-    mechanism = one_round(2.0)
+    mechanism = LaplacePeeling(1, 2.0)
     for _ in range(6000):
         counts[np.flatnonzero(mechanism.perturb(vector, query, bits))] += 1
     # the value shown has noise of its own, and where it is 0 it hides its place

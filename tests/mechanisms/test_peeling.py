@@ -13,7 +13,7 @@ import pytest
 from discreet import events
 from discreet.accounting import epsilon
 from discreet.accounting.classical import zcdp_rho
-from discreet.errors import HypothesisViolated, InvalidInput
+from discreet.errors import InvalidInput
 from discreet.measurements import Noisy
 from discreet.mechanisms import LaplacePeeling, Peeling
 from discreet.noise.bits import Bits
@@ -62,7 +62,7 @@ def test_little_noise_keeps_the_largest_in_absolute_value():
 
 def test_laplace_peeling_keeps_the_largest_in_absolute_value():
     sums = tuple(10**6 * (-1) ** j if j < 10 else j for j in range(30))
-    answer = release(Fixed(sums, bound=1), LaplacePeeling(10, 0.5, 1e-3, "add-remove"))
+    answer = release(Fixed(sums, bound=1), LaplacePeeling(10, 60.0))
     assert np.flatnonzero(answer).tolist() == list(range(10))
     assert np.abs(2 * answer[:10] - sums[:10]).max() < 5000
 
@@ -96,32 +96,37 @@ def test_balanced_halves_cost_the_same():
     assert math.isclose(zcdp_rho(first, REPLACE_ONE), zcdp_rho(second, REPLACE_ONE))
 
 
-def test_the_printed_scale_and_its_event():
-    mechanism = LaplacePeeling(12, 0.4, 1e-5, "replace-one")
-    assert math.isclose(mechanism.noise_multiplier, 2 * 2 * math.sqrt(3 * 12 * math.log(1e5)) / 0.4)
+def test_laplace_peeling_counts_every_round_and_every_value():
     query = Fixed(tuple(range(40)))
-    assert mechanism.event(query, REPLACE_ONE) == events.ApproxDP(0.4, 1e-5)
-    # the claim is not tight: 12 pure selections at 2Δ/b and a Laplace vector compose to less than ε by zCDP alone
-    rho = 12 * (4 / mechanism.noise_multiplier) ** 2 / 2 + 12 * (2 / mechanism.noise_multiplier) ** 2 / 2
-    assert epsilon(events.ZCDP(rho), 1e-5, "add-remove").upper < 0.4
-    with pytest.raises(InvalidInput, match="replace-one"):
-        mechanism.event(query, ADD_REMOVE)
-    with pytest.raises(HypothesisViolated, match="more of them"):
-        mechanism.event(Fixed(tuple(range(12))), REPLACE_ONE)
+    for unit, delta in ((ADD_REMOVE, 100), (REPLACE_ONE, 200)):  # in grid steps, of which one is added to 2Δ
+        place, value = LaplacePeeling(12, 50.0).event(query, unit).events
+        assert place == events.Repeat(events.Selection((2 * delta + 1) / 5000, "noisy-max"), 12)
+        assert value == events.Repeat(events.Laplace(50.0), 12)
+        pure = epsilon(events.Compose([place, value]), 0.0, unit).upper
+        assert math.isclose(pure, 12 * (3 * delta + 1) / 5000)
+    assert LaplacePeeling(50, 9.0).event(query, ADD_REMOVE).events[0].times == 40
+    assert len(np.flatnonzero(release(query, LaplacePeeling(50, 9.0)))) == 40
+    assert LaplacePeeling(3, 0.0).event(query, ADD_REMOVE) == events.NonPrivate()
 
 
-@pytest.mark.parametrize(
-    "arguments", [(9, 0.5, 1e-3), (10, 0.51, 1e-3), (10, 0.5, 0.012), (10, 0.0, 1e-3), (10, 0.5, 0.0)]
-)
-def test_the_printed_scale_is_refused_where_it_is_not_proved(arguments):
-    with pytest.raises(HypothesisViolated, match="Laplace peeling is proved"):
-        LaplacePeeling(*arguments, "add-remove")
+def test_the_accountant_asks_for_less_noise_than_is_printed():
+    """Of the printed 2Δ·√(3s·ln(1/δ))/ε, at the ends of the hypotheses under which it was proved."""
+    from discreet.accounting.textbook import peeling_laplace
+
+    query = Fixed(tuple(range(40)), bound=2**31)
+    for s, eps, delta, most in ((10, 0.5, 0.011, 0.47), (10, 0.5, 1e-6, 0.64), (30, 0.1, 1e-6, 0.66)):
+        printed = peeling_laplace(eps, delta, s).noise
+        assert epsilon(LaplacePeeling(s, most * printed).event(query, ADD_REMOVE), delta, ADD_REMOVE).upper < eps
 
 
 def test_bad_input():
     for s in (0, -1, 2.0, True):
         with pytest.raises(InvalidInput, match="positive whole number"):
             Peeling(s, 1.0, 1.0)
+        with pytest.raises(InvalidInput, match="positive whole number"):
+            LaplacePeeling(s, 1.0)
+    with pytest.raises(InvalidInput, match="non-negative"):
+        LaplacePeeling(2, -1.0)
     with pytest.raises(InvalidInput, match="both"):
         Peeling(2, 1.0, 0.0)
     with pytest.raises(InvalidInput, match="non-negative"):

@@ -139,7 +139,7 @@ def test_every_choice_can_be_made_on_both_neighbours(measurement: Any, support: 
 
 PEELING: list[tuple[Any, int]] = [
     (Peeling(3, 40.0, 20.0), GAUSSIAN_REACH),
-    (LaplacePeeling(10, 0.5, 1e-3, "add-remove"), LAPLACE_REACH),
+    (LaplacePeeling(3, 40.0), LAPLACE_REACH),
 ]
 
 

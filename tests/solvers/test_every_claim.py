@@ -4,8 +4,7 @@ For each case the two worlds are neighbours that the solver tells apart as well 
 recipe for a guarantee (ε, δ); what a vault charges for it is checked once; then it runs some hundreds of times in
 either world. The statistic is the exact likelihood ratio of everything that was released, and a Clopper–Pearson bound
 turns it into a lower bound on ε at δ, which exceeds a true claim with probability at most 1e-3 a case. The same attack
-on the same solver with half the noise must exceed the claim: otherwise it would prove nothing. Few cases need less than
-half of the noise, where the claim itself is known to be far from tight; each says why.
+on the same solver with half the noise must exceed the claim, without exception: otherwise it would prove nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tests.solvers.claims import Case, check, rows
 
 from discreet import solvers, updates
 from discreet.geometry import L1Ball
-from discreet.losses import Huber, Logistic, SmoothedHinge, Squared
+from discreet.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from discreet.rows import RowSpec
 from discreet.solvers import RECIPES, Filtered, Problem, Solver
 from discreet.solvers.boosted import Boosted
@@ -89,31 +88,27 @@ def hard_threshold() -> list[Case]:
 
 
 def heavy_tailed() -> list[Case]:
-    """The row that differs is in one of two parts; all |y| are above the cut, different, and tell rows apart."""
+    """The row that differs is in one of two parts; all |y| are above the cut, different, and tell rows apart.
+
+    It moves the first |v_j| one way and all others the other way, so that places and values tell of it together.
+    """
     found = []
+    apart = np.array([1.0, -1, -1, -1, -1])
+    settings = {"sparsity": 1, "entry_bound": 1.0, "radius": 1e3, "step": 1e-6}
     for unit in BOTH:
-        rest = [(np.ones(2), -2.0 - i) for i in range(20)]
-        other = [((1, -1), 100.0)] if unit == REPLACE else []
-        worlds = rows(*rest, ((1, -1), -100.0)), rows(*rest, *other)
-        settings = {"sparsity": 1, "parts": 2, "entry_bound": 1.0, "radius": 1e3, "step": 1e-6}
-        problem = least_squares(21.0, rows=RowSpec(2, math.inf))
-        # one row more is in a part that nobody knows: less than the claim leaks, and it takes less noise to see it
-        factor, runs = (0.5, 600) if unit == REPLACE else (0.25, 300)
-        found.append(
-            Case(
-                "heavy_tailed", "gumbel", problem, worlds, unit, delta=0.2, options=settings, factor=factor, runs=runs
-            )
-        )  # fmt: skip
-        # The printed Laplace noise is several times what its claim needs: by zCDP its ε is 0.23 of a claimed 0.5. All
-        # |v_j| move alike, so that the values tell everything; a twenty-fourth of the noise is then caught.
-        rest = [(np.ones(11), -2.0 - i) for i in range(40)]
-        other = [(np.ones(11), 100.0)] if unit == REPLACE else []
-        worlds = rows(*rest, (np.ones(11), -100.0)), rows(*rest, *other)
-        printed = settings | {"sparsity": 10, "mechanism": "laplace", "parts": 1 if unit == ADD else 2}
-        problem = least_squares(41.0, rows=RowSpec(11, math.inf))
-        found.append(
-            Case("heavy_tailed", "laplace", problem, worlds, unit, 0.5, 0.011, printed, runs=250, factor=1 / 24)
-        )
+        rest = [(np.ones(5), -2.0 - i) for i in range(20)]
+        other = [(apart, 100.0)] if unit == REPLACE else []
+        problem = least_squares(21.0, rows=RowSpec(5, math.inf))
+        worlds = rows(*rest, (apart, -100.0)), rows(*rest, *other)
+        gumbel = settings | {"parts": 2}
+        found.append(Case("heavy_tailed", "gumbel", problem, worlds, unit, 2.0, 0.1, gumbel, runs=1000))
+        # The worse world has the first |v_j| below all others by as much as a row can move it. At half the noise the
+        # best event has probabilities 0.49 and 0.013 (by numerical integration): 1600 runs suffice with 0.999.
+        if unit == ADD:
+            rest[0] = (np.array([0.0, 1, 1, 1, 1]), -2.0)
+        worlds = rows(*rest, (apart, -100.0)), rows(*rest, *other)
+        laplace = settings | {"mechanism": "laplace", "parts": 1}
+        found.append(Case("heavy_tailed", "laplace", problem, worlds, unit, 2.0, 0.1, laplace, runs=1600))
     return found
 
 
@@ -153,7 +148,22 @@ def perturbation() -> list[Case]:
     logistic = Problem(RowSpec(columns, 1.0), Logistic(), 500.0)
     linked = {"regularisation": 1.0, "slope_bound": 1.0}
     found.append(Case("objective_perturbation", "logistic", logistic, drawn, ADD, options=linked, runs=8))
-    return found
+    return found + softmax()
+
+
+def softmax() -> list[Case]:
+    """Three classes. A row of class 1 against 150 of class 0 has nearly the gradient (e₀ − e₁)x, of the full length √2.
+
+    Each of 20 axes is a run of its own. At half the noise the events {|log ratio| > claim} have probabilities of about
+    0.55 and 0.02, which 2500 runs prove to exceed the claim with probability 0.999.
+    """
+    columns = 20
+    each = np.eye(columns)
+    problem = Problem(RowSpec(columns, 1.0, outputs=3), Softmax(3), 150.0 * columns)
+    settled = np.tile(each, (150, 1)), np.zeros(150 * columns)
+    drawn = np.vstack([settled[0], each]), np.append(settled[1], np.ones(columns))
+    strong = {"regularisation": 10.0}
+    return [Case("objective_perturbation", "softmax", problem, (drawn, settled), ADD, 2.0, options=strong, runs=125)]
 
 
 def frank_wolfe() -> list[Case]:
@@ -263,17 +273,25 @@ def weighted() -> list[Case]:
 
 
 def boosted() -> list[Case]:
-    """The best of K runs by its θ. A selection's claim covers every way in which values and scores may hang together,
-    far worse ones than this: it takes a fifth of the noise to break it.
+    """The row that differs draws θ up by 2.5 standard deviations of half the noise; θ below ``low`` has the best score.
+
+    150 rows have a loss below its bound there only, and as many far ones undo their gradients. Such runs are likelier
+    without the row, and win wherever there is one: so of the others, those with a θ above ``high`` tell of the row the
+    more. At half the noise {θ > high} has probabilities 0.71 and 0.021 (by numerical integration), which 800 runs prove
+    to exceed the claim with probability above 0.999.
     """
-    return [
-        Case(
-            "boosted", "descent", least_squares(), LONGEST[unit], unit, 5.0, 0.2, factor=0.2,
-            statistic=lambda heard, theta: float(theta[0]),
-            make=lambda problem, guarantee, noise=noise: Boosted(Descent(noise, 1, 1.0, Sgd(1.0)), 2.0, 20.0, 1.0),
-        )
-        for unit, noise in ((ADD, 1.5), (REPLACE, 3.0))
-    ]  # fmt: skip
+    found = []
+    for unit, noise, low, high in ((ADD, 0.8, 0.14, 0.38), (REPLACE, 1.6, -0.22, 0.26)):
+        wells = [(1, low - math.sqrt(2)), (1, FAR)] * 150
+        worlds = rows((1, FAR), *wells), rows(*wells, *[(1, -FAR)] * (unit == REPLACE))
+        found.append(
+            Case(
+                "boosted", "descent", least_squares(), worlds, unit, 5.0, 0.3, runs=800,
+                statistic=lambda heard, theta, high=high: float(theta[0]) - high,
+                make=lambda problem, guarantee, noise=noise: Boosted(Descent(noise, 1, 1.0, Sgd(1.0)), 1.5, 10.0, 1.0),
+            )
+        )  # fmt: skip
+    return found
 
 
 CASES = [
@@ -296,10 +314,8 @@ def test_an_attack_stays_below_the_claim_and_breaks_it_when_noise_is_halved(case
     check(case)
 
 
-def test_an_attack_that_catches_half_the_noise_is_made_on_every_recipe() -> None:
-    """Boosting alone is attacked with less, for the reason that its cases give."""
-    assert {case.solver for case in CASES if case.factor == 0.5} >= set(RECIPES) - {"boosted"}
-    assert "boosted" in {case.solver for case in CASES}
+def test_an_attack_is_made_on_every_recipe() -> None:
+    assert {case.solver for case in CASES} >= set(RECIPES)
 
 
 def test_an_attack_is_made_on_every_solver_and_every_update_rule() -> None:

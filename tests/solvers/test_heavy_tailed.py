@@ -246,20 +246,21 @@ def test_without_privacy_nothing_is_shrunk():
     assert solver.entry_bound == math.inf
 
 
-def test_the_printed_mechanism_and_its_hypotheses():
+@pytest.mark.parametrize(("eps", "delta", "s"), [(0.5, 1e-6, 10), (2.0, 0.05, 3), (1.0, 0.0, 2)])
+def test_laplace_noise_is_the_accountant_s_for_every_guarantee(eps, delta, s):
+    """Also for pure DP, and without the hypotheses of the printed scale."""
     problem = Problem(RowSpec(200, math.inf), Squared(), 10_000.0)
-    options = {"radius": 2.0, "mechanism": "laplace"}
-    solver = heavy_tailed.default(problem, Guarantee(0.5, 1e-6, REPLACE_ONE), sparsity=10, **options)
-    assert isinstance(solver.peeling, LaplacePeeling)
-    plan = compose(rehearse(solver, problem, REPLACE_ONE))
-    (event,) = set(plan.events)
-    assert isinstance(event, events.ApproxDP)
-    assert 0.4999 < epsilon(plan, 1e-6, REPLACE_ONE).upper <= 0.5
-    for guarantee, sparsity in ((Guarantee(0.6, 1e-6, REPLACE_ONE), 10), (Guarantee(0.5, 1e-6, REPLACE_ONE), 9)):
-        with pytest.raises(HypothesisViolated, match="Laplace peeling is proved"):
-            heavy_tailed.default(problem, guarantee, sparsity=sparsity, **options)
-    with pytest.raises(InvalidInput, match="one row a unit"):
-        heavy_tailed.default(problem, Guarantee(0.5, 1e-6, Unit("add-remove", 2)), sparsity=10, **options)
+    for unit in (ADD_REMOVE, REPLACE_ONE, Unit("add-remove", 2)):
+        solver = heavy_tailed.default(
+            problem, Guarantee(eps, delta, unit), sparsity=s, radius=2.0, mechanism="laplace", parts=3
+        )
+        assert isinstance(solver.peeling, LaplacePeeling)
+        plan = compose(rehearse(solver, problem, unit))
+        assert 0.9999 * eps < epsilon(plan, delta, unit).upper <= eps
+    free = Guarantee(math.inf, 0.0, ADD_REMOVE)
+    quiet = heavy_tailed.default(problem, free, sparsity=s, radius=2.0, mechanism="laplace")
+    assert quiet.peeling == LaplacePeeling(s, 0.0)
+    assert quiet.entry_bound == math.inf
 
 
 def test_bad_input():

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from discreet.data.steps import chunks
+from discreet.losses import Softmax
 from discreet.measurements import Disjoint, FixedSizeSampling, Noisy, Parts, PoissonSampling, Together
 from discreet.measurements.choosing import Chosen
 from discreet.measurements.noisy_minimum import NoisyMinimum
@@ -27,7 +28,7 @@ from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeli
 from discreet.queries.mapped import MappedRows
 from discreet.solvers.rehearsal import drive
 
-__all__ = ["log_law", "log_ratio", "overhear", "places_law", "selection_law"]
+__all__ = ["log_law", "log_ratio", "noisy_maxima_law", "overhear", "places_law", "selection_law"]
 
 
 def overhear(solver: Any, problem: Any, data: Any, unit: Any, bits: Any, spend: Any = None) -> tuple[list[Any], Any]:
@@ -90,10 +91,10 @@ def log_ratio(heard: list[Any], one: Any, other: Any) -> Any:
 
 
 def _parts_ratio(parts: list[Any], one: Any, other: Any) -> float:
-    """Of answers on disjoint parts, to an attacker who knows in which part each row of *both* worlds is.
+    """Of answers on disjoint parts, to an attacker who is told in which part each row is.
 
     That much is in the claim: given the split, a row meets one measurement. Rows are told by |y|, which must be unique.
-    A row that is in one world only is in each part with equal probability, for all that the other world tells.
+    Of a row that is in one world only the attacker is told a part in the other world too, drawn as for any row.
     """
 
     def ratio(measurement: Any, here: set[float], answer: Any) -> float:
@@ -106,8 +107,8 @@ def _parts_ratio(parts: list[Any], one: Any, other: Any) -> float:
     if not extra:
         differing = {code for code in rows[0] if rows[0][code] != rows[1][code]}
         return math.fsum(ratio(*part) for part in parts if part[1] & differing)
-    ratios = [ratio(measurement, here | extra, answer) for measurement, here, answer in parts]
-    return float(np.logaddexp.reduce(ratios) - math.log(len(ratios)))
+    told = [part for part in parts if part[1] & extra] or [parts[int(_COINS.integers(len(parts)))]]
+    return math.fsum(ratio(measurement, here | extra, answer) for measurement, here, answer in told)
 
 
 @singledispatch
@@ -187,6 +188,7 @@ def _sum(query: Any, data: Any) -> Any:
     return known[type(query)]
 
 
+_COINS = np.random.default_rng(0)
 _SUMS: WeakKeyDictionary[Any, dict[type, Any]] = WeakKeyDictionary()
 
 
@@ -215,8 +217,8 @@ def _of_sum(mechanism: Any, query: Any, answer: Any, integers: Any) -> float:
         return 0.0  # a value of exactly 0 hides its place: such an answer counts as no evidence
     off = steps[places] - sums[places]
     if isinstance(mechanism, LaplacePeeling):
-        # the law of the places cancels where neighbours move all |v_j| alike, which is where this is used
-        return float(-np.sum(np.abs(off)) / scale)
+        law = noisy_maxima_law(tuple(places.tolist()), tuple((np.abs(sums) / scale).tolist()))
+        return law - float(np.sum(np.abs(off)) / scale)
     assert isinstance(mechanism, Peeling)
     sizes = np.abs(sums) / (mechanism.selection_multiplier * query.bound)
     return places_law(places, sizes) - float(np.sum((off / scale) ** 2)) / (2 * len(places))
@@ -234,6 +236,34 @@ def places_law(places: Any, sizes: Any) -> float:
             left -= math.exp(sizes[place])
         orders.append(law)
     return float(np.logaddexp.reduce(orders))
+
+
+@lru_cache(maxsize=4096)
+def noisy_maxima_law(places: tuple[int, ...], sizes: tuple[float, ...]) -> float:
+    """log P of a set of places, taken one after another where size + Laplace noise of scale 1 is largest."""
+    orders = [
+        sum(_noisy_maximum(order[i], sizes, order[:i]) for i in range(len(order)))
+        for order in itertools.permutations(places)
+    ]
+    return float(np.logaddexp.reduce(orders))
+
+
+@lru_cache(maxsize=4096)
+def _noisy_maximum(place: int, sizes: tuple[float, ...], gone: tuple[int, ...]) -> float:
+    """log ∫ p(x − a_i)·Π_{j≠i} P(noise < x − a_j) dx, between the sizes, where each factor is one exponential."""
+    others = [size for j, size in enumerate(sizes) if j != place and j not in gone]
+    edges = np.unique([sizes[place], *others])
+    nodes, weights = np.polynomial.legendre.leggauss(32)
+    x, w = [], []
+    for left, right in itertools.pairwise([edges[0] - 40, edges[0] - 10, *edges, edges[-1] + 10, edges[-1] + 40]):
+        x.append((left + right) / 2 + (right - left) / 2 * nodes)
+        w.append((right - left) / 2 * weights)
+    at = np.concatenate(x)
+    density = np.exp(-np.abs(at - sizes[place])) / 2
+    for size in others:
+        below = np.exp(-np.abs(at - size)) / 2
+        density = density * np.where(at < size, below, 1 - below)
+    return math.log(float(density @ np.concatenate(w)))
 
 
 @lru_cache(maxsize=4096)
@@ -255,6 +285,8 @@ def _(measurement: PerturbedMinimum, answer: Any, data: Any) -> Any:
     Rows must touch one coordinate each, so that coordinates are independent runs in one dimension.
     """
     query = measurement.query
+    if isinstance(query.loss, Softmax):
+        return _of_classes(measurement, answer, data)
     theta = np.ravel(answer)
     X = data.X if query.through is None else _made(query, data)
     z = X @ theta
@@ -276,6 +308,18 @@ def _made(query: Any, data: Any) -> Any:
     return (
         np.vstack([np.zeros((0, query.rows.dimension)), *(part for parts in steps for part in parts)]) * query.rows.unit
     )
+
+
+def _of_classes(measurement: PerturbedMinimum, theta: Any, data: Any) -> Any:
+    """The same for a softmax: a coordinate is a run in as many dimensions as there are classes."""
+    query, X = measurement.query, data.X
+    gradient = np.asarray(query.loss.slope(X @ theta.T, data.y)).T @ X + query.regularisation * theta
+    p = np.exp(X @ theta.T - logsumexp(X @ theta.T, axis=1, keepdims=True))
+    spread = np.einsum("nk,nc->ckn", p, X**2)
+    hessian = query.regularisation * np.eye(len(theta)) - spread @ p
+    hessian += np.eye(len(theta)) * spread.sum(axis=2)[:, :, None]
+    tilt = gradient / (measurement.noise_multiplier * query.gradient_bound)
+    return -(tilt**2).sum(axis=0) / 2 + np.linalg.slogdet(hessian)[1]
 
 
 @log_law.register

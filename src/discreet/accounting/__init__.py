@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from discreet.accounting import best_of as _best_of  # noqa: F401 - registers its rule
 from discreet.accounting import perturbation as _perturbation  # noqa: F401 - registers its rule
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.calibrate import calibrate, calibrate_rate, calibrate_steps

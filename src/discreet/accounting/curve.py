@@ -104,7 +104,8 @@ class Curve:
                 low, high = max(low, found_here.lower), max(high, found_here.upper)
                 open_ended = open_ended or run.one_sided
         wide = high - low > 1e-3 * high if lower else open_ended
-        if (math.isinf(high) or wide) and delta > 0:
+        settled = all(run.settled for both in self._histories() for run in both)
+        if (math.isinf(high) or wide) and delta > 0 and not settled:
             high = min(high, self._other_upper(delta))
         return Bounds(min(low, high), max(low, high))  # rounding apart low ≤ high; in doubt the guarantee is the larger
 
@@ -122,7 +123,7 @@ class Curve:
             )
 
     def _without_a_rule(self) -> NotCertifiable | None:
-        """Why the two-sided accountants cannot speak, if so: private selection, say, has only Rényi bounds."""
+        """Why the two-sided accountants cannot speak, if so."""
         try:
             self._histories()
         except NotCertifiable as reason:

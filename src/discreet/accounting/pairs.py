@@ -263,7 +263,8 @@ class ProfilePair:
 
     ``low`` and ``high`` enclose the losses that matter: bound(ε) = 1 − e^ε may be used below ``low``, and above
     ``high`` the bound's remaining value is charged as probability of failure. ``attained`` is a pair that neighbours
-    do reach, and serves the lower bound.
+    do reach, and serves the lower bound. ``inverse``, where it is known, is δ ↦ an ε with bound(ε) ≤ δ: one question to
+    whoever made the bound in place of a search.
     """
 
     bound: Callable[[Array], Array]
@@ -274,6 +275,7 @@ class ProfilePair:
     infinite: float = 0.0
     anchor: float = 0.0
     lattice: float | None = None
+    inverse: Callable[[float], float] | None = None
 
     def span(self, log_tail: float) -> tuple[float, float]:
         """As declared."""

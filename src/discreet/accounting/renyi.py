@@ -264,7 +264,7 @@ def _(event: RandomizedResponse, order: float, unit: Unit) -> float:
 @_leaf.register
 def _(event: Selection, order: float, unit: Unit) -> float:
     epsilon = unit.rows_per_unit * event.epsilon
-    if event.mechanism == "permute-and-flip":
+    if event.mechanism != "exponential":
         return _laplace(epsilon, order)
     # ε-bounded range: ε²/8-zCDP (Cesar–Rogers 2021, lemma 3.4), and never above what pure ε-DP gives.
     return min(order * epsilon**2 / 8, _leaf(PureDP(epsilon), order, Unit(unit.relation)))

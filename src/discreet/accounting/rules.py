@@ -99,16 +99,23 @@ def _same(pair: Side, times: int = 1) -> Pairs:
     return Pairs(pair, pair, times)
 
 
-def from_profile(bound: Callable[[Array], Array], top: float, attained: Pair | None = None) -> Pairs:
+def from_profile(
+    bound: Callable[[Array], Array],
+    top: float,
+    attained: Pair | None = None,
+    inverse: Callable[[float], float] | None = None,
+) -> Pairs:
     """The rule of an event known by a bound on its privacy profile.
 
     Args:
         bound: ε ↦ a bound of δ(ε), for arrays of ε ≥ 0, for both orders of every pair of neighbours.
         top: beyond this ε the bound is negligible (or 0): what is left of it there counts as failure.
         attained: a pair that some neighbours reach, for lower bounds.
+        inverse: δ ↦ an ε with bound(ε) ≤ δ, where that costs less than a search.
     """
     pure = float(bound(np.array([top]))[0]) == 0.0
-    return _same(ProfilePair(symmetric(bound), -top, top, attained, top if pure else math.inf))
+    most = top if pure else math.inf
+    return _same(ProfilePair(symmetric(bound), -top, top, attained, most, inverse=inverse))
 
 
 @functools.singledispatch
@@ -223,12 +230,13 @@ def _(event: Selection, unit: Unit) -> Rule:
     """Exponential: losses in a window of length η, wherever it lies (bounded range, Dong–Durfee–Rogers 2020). The
     worst pair with
     losses {t, t − η} at each ε has t = (η + ε)/2, hence δ(ε) ≤ (1 − e^{(ε−η)/2})²/(1 − e^{−η}); t = η/2 is one that
-    occurs. Permute-and-flip: no worse than Laplace noise (McKenna–Sheldon 2020; Ding et al. 2021).
+    occurs. Permute-and-flip: no worse than Laplace noise (McKenna–Sheldon 2020; Ding et al. 2021); nor is the noisy
+    maximum.
     """
     eta = event.epsilon * unit.rows_per_unit
     if eta == 0:
         return _NOTHING
-    if event.mechanism == "permute-and-flip":
+    if event.mechanism != "exponential":
         return _same(UpperOnly(LaplacePair(eta)))
 
     def bound(epsilon: Array) -> Array:

@@ -92,6 +92,12 @@ class Run:
         """Whether some pair is a bound that need not be reached, so that other bounds may be lower."""
         return any(attained(pair) is not pair for pair, _ in self.parts)
 
+    @property
+    def settled(self) -> bool:
+        """Whether the run is one release whose bound answers for ε itself, and is the best that is known of it."""
+        pair = self._single()
+        return isinstance(pair, ProfilePair) and pair.inverse is not None
+
     def most(self, delta: float) -> float:
         """The sum of the greatest finite losses, where δ provably pays for every infinite one; else infinite.
 
@@ -318,5 +324,7 @@ def _solve(pair: Pair | ProfilePair, delta: float) -> Bounds:
             low, high = (low, middle) if bound(middle) <= delta else (middle, high)
         return low, high
 
+    if isinstance(pair, ProfilePair) and pair.inverse is not None and pair.attained is None:
+        return Bounds(0.0, pair.inverse(delta))
     upper = where(lambda e: _evaluate(pair, e).upper)[1]
     return Bounds(where(lambda e: _evaluate(pair, e).lower)[0], upper)

@@ -65,7 +65,7 @@ def atoms(leaf: Event, unit: Unit) -> Atoms | None:
             return laplace_atoms(unit.sensitivity(1.0) / noise_multiplier)
         case DiscreteLaplace(noise_multiplier, bound):
             return discrete_laplace_atoms(int(unit.sensitivity(bound)), noise_multiplier * bound)
-        case Selection(epsilon, "permute-and-flip"):
+        case Selection(epsilon, "permute-and-flip" | "noisy-max"):
             return laplace_atoms(k * epsilon)
         case RandomizedResponse(epsilon, categories) if k == 1 and categories > 2:
             norm = float(np.logaddexp(epsilon, math.log(categories - 1)))

@@ -2,17 +2,21 @@
 
 Claim. The rows are split once: under replace-one into parts of public size by place, under add-remove by a coin for
 each row. Given the split, one trial draws a candidate uniformly, fits it privately on the training part, and counts,
-with noise, how well it does on the validation part. One person's row is in one part only: in the training part it
-meets the fit (and the score, as post-processing of the model); in the validation part it meets the score alone. So a
-trial is as private as the worst of the candidates' fits and the score, `Parallel`; drawing the candidate first and
-telling it changes nothing, as e^((λ−1)D_λ) is then an average over candidates. K trials are independent given the
-data, K is geometric, and nothing but the best trial is shown: `PrivateSelection` (Papernot–Steinke 2022, Theorem 2).
-Averaging over splits keeps the guarantee, by joint convexity.
+with noise, how well it does on the validation part. K trials are independent given the data, K is geometric, and
+nothing but the best trial is shown. One person's row is in one part for the whole search. In the training part it
+meets the fits (the scores are post-processing of models and other rows): a `PrivateSelection` among runs that are
+each as private as the worst of the candidates' fits; drawing the candidate first and telling it changes nothing, as a
+divergence is then an average over candidates. In the validation part it meets the scores alone: a `PrivateSelection`
+among noisy scores. The search is as private as the worse of the two, `Parallel`, each with the noise that it needs
+for itself (the theorem is in ``docs/maths/accounting.md``). Averaging over splits keeps the guarantee, by joint
+convexity.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +26,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.data.base import Dataset
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.privacy import PrivateEstimator
@@ -34,7 +39,6 @@ from discreet.queries.model_score import ModelScore
 from discreet.report.certificate import Certificate
 from discreet.solvers import Filtered, Guarantee, Problem, Solver
 from discreet.solvers.rehearsal import rehearse
-from discreet.theory.planner import choose
 from discreet.units import Unit
 from discreet.vault import Vault
 
@@ -48,8 +52,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
 
     Args:
         estimator: a linear model of this library. Its own ``epsilon``, ``delta``, ``adjacency``, ``ledger``,
-            ``n_public`` and ``random_state`` are not used: those of the search hold for all of it. ``solver="auto"``
-            takes descent where it would take objective perturbation, which has no Rényi bound.
+            ``n_public`` and ``random_state`` are not used: those of the search hold for all of it.
         param_grid: candidates, as for scikit-learn's grid search.
         epsilon: privacy budget of the whole search, final model included.
         delta: probability of failure; by default 1/n² under replace-one or for a declared ``n_public``.
@@ -98,7 +101,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
 
         Raises:
             InvalidInput: a declaration is missing or contradictory. Nothing was released or charged.
-            NotCertifiable: a candidate's solver has no Rényi bound. Nothing was released or charged.
+            NotCertifiable: no noise is proved to keep the guarantee. Nothing was released or charged.
             BudgetExceeded: the ledger refused. Nothing was released.
         """
         models = self._candidates()
@@ -108,29 +111,17 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         rows = self._public_rows(n, unit)
         training = _training_rows(rows, self.validation)
         problems = [model._problem(data, training) for model, data in zip(models, prepared, strict=True)]
-        for model, problem in zip(models, problems, strict=True):
-            if model.solver == "auto" and choose(problem, guarantee) == "objective_perturbation":
-                model.set_params(solver="descent")  # the other has no Rényi bound, which a selection needs
-        event, noise, solvers = self._calibrated(models, problems, guarantee)
+        plan = self._plan(models, problems, guarantee)
         bits, ledger = self._bits(), self._ledger()
-        charge = ledger.charge(event, unit, note="PrivateSearchCV", protective=bits.protective)
-        part = _split(n, training, unit, self.validation, bits)
-        best = (-math.inf, -1, np.empty(0))
-        for chosen in _draws(self.trials, len(models), bits):
-            train, aside = (prepared[chosen].take(np.flatnonzero(part == half)) for half in (0, 1))
-            with np.errstate(all="ignore"):  # a warning would tell of a trial that is not shown
-                theta = Vault(train, unit, Ledger(), bits).run(solvers[chosen], problems[chosen])
-            query = ModelScore(aside.rows, problems[chosen].loss, theta, is_classifier(self.estimator))
-            score = float(Vault(aside, unit, Ledger(), bits).release(Noisy(query, LaplaceNoise(noise))))
-            best = max(best, (score, chosen, theta), key=lambda trial: trial[0])
+        charge = ledger.charge(plan.event, unit, note="PrivateSearchCV", protective=bits.protective)
+        score, chosen, theta = plan.best(prepared, _split(n, training, unit, self.validation, bits), bits)
         ledger.release(charge)
-        score, chosen, theta = best
         self.best_estimator_, self.best_params_ = models[chosen], self._grid()[chosen]
         self.best_estimator_._features = features[chosen]
         self.best_estimator_._set(theta, prepared[chosen].rows)
-        self.best_estimator_.n_iter_ = len(rehearse(solvers[chosen], problems[chosen], unit))
-        self.best_score_ = score / max(1.0, rows - training)
-        self.privacy_ = self._search_certificate(event, guarantee, bits.protective)
+        self.best_estimator_.n_iter_ = len(rehearse(plan.solvers[chosen], problems[chosen], unit))
+        self.best_score_ = 0.5 + score / max(1.0, rows - training)
+        self.privacy_ = self._search_certificate(plan.event, guarantee, bits.protective)
         self.best_estimator_.privacy_ = self.privacy_
         return self
 
@@ -175,33 +166,25 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
             )
         return float(self.n_public)
 
-    def _calibrated(
-        self, models: list[PrivateLinearModel], problems: list[Problem], guarantee: Guarantee
-    ) -> tuple[Event, float, list[Solver]]:
-        """The search with the largest ε a trial, to 3 %, that keeps the guarantee; and what each trial needs."""
-        from discreet.accounting import epsilon
+    def _plan(self, models: list[PrivateLinearModel], problems: list[Problem], guarantee: Guarantee) -> _Plan:
+        """Fits at the largest ε a trial, to 3 %, and scores at the least noise, that each keep the guarantee."""
+        from discreet.accounting import calibrate, epsilon
 
-        def search(each: float) -> tuple[Event, float, list[Solver]]:
-            inner = Guarantee(each, guarantee.delta, guarantee.unit)
+        runs, unit = float(self.trials), guarantee.unit
+
+        def fits(each: float) -> tuple[Event, list[Solver]]:
+            inner = Guarantee(each, guarantee.delta, unit)
             solvers = [model._plan(problem, inner)[1] for model, problem in zip(models, problems, strict=True)]
-            if any(isinstance(s, Filtered) and s.filter(guarantee.unit) is not None for s in solvers):
+            if any(isinstance(s, Filtered) and s.filter(unit) is not None for s in solvers):
                 raise InvalidInput(
                     "a candidate runs until a filter stops it, and the best of many trials is proved for runs with a "
                     "plan: leave out bias_reduced. Nothing was released."
                 )
-            fits = [compose(rehearse(s, p, guarantee.unit)) for s, p in zip(solvers, problems, strict=True)]
-            noise = guarantee.unit.sensitivity(1.0) / each
-            trial = Parallel([*dict.fromkeys(fits), Laplace(noise)])
-            return PrivateSelection(trial, float(self.trials)), noise, solvers
+            different = dict.fromkeys(compose(rehearse(s, p, unit)) for s, p in zip(solvers, problems, strict=True))
+            return PrivateSelection(Parallel(list(different)), runs), solvers
 
         def cost(each: float) -> float:
-            try:
-                return epsilon(search(each)[0], guarantee.delta, guarantee.unit).upper / guarantee.epsilon
-            except NotCertifiable:
-                raise NotCertifiable(
-                    "a candidate's solver has no Rényi bound, which the best of many trials needs: leave out "
-                    "objective_perturbation, or use descent or preconditioned. Nothing was released."
-                ) from None
+            return epsilon(fits(each)[0], guarantee.delta, unit).upper / guarantee.epsilon
 
         low, high = guarantee.epsilon / 64, guarantee.epsilon
         if not cost(low) <= 1:
@@ -209,7 +192,14 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         while high > 1.03 * low:
             middle = math.sqrt(low * high)
             low, high = (middle, high) if cost(middle) <= 1 else (low, middle)
-        return search(low)
+        event, solvers = fits(low)
+
+        def scores(noise: float) -> Event:
+            return PrivateSelection(Laplace(noise), runs)
+
+        noise = calibrate(scores, guarantee.epsilon, guarantee.delta, unit)
+        labels = is_classifier(self.estimator)
+        return _Plan(Parallel([event, scores(noise)]), solvers, problems, noise, self.trials, labels, unit)
 
     # --- the result -----------------------------------------------------------------------------------------------
 
@@ -246,6 +236,35 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         """The best model's score."""
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a search will do, and what it costs; made without data."""
+
+    event: Event
+    solvers: list[Solver]
+    problems: list[Problem]
+    score_noise: float
+    trials: int
+    labels: bool
+    unit: Unit
+
+    def best(
+        self, prepared: Sequence[Dataset], part: NDArray[np.int64], bits: Bits
+    ) -> tuple[float, int, NDArray[np.float64]]:
+        """(noisy score, candidate, model) of the best trial: models are fitted on part 0 and scored on part 1."""
+        best = (-math.inf, -1, np.empty(0))
+        for chosen in _draws(self.trials, len(self.solvers), bits):
+            problem = self.problems[chosen]
+            train, aside = (prepared[chosen].take(np.flatnonzero(part == half)) for half in (0, 1))
+            with np.errstate(all="ignore"):  # a warning would tell of a trial that is not shown
+                theta = Vault(train, self.unit, Ledger(), bits).run(self.solvers[chosen], problem)
+            query = ModelScore(aside.rows, problem.loss, theta, self.labels)
+            noisy = Noisy(query, LaplaceNoise(self.score_noise))
+            score = float(Vault(aside, self.unit, Ledger(), bits).release(noisy))
+            best = max(best, (score, chosen, theta), key=lambda trial: trial[0])
+        return best
 
 
 def _training_rows(rows: float, validation: float) -> float:

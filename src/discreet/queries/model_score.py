@@ -1,8 +1,10 @@
 """How well a released model does on rows: one number, a sum of bounded row scores.
 
-Claim: each row contributes a whole number of 0 … 2^20 steps, for every row content whatever: 0 or all of them for a
-wrong or right label, or 1 − (error/range)² for a number. θ is rounded to whole steps, so ⟨x, θ⟩ is exact in any order
-of summation and a row's contribution depends on nothing but the row and the model.
+Claim: a row's score is in [0, 1], 0 or 1 for a wrong or right label, 1 − (error/range)² for a number, and it
+contributes its score less ½: a whole number of at most 2^19 steps of 2^−20 in absolute value, for every row content
+whatever. The ½ is the same for all models, so it changes no choice among them; it halves the bound. θ is rounded to
+whole steps, so ⟨x, θ⟩ is exact in any order of summation and a row's contribution depends on nothing but the row and
+the model.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from discreet.rows import RowSpec
 
 __all__ = ["ModelScore"]
 
-_STEPS = 2**20
+_STEPS = 2**20  # in a score of 1
 
 
 @dataclass(frozen=True, eq=False)
 class ModelScore:
-    """Σ_i of row scores in [0, 1].
+    """Σ_i (score − ½) of row scores in [0, 1].
 
     Args:
         rows: public facts about the rows.
@@ -42,7 +44,7 @@ class ModelScore:
     labels: bool
 
     norm: ClassVar[Norm] = "l1"
-    bound: ClassVar[int] = _STEPS
+    bound: ClassVar[int] = _STEPS // 2
     grid: ClassVar[float] = 1.0 / _STEPS
     shape: ClassVar[tuple[int, ...]] = ()
 
@@ -57,13 +59,14 @@ class ModelScore:
 
         def block_sum(block: Block) -> Integers:
             scores = self._scores(block, rounded=True)
-            return np.asarray(np.rint(np.clip(scores, 0.0, 1.0) * _STEPS).astype(np.int64).sum())
+            steps = np.rint(np.clip(scores, 0.0, 1.0) * _STEPS).astype(np.int64) - self.bound
+            return np.asarray(steps.sum())
 
         return data.map_sum(block_sum, self.shape)
 
     def unrounded(self, data: Dataset) -> NDArray[np.float64]:
         """The same sum in floating point."""
-        return np.asarray(sum(data.map_blocks(lambda block: float(self._scores(block, rounded=False).sum()))))
+        return np.asarray(sum(data.map_blocks(lambda block: float((self._scores(block, rounded=False) - 0.5).sum()))))
 
     def _scores(self, block: Block, *, rounded: bool) -> NDArray[np.float64]:
         from discreet.data.steps import chunks

@@ -13,7 +13,7 @@ Each part's size is private under add-remove; sums are divided by the public m.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
+from discreet.events import Event, compose
 from discreet.losses import Squared
 from discreet.measurements import Noisy
 from discreet.measurements.base import Measurement
@@ -30,6 +31,7 @@ from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import declared_sparsity, sparse_domain
 from discreet.solvers.planning import Guarantee
+from discreet.solvers.rehearsal import rehearse
 from discreet.solvers.zcdp import calibrated_by_zcdp
 
 __all__ = ["HeavyTailed", "balanced_entry_bound", "default"]
@@ -109,14 +111,14 @@ def default(
         moment: public bound M on E[x_ij⁴] and E[y⁴]; None takes 1.
         smoothness: public bound on the eigenvalues of E[xxᵀ] along sparse directions; None takes √M, which bounds
             E[x_ij²], so that columns without correlation contract if their kurtosis is below 6.8.
-        mechanism: ``"gumbel"`` for `Peeling`, ``"laplace"`` for the printed `LaplacePeeling` and its hypotheses.
+        mechanism: ``"gumbel"`` for `Peeling`; ``"laplace"`` for `LaplacePeeling`, which is pure DP and takes δ = 0 too.
         parts: T; None takes ⌈ln n⌉.
         entry_bound: K; None takes `balanced_entry_bound`, without privacy none.
         step: η; None takes 1/smoothness.
 
     Raises:
-        HypothesisViolated: Laplace peeling outside ε ≤ 0.5, δ ≤ 0.011, s ≥ 10.
-        InvalidInput: a moment or smoothness that is not positive or would have no effect, or an unknown mechanism.
+        InvalidInput: a moment or smoothness that is not positive or would have no effect, an unknown mechanism, or
+            δ = 0 without Laplace noise.
     """
     if smoothness is not None and step is not None:
         raise InvalidInput("smoothness chooses the step, which was given too: leave one out.")
@@ -138,11 +140,8 @@ def default(
         return HeavyTailed(peeling, steps, bound, eta, reach)
 
     peeling: Peeling | LaplacePeeling
-    if mechanism == "laplace" and guarantee.private:
-        if guarantee.unit.rows_per_unit != 1:
-            raise InvalidInput("Laplace peeling is proved for one row a unit; use mechanism='gumbel'.")
-        delta = guarantee.delta * (1 - 1e-9)  # leaves the accountant room to round up
-        peeling = LaplacePeeling(s, guarantee.epsilon, delta, guarantee.unit.relation)
+    if mechanism == "laplace":
+        peeling = LaplacePeeling(s, _least_laplace(make, problem, guarantee, s))
         scale = peeling.noise_multiplier
     else:  # what it costs is in the multipliers alone, so K can wait for them
         found = calibrated_by_zcdp(lambda noise: make(Peeling.balanced(s, noise)), problem, guarantee).peeling
@@ -154,6 +153,20 @@ def default(
             balanced_entry_bound(moment, rows, problem.rows.dimension, scale) if guarantee.private else math.inf
         )
     return make(peeling, entry_bound)
+
+
+def _least_laplace(
+    make: Callable[[LaplacePeeling], HeavyTailed], problem: Problem, guarantee: Guarantee, s: int
+) -> float:
+    """The least noise multiplier of Laplace peeling that keeps the guarantee."""
+    if not guarantee.private:
+        return 0.0
+    from discreet.accounting import calibrate
+
+    def plan(noise: float) -> Event:
+        return compose(rehearse(make(LaplacePeeling(s, noise)), problem, guarantee.unit))
+
+    return calibrate(plan, guarantee.epsilon, guarantee.delta, guarantee.unit)
 
 
 def balanced_entry_bound(moment: float, rows: float, d: int, selection_multiplier: float) -> float:
