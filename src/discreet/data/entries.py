@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from discreet.data.base import Block, DenseBlock
 from discreet.data.prepare import LARGEST_STEP
 
-__all__ = ["Entries", "entries", "mostly_zero"]
+__all__ = ["Entries", "entries", "mostly_zero", "whole_rows", "with_constant"]
 
 _SAMPLED = 64
 _FEW = 0.5
@@ -38,6 +38,22 @@ def entries(block: Block, *, rounded: bool) -> Entries:
 def mostly_zero(block: DenseBlock) -> bool:
     """Whether the entries of dense rows are worth storing, judged by about 64 rows. It decides speed, and no result."""
     return block.once("mostly zero", lambda: _share(block.X) < _FEW)
+
+
+def with_constant(stored: Entries, column: int, constant: float) -> Entries:
+    """Every row with one more entry at its end."""
+    n = len(stored.indptr) - 1
+    values = np.empty(len(stored.values) + n, stored.values.dtype)
+    indices = np.empty(len(stored.indices) + n, np.uint32)
+    _append(*stored, column, constant, values, indices)
+    return Entries(values, indices, stored.indptr + np.arange(n + 1))
+
+
+def whole_rows(block: DenseBlock) -> NDArray[np.float32]:
+    """Dense rows on the grid, the constant column last if they have one."""
+    rows = np.empty((len(block.y), block.rows.dimension), np.float32)
+    _fill(block.X, block.scale, block.rows.constant, rows)
+    return rows
 
 
 def _share(X: NDArray[Any]) -> float:
@@ -93,3 +109,22 @@ def _take_sparse(given, indptr, scale, rounded, values):  # type: ignore[no-unty
     for i in range(indptr.shape[0] - 1):
         for k in range(indptr[i], indptr[i + 1]):
             values[k] = _step(given[k], scale[i], rounded)
+
+
+@njit(cache=True, nogil=True)
+def _append(given, columns, indptr, column, constant, values, indices):  # type: ignore[no-untyped-def]
+    for i in range(indptr.shape[0] - 1):
+        for k in range(indptr[i], indptr[i + 1]):
+            values[k + i], indices[k + i] = given[k], columns[k]
+        values[indptr[i + 1] + i], indices[indptr[i + 1] + i] = constant, column
+
+
+@njit(cache=True, nogil=True)
+def _fill(X, scale, constant, rows):  # type: ignore[no-untyped-def]
+    d = X.shape[1]
+    for i in range(X.shape[0]):
+        for j in range(d):
+            whole = np.float64(np.rint(X[i, j] * scale[i]))
+            rows[i, j] = whole if abs(whole) <= LARGEST_STEP else 0.0
+        if rows.shape[1] > d:
+            rows[i, d] = constant
