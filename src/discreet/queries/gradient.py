@@ -154,6 +154,7 @@ def block_gradient(
 ) -> NDArray[Any]:
     """Σ slope·row over a block, each slope at most ``cap`` in steps; θ is given in steps of ``z_unit`` / row unit."""
     from discreet.data.entries import entries, mostly_zero
+    from discreet.data.patterns import patterns
     from discreet.queries import kernels
 
     # the kernels always carry a constant column; without an intercept it is multiplied by 0 and dropped
@@ -169,6 +170,10 @@ def block_gradient(
             kernels.softmax_dense(*given, z_unit, steps, rounded, out)
         else:
             kernels.gradient_dense(*given, slope, z_unit, steps, rounded, out)
+        return out[..., : theta.shape[-1]]
+    found = patterns(block) if rounded and not several else None
+    if found is not None:
+        kernels.gradient_patterns(found, block.y, cap, padded, rows.constant, slope, z_unit, steps, out)
         return out[..., : theta.shape[-1]]
     stored = (*entries(block, rounded=rounded), block.y, cap, padded, rows.constant)
     if several:

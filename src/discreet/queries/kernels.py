@@ -33,6 +33,7 @@ from discreet.queries.vectors import (
 )
 
 FLUSH = 1 << 18  # 2^18 rows × 2^34 < 2^53
+RUN = 128  # sparse rows worked on together
 LARGEST_FLOAT = 1.7e308
 EXACT = {"reassoc", "contract", "nsz"}  # for sums of whole numbers; slopes are computed strictly (fastmath=False)
 
@@ -155,9 +156,9 @@ def gradient_sparse(values, indices, indptr, y, cap, theta, constant, loss, z_un
     """
     n, d = y.shape[0], theta.shape[0] - 1
     start, columns, total, constant_total = constant * theta[d], np.arange(d + 1), np.zeros(d + 1), 0.0
-    z, slopes = np.zeros(BLOCK), np.zeros(BLOCK)
-    for low in range(0, n, BLOCK):
-        high = min(n, low + BLOCK)
+    z, slopes = np.zeros(RUN), np.zeros(RUN)
+    for low in range(0, n, RUN):
+        high = min(n, low + RUN)
         for i in range(low, high):
             z[i - low] = _entries_score(values[indptr[i] : indptr[i + 1]], indices[indptr[i] : indptr[i + 1]], theta)
         _block_slopes(loss, z, start, z_unit, y[low:high], steps, cap[low:high], rounded, slopes)
@@ -166,10 +167,51 @@ def gradient_sparse(values, indices, indptr, y, cap, theta, constant, loss, z_un
             constant_total += a
             for k in range(indptr[i], indptr[i + 1]):
                 total[indices[k]] += a * np.float64(values[k])
-        if (low + BLOCK) % FLUSH == 0 or high == n:
+        if (low + RUN) % FLUSH == 0 or high == n:
             total[d] = constant_total * constant
             constant_total = 0.0
             _drain(total, columns, out)
+
+
+@njit(cache=True, nogil=True, fastmath=False)
+def gradient_patterns(found, y, cap, theta, constant, loss, z_unit, steps, out):  # type: ignore[no-untyped-def]
+    """The same over whole rows by their patterns (`discreet.data.patterns`): scores and sums of each pattern once.
+
+    A slope times any entry of its row is at most 2^34 and entries are whole, so that sums of `FLUSH` slopes are exact,
+    and so are their products with an entry.
+    """
+    values, columns, codes, starts, rest = found
+    left, left_columns, left_starts = rest
+    n, d, known = y.shape[0], theta.shape[0] - 1, values.shape[0]
+    start, places, total, constant_total = constant * theta[d], np.arange(d + 1), np.zeros(d + 1), 0.0
+    z, slopes, scores, sums = np.zeros(RUN), np.zeros(RUN), np.zeros(known), np.zeros(known)
+    for r in range(known):
+        scores[r] = _entries_score(values[r], columns[r], theta)
+    for low in range(0, n, RUN):
+        high = min(n, low + RUN)
+        for i in range(low, high):
+            score = 0.0
+            for k in range(starts[i], starts[i + 1]):
+                score += scores[codes[k]]
+            for k in range(left_starts[i], left_starts[i + 1]):
+                score += np.float64(left[k]) * theta[left_columns[k]]
+            z[i - low] = score
+        _block_slopes(loss, z, start, z_unit, y[low:high], steps, cap[low:high], True, slopes)
+        for i in range(low, high):
+            a = slopes[i - low]
+            constant_total += a
+            for k in range(starts[i], starts[i + 1]):
+                sums[codes[k]] += a
+            for k in range(left_starts[i], left_starts[i + 1]):
+                total[left_columns[k]] += a * np.float64(left[k])
+        if (low + RUN) % FLUSH == 0 or high == n:
+            total[d] = constant_total * constant
+            constant_total = 0.0
+            _drain(total, places, out)
+            for r in range(known):
+                for e in range(values.shape[1]):
+                    out[columns[r, e]] += np.int64(sums[r] * np.float64(values[r, e]))
+            sums[:] = 0.0
 
 
 @njit(cache=True, nogil=True, fastmath=False)
