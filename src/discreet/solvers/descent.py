@@ -94,9 +94,10 @@ _REACH, _REACH_OF_CLASSES = 5.0, 10.0
 the same for all data, from ``bench/defaults.py``."""
 
 _MOST_ITERATIONS = 400
-_DECAY, _MOST_HEAVY_ITERATIONS, _PACE = 0.9, 200, 3.5
+_DECAY, _MOST_HEAVY_ITERATIONS, _PACE, _FEW_STEPS = 0.9, 200, 3.5, 75
 """Several outputs: with momentum a step goes ten times as far, and is stable up to a size of 2(1 + decay)/β = 3.8/β
-(Polyak 1964), of which 3.5/β is taken. Noise adds up with the way gone, so it is free."""
+(Polyak 1964), of which 3.5/β is taken where steps of 1/β would be more than 75. Noise adds up with the way gone, so it
+is free."""
 
 
 def default(
@@ -177,7 +178,10 @@ def default(
     reach = 1 / (1 - _DECAY) if heavy else 1.0  # how much further a step goes in the end
     if iterations is None:
         most = _MOST_HEAVY_ITERATIONS if heavy else _MOST_ITERATIONS
-        iterations = int(min(most, max(1.0, math.ceil(travel / (longest * reach))))) if travel < math.inf else 2000
+        steps = beta * travel / reach
+        if heavy:
+            steps = min(steps, max(_FEW_STEPS, travel / (longest * reach)))
+        iterations = int(min(most, max(1.0, math.ceil(steps)))) if travel < math.inf else 2000
     if update is None:
         size = min(longest, travel / (reach * iterations)) if step is None else step
         update = Momentum(size, _DECAY) if heavy else Sgd(size)
