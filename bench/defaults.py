@@ -125,6 +125,8 @@ SWEEPS = [
           most=(100_000, 5500), least=1000),
     Sweep("decay", "descent: momentum, several classes", "solvers.descent._DECAY",
           (0.8, 0.9, 0.95), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
+    Sweep("pace", "descent: longest step times β, several classes", "solvers.descent._PACE",
+          (1.0, 2.0, 3.5), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
     Sweep("curvature", "Frank–Wolfe: typical over worst curvature (Lasso)", "solvers.frank_wolfe._TYPICAL_CURVATURE",
           (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 2), _NUMBERS, ("few",), most=(100_000, 2500)),
     Sweep("curvature-logistic", "the same (logistic, ℓ1 ball of radius 10)", "solvers.frank_wolfe._TYPICAL_CURVATURE",

@@ -194,7 +194,8 @@ def test_large_sparse_sums_stay_exact():
     rng = np.random.default_rng(8)
     X = sp.random_array((50, 4), density=0.5, format="csr", rng=rng)
     y, theta = rng.integers(0, 3, 50).astype(float), np.rint(rng.standard_normal((3, 5)) * 1000)
-    rows = (X.data, X.indices, X.indptr.astype(np.int64), y, np.full(50, 1000.0), np.full(50, 2.0**16), theta, 7.0)
+    stored = (np.rint(1000 * X.data), X.indices.astype(np.uint32), X.indptr.astype(np.int64))
+    rows = (*stored, y, np.full(50, 2.0**16), theta, 7.0)
     small, large = np.zeros((3, 5), np.int64), np.full((3, 5), 2**60 + 1, np.int64)
     for out in (small, large):
         softmax_sparse(*rows, 1e-6, 65536.0, True, out)

@@ -130,9 +130,10 @@ def softmax_slopes(z: Array, code: int, slopes: Array) -> None:
     top = z[0]
     for k in range(1, z.shape[0]):
         top = max(top, z[k])
+    for k in range(z.shape[0]):
+        slopes[k] = _exp(z[k] - top)
     total = 0.0
     for k in range(z.shape[0]):
-        slopes[k] = math.exp(z[k] - top)
         total += slopes[k]
     for k in range(z.shape[0]):
         slopes[k] /= total

@@ -153,6 +153,8 @@ def block_gradient(
     rounded: bool,
 ) -> NDArray[Any]:
     """Σ slope·row over a block, each slope at most ``cap`` in steps; θ is given in steps of ``z_unit`` / row unit."""
+    from discreet.data.entries import entries, mostly_zero
+    from discreet.data.patterns import patterns
     from discreet.queries import kernels
 
     # the kernels always carry a constant column; without an intercept it is multiplied by 0 and dropped
@@ -160,13 +162,22 @@ def block_gradient(
     padded = np.zeros((*theta.shape[:-1], width))
     padded[..., : theta.shape[-1]] = theta
     out = np.zeros(padded.shape, np.int64 if rounded else np.float64)
-    stored = (block.X,) if isinstance(block, DenseBlock) else (block.values, block.indices, block.indptr)
-    common = (*stored, block.y, block.scale, cap, padded, rows.constant)
-    if rows.outputs == 1:
-        slope = (loss.kind, loss.parameter, loss.smoothing)
-        kernel = kernels.gradient_dense if isinstance(block, DenseBlock) else kernels.gradient_sparse
-        kernel(*common, slope, z_unit, steps, rounded, out)
+    slope = (loss.kind, loss.parameter, loss.smoothing)
+    several = rows.outputs > 1
+    if isinstance(block, DenseBlock) and not (several and mostly_zero(block)):
+        given = (block.X, block.y, block.scale, cap, padded, rows.constant)
+        if several:
+            kernels.softmax_dense(*given, z_unit, steps, rounded, out)
+        else:
+            kernels.gradient_dense(*given, slope, z_unit, steps, rounded, out)
+        return out[..., : theta.shape[-1]]
+    found = patterns(block) if rounded and not several else None
+    if found is not None:
+        kernels.gradient_patterns(found, block.y, cap, padded, rows.constant, slope, z_unit, steps, out)
+        return out[..., : theta.shape[-1]]
+    stored = (*entries(block, rounded=rounded), block.y, cap, padded, rows.constant)
+    if several:
+        kernels.softmax_sparse(*stored, z_unit, steps, rounded, out)
     else:
-        kernel = kernels.softmax_dense if isinstance(block, DenseBlock) else kernels.softmax_sparse
-        kernel(*common, z_unit, steps, rounded, out)
+        kernels.gradient_sparse(*stored, slope, z_unit, steps, rounded, out)
     return out[..., : theta.shape[-1]]

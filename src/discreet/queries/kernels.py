@@ -18,10 +18,22 @@ import numpy as np
 from numba import njit
 
 from discreet.data.prepare import LARGEST_STEP
-from discreet.losses._kernels import LOGISTIC, logistic_slope, slope_of, softmax_slopes
-from discreet.queries.vectors import BLOCK, LANES, add_rows, float_row_score, layout, padded, whole_row_score
+from discreet.losses._kernels import LOGISTIC, SQUARED, logistic_slope, slope_of, softmax_slopes
+from discreet.queries.vectors import (
+    BLOCK,
+    LANES,
+    QUAD,
+    add_classes,
+    add_rows,
+    class_scores,
+    float_row_score,
+    layout,
+    padded,
+    whole_row_score,
+)
 
 FLUSH = 1 << 18  # 2^18 rows × 2^34 < 2^53
+RUN = 128  # sparse rows worked on together
 LARGEST_FLOAT = 1.7e308
 EXACT = {"reassoc", "contract", "nsz"}  # for sums of whole numbers; slopes are computed strictly (fastmath=False)
 
@@ -36,14 +48,6 @@ def _quantise(x, scale, rounded, row):  # type: ignore[no-untyped-def]
         for j in range(x.shape[0]):
             step = x[j] * scale
             row[j] = step if abs(step) < np.inf else 0.0
-
-
-@njit(cache=True, nogil=True, fastmath=EXACT)
-def _score(row, theta, start):  # type: ignore[no-untyped-def]
-    total = start
-    for j in range(row.shape[0]):
-        total += np.float64(row[j]) * theta[j]
-    return total
 
 
 @njit(cache=True, nogil=True, fastmath=False, inline="always")
@@ -64,9 +68,12 @@ def _slope_steps(kind, z, y, parameter, smoothing, steps, cap, rounded):  # type
 def _block_slopes(loss, z, start, z_unit, y, steps, cap, rounded, slopes):  # type: ignore[no-untyped-def]
     """Slopes of a block's rows from their scores; those beyond the last row are 0."""
     kind, parameter, smoothing = loss
-    if kind == LOGISTIC:  # by far the commonest; told apart outside the loop, the loop runs in vectors
+    if kind == LOGISTIC:  # the commonest two; told apart outside the loop, the loop runs in vectors
         for b in range(y.shape[0]):
             slopes[b] = _clipped_steps(logistic_slope((z[b] + start) * z_unit, y[b]), steps, cap[b], rounded)
+    elif kind == SQUARED:
+        for b in range(y.shape[0]):
+            slopes[b] = _clipped_steps((z[b] + start) * z_unit - y[b], steps, cap[b], rounded)
     else:
         for b in range(y.shape[0]):
             score = (z[b] + start) * z_unit
@@ -134,27 +141,77 @@ def gradient_dense(X, y, scale, cap, theta, constant, loss, z_unit, steps, round
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT)
-def gradient_sparse(values, indices, indptr, y, scale, cap, theta, constant, loss, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
-    """out += Σ slope·row over compressed sparse rows; touches only stored entries."""
-    kind, parameter, smoothing = loss
+def _entries_score(values, indices, theta):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for k in range(values.shape[0]):
+        total += np.float64(values[k]) * theta[indices[k]]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=EXACT)
+def gradient_sparse(values, indices, indptr, y, cap, theta, constant, loss, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
+    """out += Σ slope·row over prepared compressed sparse rows (`discreet.data.entries`); touches stored entries only.
+
+    Rows are taken by blocks, like dense ones: their scores and additions depend on memory, their slopes on arithmetic.
+    """
     n, d = y.shape[0], theta.shape[0] - 1
-    start, columns, total = constant * theta[d], np.arange(d + 1), np.zeros(d + 1)
-    row = np.zeros(np.max(indptr[1:] - indptr[:-1]) if n else 0)
-    for i in range(n):
-        first, length = indptr[i], indptr[i + 1] - indptr[i]
-        z = start
-        for k in range(length):
-            step = values[first + k] * scale[i]
-            if rounded:
-                step = np.rint(step)
-            row[k] = step if abs(step) < np.inf else 0.0
-            z += row[k] * theta[indices[first + k]]
-        a = _slope_steps(kind, z * z_unit, y[i], parameter, smoothing, steps, cap[i], rounded)
-        for k in range(length):
-            total[indices[first + k]] += a * row[k]
-        total[d] += a * constant
-        if (i + 1) % FLUSH == 0 or i + 1 == n:
+    start, columns, total, constant_total = constant * theta[d], np.arange(d + 1), np.zeros(d + 1), 0.0
+    z, slopes = np.zeros(RUN), np.zeros(RUN)
+    for low in range(0, n, RUN):
+        high = min(n, low + RUN)
+        for i in range(low, high):
+            z[i - low] = _entries_score(values[indptr[i] : indptr[i + 1]], indices[indptr[i] : indptr[i + 1]], theta)
+        _block_slopes(loss, z, start, z_unit, y[low:high], steps, cap[low:high], rounded, slopes)
+        for i in range(low, high):
+            a = slopes[i - low]
+            constant_total += a
+            for k in range(indptr[i], indptr[i + 1]):
+                total[indices[k]] += a * np.float64(values[k])
+        if (low + RUN) % FLUSH == 0 or high == n:
+            total[d] = constant_total * constant
+            constant_total = 0.0
             _drain(total, columns, out)
+
+
+@njit(cache=True, nogil=True, fastmath=False)
+def gradient_patterns(found, y, cap, theta, constant, loss, z_unit, steps, out):  # type: ignore[no-untyped-def]
+    """The same over whole rows by their patterns (`discreet.data.patterns`): scores and sums of each pattern once.
+
+    A slope times any entry of its row is at most 2^34 and entries are whole, so that sums of `FLUSH` slopes are exact,
+    and so are their products with an entry.
+    """
+    values, columns, codes, starts, rest = found
+    left, left_columns, left_starts = rest
+    n, d, known = y.shape[0], theta.shape[0] - 1, values.shape[0]
+    start, places, total, constant_total = constant * theta[d], np.arange(d + 1), np.zeros(d + 1), 0.0
+    z, slopes, scores, sums = np.zeros(RUN), np.zeros(RUN), np.zeros(known), np.zeros(known)
+    for r in range(known):
+        scores[r] = _entries_score(values[r], columns[r], theta)
+    for low in range(0, n, RUN):
+        high = min(n, low + RUN)
+        for i in range(low, high):
+            score = 0.0
+            for k in range(starts[i], starts[i + 1]):
+                score += scores[codes[k]]
+            for k in range(left_starts[i], left_starts[i + 1]):
+                score += np.float64(left[k]) * theta[left_columns[k]]
+            z[i - low] = score
+        _block_slopes(loss, z, start, z_unit, y[low:high], steps, cap[low:high], True, slopes)
+        for i in range(low, high):
+            a = slopes[i - low]
+            constant_total += a
+            for k in range(starts[i], starts[i + 1]):
+                sums[codes[k]] += a
+            for k in range(left_starts[i], left_starts[i + 1]):
+                total[left_columns[k]] += a * np.float64(left[k])
+        if (low + RUN) % FLUSH == 0 or high == n:
+            total[d] = constant_total * constant
+            constant_total = 0.0
+            _drain(total, places, out)
+            for r in range(known):
+                for e in range(values.shape[1]):
+                    out[columns[r, e]] += np.int64(sums[r] * np.float64(values[r, e]))
+            sums[:] = 0.0
 
 
 @njit(cache=True, nogil=True, fastmath=False)
@@ -186,63 +243,68 @@ def _softmax_steps(z, y, steps, cap, rounded, slopes):  # type: ignore[no-untype
                 squared += slopes[k] * slopes[k]
 
 
-@njit(cache=True, nogil=True, fastmath=EXACT)
+@njit(cache=True, nogil=True, fastmath=False)
+def _row_classes(values, indices, first, last, y, cap, theta, constant, z_unit, steps, rounded, z, slopes, total):  # type: ignore[no-untyped-def]
+    """Scores of one row, its slopes, and their product with it added to total; lanes beyond the last class hold 0."""
+    classes, d = slopes.shape[0], theta.shape[0] - 1
+    class_scores(values, indices, first, last, theta, z)
+    for k in range(classes):
+        z[k] = (z[k] + constant * theta[d, k]) * z_unit
+    _softmax_steps(z[:classes], y, steps, cap, rounded, slopes)
+    z[:classes] = slopes
+    z[classes:] = 0.0
+    add_classes(values, indices, first, last, z, total)
+    for k in range(classes):
+        total[d, k] += slopes[k] * constant
+
+
+@njit(cache=True, nogil=True, fastmath=False)
+def _by_column(theta):  # type: ignore[no-untyped-def]
+    """θ with one row a column and its classes beside each other, as many as lanes need."""
+    laid = np.zeros((theta.shape[1], QUAD * ((theta.shape[0] + QUAD - 1) // QUAD)))
+    for k in range(theta.shape[0]):
+        laid[:, k] = theta[k]
+    return laid
+
+
+@njit(cache=True, nogil=True, fastmath=False)
+def _drain_classes(total, out):  # type: ignore[no-untyped-def]
+    moved = total.astype(out.dtype)
+    for k in range(out.shape[0]):
+        out[k] += moved[:, k]
+    total[:] = 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=False)
 def softmax_dense(X, y, scale, cap, theta, constant, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
     """out += Σ slope ⊗ row over a dense block for K classes; theta and out have shape (K, d + 1)."""
     n, d = X.shape
-    classes = theta.shape[0]
-    row, z, slopes = np.empty(d, X.dtype), np.empty(classes), np.empty(classes)
-    total = np.zeros((classes, d + 1))
+    row, values, indices = np.empty(d, X.dtype), np.empty(d), np.empty(d, np.uint32)
+    laid = _by_column(theta)
+    z, slopes, total = np.zeros(laid.shape[1]), np.empty(theta.shape[0]), np.zeros(laid.shape)
+    common = (constant, z_unit, steps, rounded, z, slopes, total)
     for i in range(n):
         _quantise(X[i], scale[i], rounded, row)
-        for k in range(classes):
-            z[k] = _score(row, theta[k], constant * theta[k, d]) * z_unit
-        _softmax_steps(z, y[i], steps, cap[i], rounded, slopes)
-        for k in range(classes):
-            a, target = slopes[k], total[k]
-            if a != 0.0:
-                for j in range(d):
-                    target[j] += a * row[j]
-                target[d] += a * constant
+        stored = 0
+        for j in range(d):  # without a branch: an entry of 0 is overwritten by the next
+            values[stored] = row[j]
+            indices[stored] = j
+            stored += row[j] != 0.0
+        _row_classes(values, indices, 0, stored, y[i], cap[i], laid, *common)
         if (i + 1) % FLUSH == 0 or i + 1 == n:
-            out += total.astype(out.dtype)
-            total[:] = 0.0
+            _drain_classes(total, out)
 
 
-@njit(cache=True, nogil=True, fastmath=EXACT)
-def softmax_sparse(values, indices, indptr, y, scale, cap, theta, constant, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
-    """out += Σ slope ⊗ row over compressed sparse rows for K classes."""
-    classes, d = theta.shape[0], theta.shape[1] - 1
-    z, slopes = np.empty(classes), np.empty(classes)
-    total = np.zeros((classes, d + 1))  # whole numbers are exact here for FLUSH rows, and added to out as integers
-    largest = LARGEST_STEP if rounded else LARGEST_FLOAT
+@njit(cache=True, nogil=True, fastmath=False)
+def softmax_sparse(values, indices, indptr, y, cap, theta, constant, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
+    """out += Σ slope ⊗ row over prepared compressed sparse rows for K classes."""
+    laid = _by_column(theta)
+    z, slopes, total = np.zeros(laid.shape[1]), np.empty(theta.shape[0]), np.zeros(laid.shape)
+    common = (constant, z_unit, steps, rounded, z, slopes, total)
     for i in range(y.shape[0]):
-        for k in range(classes):
-            z[k] = constant * theta[k, d]
-        for entry in range(indptr[i], indptr[i + 1]):
-            step = values[entry] * scale[i]
-            if rounded:
-                step = np.rint(step)
-            if not abs(step) <= largest:
-                continue
-            for k in range(classes):
-                z[k] += np.float64(step) * theta[k, indices[entry]]
-        for k in range(classes):
-            z[k] *= z_unit
-        _softmax_steps(z, y[i], steps, cap[i], rounded, slopes)
-        for entry in range(indptr[i], indptr[i + 1]):
-            step = values[entry] * scale[i]
-            if rounded:
-                step = np.rint(step)
-            if not abs(step) <= largest:
-                continue
-            for k in range(classes):
-                total[k, indices[entry]] += slopes[k] * np.float64(step)
-        for k in range(classes):
-            total[k, d] += slopes[k] * constant
+        _row_classes(values, indices, indptr[i], indptr[i + 1], y[i], cap[i], laid, *common)
         if (i + 1) % FLUSH == 0 or i + 1 == y.shape[0]:
-            out += total.astype(out.dtype)
-            total[:] = 0.0
+            _drain_classes(total, out)  # whole numbers are exact for FLUSH rows, and added to out as integers
 
 
 @njit(cache=True, nogil=True, fastmath=False)

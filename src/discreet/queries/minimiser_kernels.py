@@ -109,18 +109,38 @@ def gradient_dense(rows, y, cap, theta, loss, unit, weights, high, low):  # type
         _flush(total, high, low)
 
 
+@njit(cache=True, nogil=True, fastmath=REASSOCIATED)
+def _entries_dot(values, indices, theta):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for k in range(values.shape[0]):
+        total += np.float64(values[k]) * theta[indices[k]]
+    return total
+
+
 @njit(cache=True, nogil=True)
-def gradient_sparse(values, indices, indptr, y, cap, theta, loss, unit, weights, high, low):  # type: ignore[no-untyped-def]
-    """The same over prepared compressed sparse rows; each entry is added exactly, so only stored ones are touched."""
+def gradient_sparse(values, indices, indptr, y, cap, theta, loss, unit, weights, high, low, flush):  # type: ignore[no-untyped-def]
+    """The same over prepared compressed sparse rows, sums of ``flush`` rows at a time."""
+    total = np.zeros(theta.shape[0])
     for i in range(y.shape[0]):
-        z = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            z += values[k] * theta[indices[k]]
-        a = _row(loss, z * unit, y[i], cap[i], i, weights)
+        first, last = indptr[i], indptr[i + 1]
+        a = _row(loss, _entries_dot(values[first:last], indices[first:last], theta) * unit, y[i], cap[i], i, weights)
+        for k in range(first, last):
+            total[indices[k]] += a * np.float64(values[k])
+        if (i + 1) % flush == 0:
+            _flush(total, high, low)
+    _flush(total, high, low)
+
+
+@njit(cache=True, nogil=True)
+def gradient_very_sparse(values, indices, indptr, y, cap, theta, loss, unit, weights, high, low):  # type: ignore[no-untyped-def]
+    """The same, each entry added exactly, so that only stored ones are touched."""
+    for i in range(y.shape[0]):
+        first, last = indptr[i], indptr[i + 1]
+        a = _row(loss, _entries_dot(values[first:last], indices[first:last], theta) * unit, y[i], cap[i], i, weights)
         if a == 0.0:
             continue
-        for k in range(indptr[i], indptr[i + 1]):
-            j, term = indices[k], a * values[k]
+        for k in range(first, last):
+            j, term = indices[k], a * np.float64(values[k])
             s = high[j] + term
             t = s - high[j]
             low[j] += (high[j] - (s - t)) + (term - t)
@@ -129,15 +149,42 @@ def gradient_sparse(values, indices, indptr, y, cap, theta, loss, unit, weights,
 
 @njit(cache=True, nogil=True)
 def hessian_sparse(values, indices, indptr, weights, out):  # type: ignore[no-untyped-def]
-    """out += Σ weight·row rowᵀ, upper and lower triangle, over stored entries."""
+    """out += Σ weight·row rowᵀ over stored entries, whose columns are in increasing order: one triangle, mirrored."""
+    d = out.shape[0]
+    upper = np.zeros((d, d))
     for i in range(weights.shape[0]):
         w = weights[i]
         if w == 0.0:
             continue
         for k in range(indptr[i], indptr[i + 1]):
-            wk, row = w * values[k], out[indices[k]]
-            for m in range(indptr[i], indptr[i + 1]):
-                row[indices[m]] += wk * values[m]
+            wk, row = w * np.float64(values[k]), upper[indices[k]]
+            for m in range(k, indptr[i + 1]):
+                row[indices[m]] += wk * np.float64(values[m])
+    for j in range(d):
+        out[j, j] += upper[j, j]
+        for k in range(j + 1, d):
+            out[j, k] += upper[j, k]
+            out[k, j] += upper[j, k]
+
+
+@njit(cache=True, nogil=True)
+def product_sparse(values, indices, indptr, weights, direction, out):  # type: ignore[no-untyped-def]
+    """out += Σ weight·⟨row, direction⟩·row."""
+    for i in range(weights.shape[0]):
+        if weights[i] != 0.0:
+            first, last = indptr[i], indptr[i + 1]
+            a = weights[i] * _entries_dot(values[first:last], indices[first:last], direction)
+            for k in range(first, last):
+                out[indices[k]] += a * np.float64(values[k])
+
+
+@njit(cache=True, nogil=True)
+def diagonal_sparse(values, indices, indptr, weights, out):  # type: ignore[no-untyped-def]
+    """out += Σ weight·row², entry by entry."""
+    for i in range(weights.shape[0]):
+        for k in range(indptr[i], indptr[i + 1]):
+            value = np.float64(values[k])
+            out[indices[k]] += weights[i] * value * value
 
 
 @njit(cache=True, nogil=True)

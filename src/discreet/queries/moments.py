@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.data.base import Block, Dataset
+from discreet.data.base import Block, Dataset, DenseBlock
 from discreet.errors import InvalidInput
 from discreet.queries.base import Integers, Norm
 from discreet.queries.certified_eigenvalue import least_eigenvalue, room
@@ -95,8 +95,14 @@ def _integer_gram(data: Dataset, dimension: int) -> Integers:
 
     def block_sum(block: Block) -> Integers:
         total = np.zeros((dimension, dimension), np.int64)
-        for _, rows in _chunks(block, rounded=True):
-            total += _gram(rows, rows).astype(np.int64)
+        if isinstance(block, DenseBlock):
+            for _, rows in _chunks(block, rounded=True):
+                total += _gram(rows, rows).astype(np.int64)
+        else:
+            from discreet.data.entries import entries
+            from discreet.queries.moment_kernels import gram_sparse
+
+            gram_sparse(*entries(block, rounded=True), block.rows.constant, _STEP, _MOST, total)
         return total
 
     return data.map_sum(block_sum, (dimension, dimension))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,11 @@ Array = NDArray[np.float64]
 MOST_STEPS = 100
 _UNIT = 2.0**-53
 _LARGEST_HESSIAN = 640  # parameters; beyond, Newton steps are found by conjugate gradients
-_ENOUGH = 0.2  # a factored Hessian is kept for as long as steps shrink the gradient fivefold
+_ENOUGH = 0.7  # a factored Hessian is kept for as long as steps shrink the gradient this much
+_ROWS_PER_COLUMN = (4, 32)
+"""Rows that coarser objectives have for each column: few to find the region, more for a Hessian to go on with."""
+_COARSE = 0.01  # a coarse objective's gradient falls to this share; then more rows tell more
+_MOST_REFRESHED = 4  # Hessians of some of the rows, before those of all are taken
 
 
 @cache
@@ -36,6 +41,18 @@ def _blas() -> Any:
 
 def _hessian(kind: Any, part: Part) -> Array:
     return part.hessian(kind)
+
+
+def _corrected(solve: Any, pairs: list[tuple[Array, Array]], target: Array) -> Array:
+    """H⁻¹·target for the matrix that BFGS makes of a factored Hessian and pairs (step, change of the gradient)."""
+    residual, shares = target, []
+    for step, change in reversed(pairs):
+        shares.append(float(step @ residual) / float(step @ change))
+        residual = residual - shares[-1] * change
+    found = np.asarray(solve(residual))
+    for (step, change), share in zip(pairs, reversed(shares), strict=True):
+        found = found + (share - float(change @ found) / float(step @ change)) * step
+    return found
 
 
 def _product(direction: Array, part: Part) -> Array:
@@ -52,6 +69,7 @@ class Objective:
         self.parts = data.map_blocks(lambda block: held(block, query.loss, query.slope_bound, rounded=rounded))
         self.n = sum(part.n for part in self.parts)
         self.unit = query.rows.unit
+        self.weight = 1.0  # of each row
         self.smoothness = query.loss.smoothness(Domain())
 
     def gradient(self, theta: Array) -> Array:
@@ -62,7 +80,7 @@ class Objective:
         for part_high, part_low in on_all_cores(lambda part: part.gradient(theta), self.parts):
             two_sum(high, low, part_high)
             low += part_low
-        return self.unit * (high + low) + (self.ridge * theta + self.tilt)
+        return self.weight * self.unit * (high + low) + (self.ridge * theta + self.tilt)
 
     def rounding_error(self, theta: Array) -> float:
         """A bound on ‖computed ∇J(θ) − ∇J(θ)‖.
@@ -87,20 +105,59 @@ class Objective:
         return float(np.linalg.norm(gradient)) * (1 + gradient.size * _UNIT) + self.rounding_error(theta) <= tolerance
 
     def descend(self, tolerance: float) -> tuple[Array, bool]:
-        """Newton's method from 0 until the gradient is certified, or stops falling."""
+        """Newton's method until the gradient is certified, or stops falling.
+
+        Only the gradient at the end has to be of all rows. The way there begins on few of them, and the Hessian is that
+        of every k-th row, corrected by what two gradients tell about the curvature between them (Byrd et al. 2011;
+        BFGS on top of it: Nocedal 1980).
+        """
         theta = np.zeros(self.query.rows.shape)
+        strides = self._strides()
+        for stride in strides:
+            coarse = self.thinned(stride)
+            theta = coarse._newton_steps(theta, coarse, share=_COARSE)[0]
+        return self._newton_steps(theta, self.thinned(strides[-1]) if strides else self, tolerance=tolerance)
+
+    def _strides(self) -> list[int]:
+        """Which rows to begin with: every k-th, so many that a Hessian of d columns can be told from them."""
+        if not self.small:
+            return []
+        d = math.prod(self.query.rows.shape)
+        return [stride for rows in _ROWS_PER_COLUMN if (stride := self.n // (rows * d)) > 1]
+
+    def thinned(self, stride: int) -> Objective:
+        """About the same function, from every k-th row."""
+        coarse = copy(self)
+        coarse.parts = [part.thinned(stride) for part in self.parts]
+        coarse.n = sum(part.n for part in coarse.parts)
+        coarse.weight = self.weight * stride
+        return coarse
+
+    def _newton_steps(
+        self, theta: Array, model: Objective, *, tolerance: float = 0.0, share: float = 0.0
+    ) -> tuple[Array, bool]:
+        """Steps with the model's Hessian until the gradient is certified, or down to a share of what it was."""
         gradient = self.gradient(theta)
-        stalled, solve = 0, None
+        goal = share * float(np.linalg.norm(gradient))
+        stalled, refreshed, solve = 0, 0, None
+        pairs: list[tuple[Array, Array]] = []
         for _ in range(MOST_STEPS):
+            size = float(np.linalg.norm(gradient))
             if self.certified(gradient, theta, tolerance):
                 return theta, True
-            size = float(np.linalg.norm(gradient))
-            if size == 0:
-                break  # the minimiser, as far as float64 can tell
+            if size <= goal:
+                break  # near enough; or 0, the minimiser as far as float64 can tell
             if solve is None:
-                solve = self._newton()
-            step = solve(-gradient)
-            theta, after = self.search(theta, gradient, step)
+                if model is not self and refreshed == _MOST_REFRESHED:
+                    model = self  # the few rows tell too little about the rest
+                if model is not self:
+                    model.gradient(theta)
+                solve, pairs, refreshed = model._newton(), [], refreshed + 1
+            step = _corrected(solve, pairs, -gradient)
+            moved, after = self.search(theta, gradient, step)
+            if self.small and float(np.vdot(moved - theta, after - gradient)) > 0:
+                pairs.append((moved - theta, after - gradient))
+            theta = moved
             shrunk = float(np.linalg.norm(after)) / size
             stalled = stalled + 1 if shrunk > 0.9 and size < 1e3 * max(tolerance, self.rounding_error(theta)) else 0
             if stalled > 3:
@@ -131,14 +188,14 @@ class Objective:
     def hessian(self, kind: Any) -> Array:
         """∇²J at the last gradient's θ, its sums over rows in working precision ``kind``."""
         with _blas().limit(limits=1, user_api="blas"):  # the rows are shared out among threads already
-            total = self.unit**2 * np.sum(on_all_cores(partial(_hessian, kind), self.parts), axis=0)
+            total = self.weight * self.unit**2 * np.sum(on_all_cores(partial(_hessian, kind), self.parts), axis=0)
         total.flat[:: len(total) + 1] += self.ridge
         return np.asarray(total, dtype=np.float64)
 
     def product(self, direction: Array) -> Array:
         """∇²J at the last gradient's θ, times a direction."""
         products = on_all_cores(partial(_product, direction), self.parts)
-        return np.asarray(self.unit**2 * np.sum(products, axis=0) + self.ridge * direction)
+        return np.asarray(self.weight * self.unit**2 * np.sum(products, axis=0) + self.ridge * direction)
 
     def _newton(self) -> Any:
         """g ↦ (∇²J)⁻¹g at the last gradient's θ: by Cholesky's factors, or conjugate gradients in many dimensions."""
@@ -146,7 +203,7 @@ class Objective:
             return self._conjugate_gradients
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-        coarse = self.n * self.query.curvature_bound * 1e-6 < self.ridge  # float32 would lose λ otherwise
+        coarse = self.weight * self.n * self.query.curvature_bound * 1e-6 < self.ridge  # float32 would lose λ otherwise
         for kind in (np.float32, np.float64) if coarse else (np.float64,):
             try:
                 factors = cho_factor(self.hessian(kind), overwrite_a=True, check_finite=False)
@@ -157,7 +214,7 @@ class Objective:
 
     def _conjugate_gradients(self, target: Array) -> Array:
         """Preconditioned by the Hessian's diagonal, to a tenth of the gradient or better."""
-        scale = self.unit**2
+        scale = self.weight * self.unit**2
         diagonal = scale * np.sum([part.diagonal() for part in self.parts], axis=0) + max(self.ridge, 1e-300)
         x, residual = np.zeros_like(target), target.copy()
         z = residual / diagonal

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from discreet.data.base import Block, DenseBlock
+from discreet.data.base import Block, DenseBlock, SparseBlock
 from discreet.data.steps import chunks
 from discreet.losses import Loss
 from discreet.queries import minimiser_kernels as kernels
@@ -30,6 +30,9 @@ class Part(Protocol):
     n: int
     largest_target: float
     most_entries: int
+
+    def thinned(self, stride: int) -> Any:
+        """The part of every k-th row."""
 
     def gradient(self, theta: Array) -> tuple[Array, Array]:
         """Σ slope·row as an unevaluated sum (high, low)."""
@@ -57,18 +60,33 @@ def held(block: Block, loss: Loss, slope_bound: float, *, rounded: bool) -> Part
     cap = np.full(len(block.y), np.inf)
     if block.rows.bounded:
         kernels.longest_slopes(block.squared_length, slope_bound / block.rows.unit, cap)
-    sparse = not isinstance(block, DenseBlock)
-    width = block.rows.dimension
-    if sparse:
-        pieces = [piece for _, piece in chunks(block, rounded=rounded)]
-        rows = sp.csr_array(sp.vstack(pieces, "csr")) if pieces else sp.csr_array((0, width))
-    else:
-        rows = np.empty((len(block.y), width), np.float32 if rounded else np.float64)
-        for part, piece in chunks(block, rounded=rounded):
-            rows[part] = piece
+    rows: Any = _dense_rows(block, rounded) if isinstance(block, DenseBlock) else _sparse_rows(block, rounded)
     if block.rows.outputs > 1:
         return _Softmax(rows, block.y, block.rows.unit, block.rows.outputs)
-    return (_Sparse if sparse else _Dense)(rows, block.y, cap, block.rows.unit, loss)
+    return (_Dense if isinstance(block, DenseBlock) else _Sparse)(rows, block.y, cap, block.rows.unit, loss)
+
+
+def _dense_rows(block: DenseBlock, rounded: bool) -> NDArray[Any]:
+    from discreet.data.entries import whole_rows
+
+    if rounded:
+        return whole_rows(block)
+    rows = np.empty((len(block.y), block.rows.dimension))
+    for part, piece in chunks(block, rounded=False):
+        rows[part] = piece
+    return rows
+
+
+def _sparse_rows(block: SparseBlock, rounded: bool) -> sp.csr_array:
+    from discreet.data.entries import entries, with_constant
+
+    stored, facts = entries(block, rounded=rounded), block.rows
+    if facts.dimension > facts.n_features:
+        stored = with_constant(stored, facts.n_features, facts.constant)
+    if facts.outputs > 1:  # for products with matrices, which scipy takes in one precision
+        stored = stored._replace(values=stored.values.astype(np.float64))
+    columns = stored.indices.view(np.int32) if facts.dimension < 2**31 else stored.indices.astype(np.int64)
+    return sp.csr_array((stored.values, columns, stored.indptr), shape=(len(block.y), facts.dimension))
 
 
 class _Scalar:
@@ -76,13 +94,16 @@ class _Scalar:
 
     def __init__(self, rows: Any, y: Array, cap: Array, unit: float, loss: Loss) -> None:
         self.rows, self.y, self.cap, self.unit, self.n = rows, y, cap, unit, len(y)
-        self.loss = (loss.kind, loss.parameter, loss.smoothing)
+        self.given, self.loss = loss, (loss.kind, loss.parameter, loss.smoothing)
         self.weights = np.zeros(self.n)
         self.largest_target = float(np.max(np.abs(y[np.isfinite(y)]), initial=0.0))
         self.most_entries = rows.shape[1]
 
-    def product(self, direction: Array) -> Array:
-        return np.asarray(self.rows.T @ (self.weights * (self.rows @ direction)), dtype=np.float64)
+    def thinned(self, stride: int) -> Any:
+        some = slice(stride // 2, None, stride)
+        rows = self.rows[some] if sp.issparse(self.rows) else np.ascontiguousarray(self.rows[some])
+        y, cap = np.ascontiguousarray(self.y[some]), np.ascontiguousarray(self.cap[some])
+        return type(self)(rows, y, cap, self.unit, self.given)
 
 
 class _Dense(_Scalar):
@@ -112,13 +133,18 @@ class _Dense(_Scalar):
 class _Sparse(_Scalar):
     def __init__(self, rows: Any, y: Array, cap: Array, unit: float, loss: Loss) -> None:
         super().__init__(rows, y, cap, unit, loss)
-        self.stored = (rows.data.astype(np.float64), rows.indices, rows.indptr)
+        unsigned = np.uint32 if rows.indices.dtype == np.int32 else np.uint64  # which compiled code indexes by faster
+        self.stored = (rows.data, rows.indices.view(unsigned), rows.indptr)
         self.most_entries = int(np.max(np.diff(rows.indptr), initial=1))
 
     def gradient(self, theta: Array) -> tuple[Array, Array]:
         high, low = np.zeros(len(theta)), np.zeros(len(theta))
-        common = (self.y, self.cap, theta, self.loss, self.unit)
-        kernels.gradient_sparse(*self.stored, *common, self.weights, high, low)
+        common = (*self.stored, self.y, self.cap, theta, self.loss, self.unit, self.weights, high, low)
+        # sums over a chunk of rows are moved in one go where that touches fewer places than the rows themselves do
+        if len(self.stored[0]) * CHUNK >= len(theta) * self.n:
+            kernels.gradient_sparse(*common, CHUNK)
+        else:
+            kernels.gradient_very_sparse(*common)
         return high, low
 
     def hessian(self, kind: Any) -> Array:
@@ -126,10 +152,15 @@ class _Sparse(_Scalar):
         kernels.hessian_sparse(*self.stored, self.weights, total)
         return total
 
+    def product(self, direction: Array) -> Array:
+        out = np.zeros(len(direction))
+        kernels.product_sparse(*self.stored, self.weights, direction, out)
+        return out
+
     def diagonal(self) -> Array:
-        values, indices, indptr = self.stored
-        spread = np.repeat(self.weights, np.diff(indptr))
-        return np.bincount(indices, values * values * spread, self.rows.shape[1]).astype(np.float64)
+        out = np.zeros(self.rows.shape[1])
+        kernels.diagonal_sparse(*self.stored, self.weights, out)
+        return out
 
 
 class _Softmax:
@@ -179,3 +210,6 @@ class _Softmax:
 
     def hessian(self, kind: Any) -> Array:
         raise TypeError("softmax Hessians are only ever multiplied by")
+
+    def thinned(self, stride: int) -> Any:
+        raise TypeError("softmax objectives have too many parameters for few rows to tell about")

@@ -1,4 +1,4 @@
-"""The two inner loops of a gradient sum, written as vector operations.
+"""The inner loops of gradient sums, written as vector operations.
 
 Left to itself the compiler guards such loops against overlapping arrays and ends each row with a scalar remainder,
 which costs as much as the work. Here the width is explicit (`LANES` columns at a time, whatever the machine's own),
@@ -7,6 +7,8 @@ there is no remainder, and the compiler only chooses instructions.
 Rows are laid out in `padded(d)` columns. The last `LANES` of them hold the *last* `LANES` columns of the row, so they
 may repeat columns of the vector before; `layout` says which column each place stands for, -1 for a repetition, which is
 given weight 0 and dropped from sums.
+
+With several classes the lanes are classes: a row's stored entry meets all of them at once.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 LANES = 8
+QUAD = 4  # classes go by fours: fewer lanes stand empty
 BLOCK = 16  # rows worked on together: as float32 they take a quarter of the first-level cache at 100 columns
 
 _FLOAT64 = ir.DoubleType()
@@ -51,8 +54,9 @@ def layout(d):  # type: ignore[no-untyped-def]
 class _Emitter:
     """Shorthand for emitting vector code."""
 
-    def __init__(self, context: Any, builder: Any) -> None:
-        self.context, self.builder = context, builder
+    def __init__(self, context: Any, builder: Any, lanes: int = LANES) -> None:
+        self.context, self.builder, self.lanes = context, builder, lanes
+        self.vector = ir.VectorType(_FLOAT64, lanes)
 
     def array(self, kind: Any, value: Any) -> Any:
         return make_array(kind)(self.context, self.builder, value)
@@ -66,7 +70,7 @@ class _Emitter:
         return self.context.get_constant(types.intp, value)
 
     def load(self, pointer: Any, index: Any) -> Any:
-        vector = ir.VectorType(pointer.type.pointee, LANES).as_pointer()
+        vector = ir.VectorType(pointer.type.pointee, self.lanes).as_pointer()
         return self.builder.load(self.builder.bitcast(self.builder.gep(pointer, [index]), vector), align=4)
 
     def store(self, value: Any, pointer: Any, index: Any) -> None:
@@ -74,16 +78,26 @@ class _Emitter:
         self.builder.store(value, place, align=4)
 
     def splat(self, scalar: Any) -> Any:
-        vector = ir.VectorType(scalar.type, LANES)
+        vector = ir.VectorType(scalar.type, self.lanes)
         first = self.builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [0] * self.lanes)
         return self.builder.shuffle_vector(first, first, everywhere)
 
     def widened(self, vector: Any) -> Any:
-        return vector if vector.type == _VECTOR else self.builder.fpext(vector, _VECTOR)
+        return vector if vector.type == self.vector else self.builder.fpext(vector, self.vector)
+
+    def columns(self, kind: Any, value: Any) -> Any:
+        return self.builder.extract_value(self.array(kind, value).shape, 1)
+
+    def entry(self, values: Any, v: Any, indices: Any, i: Any, e: Any, width: Any) -> tuple[Any, Any]:
+        """A stored entry on all lanes, and where its column's row begins in an array ``width`` wide."""
+        value = self.builder.load(self.builder.gep(self.array(values, v).data, [e]))
+        value = value if value.type == _FLOAT64 else self.builder.fpext(value, _FLOAT64)
+        column = self.builder.zext(self.builder.load(self.builder.gep(self.array(indices, i).data, [e])), width.type)
+        return self.splat(value), self.builder.mul(column, width)
 
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
-        return self.call(f"llvm.fma.v{LANES}f64", _VECTOR, a, b, c)
+        return self.call(f"llvm.fma.v{self.lanes}f64", self.vector, a, b, c)
 
 
 def _row_score(*, rounded: bool) -> Callable[..., Any]:
@@ -152,6 +166,81 @@ def add_rows(typing: Any, rows: Any, slopes: Any, total: Any) -> Any:
                 odd = emit.multiply_add(emit.widened(emit.load(source.data, place)), factors[b + 1], odd)
                 place = builder.add(place, width)
             emit.store(builder.fadd(even, odd), target, j)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _by_groups(emit: _Emitter, width: Any, body: Callable[[Any, int], None]) -> None:
+    """body(first lane, number of quads) for groups of four quads, then for the one to three that remain."""
+    builder, group = emit.builder, emit.index(4 * QUAD)
+    whole = builder.mul(builder.sdiv(width, group), group)
+    with cgutils.for_range_slice(builder, emit.index(0), whole, group, width.type) as (lane, _):
+        body(lane, 4)
+    for quads in (1, 2, 3):
+        with builder.if_then(builder.icmp_signed("==", builder.sub(width, whole), emit.index(quads * QUAD))):
+            body(whole, quads)
+
+
+@intrinsic
+def class_scores(typing: Any, values: Any, indices: Any, first: Any, last: Any, theta: Any, z: Any) -> Any:
+    """z = Σ_e values[e]·theta[indices[e]] over the entries of one row, all classes at once."""
+    signature = types.void(values, indices, types.intp, types.intp, theta, z)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        emit = _Emitter(context, builder, QUAD)
+        first, last, width = arguments[2], arguments[3], emit.columns(theta, arguments[4])
+        weights, target = emit.array(theta, arguments[4]).data, emit.array(z, arguments[5]).data
+        zero = ir.Constant(emit.vector, [0.0] * QUAD)
+        # two chains of additions for each quad: one would wait for itself
+        sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(4)] for _ in range(2)]
+
+        def take(entry: Any, chain: list[Any], lane: Any, quads: int) -> None:
+            step, row = emit.entry(values, arguments[0], indices, arguments[1], entry, width)
+            place = builder.add(row, lane)
+            for quad in range(quads):
+                part = emit.load(weights, builder.add(place, emit.index(quad * QUAD)))
+                builder.store(emit.multiply_add(step, part, builder.load(chain[quad])), chain[quad])
+
+        def group(lane: Any, quads: int) -> None:
+            for chain in sums:
+                for quad in range(quads):
+                    builder.store(zero, chain[quad])
+            pairs = builder.sub(last, builder.and_(builder.sub(last, first), emit.index(1)))
+            with cgutils.for_range_slice(builder, first, pairs, emit.index(2), width.type) as (entry, _):
+                take(entry, sums[0], lane, quads)
+                take(builder.add(entry, emit.index(1)), sums[1], lane, quads)
+            with builder.if_then(builder.icmp_signed("<", pairs, last)):
+                take(pairs, sums[0], lane, quads)
+            for quad in range(quads):
+                total = builder.fadd(builder.load(sums[0][quad]), builder.load(sums[1][quad]))
+                emit.store(total, target, builder.add(lane, emit.index(quad * QUAD)))
+
+        _by_groups(emit, width, group)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def add_classes(typing: Any, values: Any, indices: Any, first: Any, last: Any, slopes: Any, total: Any) -> Any:
+    """total[indices[e]] += values[e]·slopes over the entries of one row, all classes at once."""
+    signature = types.void(values, indices, types.intp, types.intp, slopes, total)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        emit = _Emitter(context, builder, QUAD)
+        width, target = emit.columns(total, arguments[5]), emit.array(total, arguments[5]).data
+        weights = emit.array(slopes, arguments[4]).data
+
+        def group(lane: Any, quads: int) -> None:
+            parts = [emit.load(weights, builder.add(lane, emit.index(quad * QUAD))) for quad in range(quads)]
+            with cgutils.for_range(builder, arguments[3], start=arguments[2], intp=width.type) as loop:
+                step, row = emit.entry(values, arguments[0], indices, arguments[1], loop.index, width)
+                for quad, part in enumerate(parts):
+                    place = builder.add(builder.add(row, lane), emit.index(quad * QUAD))
+                    emit.store(emit.multiply_add(step, part, emit.load(target, place)), target, place)
+
+        _by_groups(emit, width, group)
         return context.get_dummy_value()
 
     return signature, generate

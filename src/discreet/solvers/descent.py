@@ -94,8 +94,10 @@ _REACH, _REACH_OF_CLASSES = 5.0, 10.0
 the same for all data, from ``bench/defaults.py``."""
 
 _MOST_ITERATIONS = 400
-_DECAY, _MOST_HEAVY_ITERATIONS = 0.9, 200
-"""Several outputs: with momentum a step goes ten times as far. Noise adds up with the way gone, so it is free."""
+_DECAY, _MOST_HEAVY_ITERATIONS, _PACE, _FEW_STEPS = 0.9, 200, 3.5, 75
+"""Several outputs: with momentum a step goes ten times as far, and is stable up to a size of 2(1 + decay)/β = 3.8/β
+(Polyak 1964), of which 3.5/β is taken where steps of 1/β would be more than 75. Noise adds up with the way gone, so it
+is free."""
 
 
 def default(
@@ -119,7 +121,7 @@ def default(
     With K outputs (softmax) d counts every output, and that bound is far too careful: noise of size ηTκC/n a coordinate
     costs ½·tr(H)·(ηTκC/n)², and the Hessian's trace is at most (1 − 1/K)·radius² whatever d. A quarter of that, for a
     model that is right most of the time, and D²/(2ηT) with D = 10√K/radius balance at (ηT)³ = D²n²/(2·tr(H)·κ²C²).
-    Steps have momentum, and the clip is a row's gradient at θ = 0.
+    Steps have momentum, which allows η up to 3.5/β, and the clip is a row's gradient at θ = 0.
 
     Args:
         problem: public facts.
@@ -160,7 +162,9 @@ def default(
     smoothness = problem.loss.smoothness(domain)
     if not math.isfinite(smoothness):
         smoothness = slope / 0.1  # a kink behaves like a bend over a tenth of the scores
+    heavy = rows.outputs > 1 and update is None and step is None and guarantee.private
     beta = smoothness * radius**2 + problem.ridge
+    longest = (_PACE if heavy else 1.0) / beta
     distance = (_REACH if rows.outputs == 1 else _REACH_OF_CLASSES) / radius
     if guarantee.private:
         once = calibrated(lambda s: Descent(s, 1, clip, Sgd(1.0)), problem, guarantee)
@@ -171,13 +175,15 @@ def default(
             travel = max(travel, (rows.outputs * distance**2 / (2 * trace * noise**2)) ** (1 / 3))
     else:
         travel = math.inf
-    heavy = rows.outputs > 1 and update is None and step is None and guarantee.private
     reach = 1 / (1 - _DECAY) if heavy else 1.0  # how much further a step goes in the end
     if iterations is None:
         most = _MOST_HEAVY_ITERATIONS if heavy else _MOST_ITERATIONS
-        iterations = int(min(most, max(1.0, math.ceil(beta * travel / reach)))) if travel < math.inf else 2000
+        steps = beta * travel / reach
+        if heavy:
+            steps = min(steps, max(_FEW_STEPS, travel / (longest * reach)))
+        iterations = int(min(most, max(1.0, math.ceil(steps)))) if travel < math.inf else 2000
     if update is None:
-        size = min(1.0 / beta, travel / (reach * iterations)) if step is None else step
+        size = min(longest, travel / (reach * iterations)) if step is None else step
         update = Momentum(size, _DECAY) if heavy else Sgd(size)
     chosen = update
 
