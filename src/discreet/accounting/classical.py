@@ -23,6 +23,7 @@ from discreet.events import (
     Laplace,
     Poisson,
     PrivateSelection,
+    Promise,
     PureDP,
     RandomizedResponse,
     Selection,
@@ -103,6 +104,8 @@ def pure_epsilon(leaf: Event, adjacency: Adjacency) -> float:
             return k * epsilon
         case ApproxDP(epsilon, delta) if delta == 0:
             return k * epsilon
+        case Promise(epsilon, delta, most_rows) if delta == 0 and k <= most_rows:
+            return epsilon
         case ZCDP(rho) if rho == 0:
             return 0.0
         case Poisson() | FixedSize() | WithReplacement():
@@ -119,6 +122,8 @@ def approximate(leaf: Event, adjacency: Adjacency) -> Guarantee | None:
     match leaf:
         case ApproxDP(epsilon, delta) if delta > 0:
             return group(epsilon, delta, unit.rows_per_unit)
+        case Promise(epsilon, delta, most_rows) if delta > 0 and unit.rows_per_unit <= most_rows:
+            return Guarantee(epsilon, delta)
         case Poisson() | FixedSize() | WithReplacement():
             inner = worlds(leaf.event)
             if any(approximate(part, unit) is not None for world in inner for part in world):

@@ -28,6 +28,7 @@ from discreet.events import (
     NonPrivate,
     Poisson,
     PrivateSelection,
+    Promise,
     PureDP,
     RandomizedResponse,
     RenyiDP,
@@ -289,6 +290,13 @@ def _(event: ApproxDP, order: float, unit: Unit) -> float:
             f"an (ε, δ) guarantee with δ = {event.delta:g} > 0 has no finite Rényi divergence; ask for ε at a δ."
         )
     return _leaf(PureDP(event.epsilon), order, unit)
+
+
+@_leaf.register
+def _(event: Promise, order: float, unit: Unit) -> float:
+    if unit.rows_per_unit > event.rows_per_unit:
+        return math.inf
+    return _leaf(ApproxDP(event.epsilon, event.delta), order, Unit(unit.relation))
 
 
 @_leaf.register(Poisson)

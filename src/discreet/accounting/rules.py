@@ -44,6 +44,7 @@ from discreet.events import (
     Laplace,
     NonPrivate,
     Poisson,
+    Promise,
     PureDP,
     RandomizedResponse,
     RenyiDP,
@@ -198,6 +199,13 @@ def _(event: ApproxDP, unit: Unit) -> Rule:
     if epsilon == 0:
         return _same(Atoms(np.array([0.0]), np.array([1 - failure]), failure, 0.0, 1.0))
     return _same(_two_atoms(k * epsilon, failure))
+
+
+@rule.register
+def _(event: Promise, unit: Unit) -> Rule:
+    if unit.rows_per_unit > event.rows_per_unit:
+        raise NotCertifiable(f"this promise is made for units of up to {event.rows_per_unit} rows, not for {unit}.")
+    return rule(ApproxDP(event.epsilon, event.delta), Unit(unit.relation))
 
 
 @rule.register

@@ -27,7 +27,7 @@ from discreet.solvers.options import checked_options
 from discreet.solvers.rehearsal import rehearse
 from discreet.theory.planner import choose
 from discreet.units import Unit
-from discreet.vault import Vault
+from discreet.vault import Payment, Vault
 
 __all__ = ["PrivateLinearModel"]
 
@@ -91,16 +91,20 @@ class PrivateLinearModel(PrivateEstimator):
         unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
         vault = Vault(data, unit, self._ledger(), self._bits())
         guarantee = Guarantee(float(self.epsilon), self._delta(n_rows, private), unit)
+        aim = self._aim(guarantee, vault.ledger)
         released: list[Event] = []
         if self._must_count(guarantee):
-            self._refuse_before_counting(data, vault, guarantee)
-        n, rest = self._rows(n_rows, vault, guarantee, released)
-        problem = self._problem(data, n)
-        name, solver = self._plan(problem, rest)
-        theta = self._run(vault, name, solver, problem, guarantee, released)
+            n, rest, payment = self._counted(data, vault, aim, released)
+            problem = self._problem(data, n)
+            name, solver = self._plan(problem, rest)
+        else:
+            problem = self._problem(data, self._public_rows(n_rows, guarantee))
+            name, solver = self._plan(problem, aim)
+            payment = self._payment(aim, name)
+        theta = self._run(vault, name, solver, problem, guarantee, payment, released)
         self._features = features
         self._set(theta, rows)
-        self.privacy_ = self._certificate(compose(released), guarantee, rest, name, solver, vault.protective)
+        self.privacy_ = self._certificate(compose(released), guarantee, aim, name, solver, vault.protective)
         return self
 
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
@@ -121,20 +125,32 @@ class PrivateLinearModel(PrivateEstimator):
         sparse = isinstance(data, Sparse)
         return Problem(rows, self._loss(), n, self._domain(rows.norm, n), float(self.alpha), sparse)
 
-    def _refuse_before_counting(self, data: Dense | Sparse, vault: Vault, guarantee: Guarantee) -> None:
-        """What cannot be planned or paid for is refused before the rows are counted, so that nothing is spent on it."""
-        count, rest = self._count(guarantee)
-        problem = self._problem(data, SOME_ROWS)
-        _, solver = self._plan(problem, rest)
-        budget = solver.filter(vault.unit) if isinstance(solver, Filtered) else None
-        run = compose(rehearse(solver, problem, vault.unit)) if budget is None else budget.event()
-        vault.ledger.require([count.event(vault.unit), run], vault.unit)
+    def _counted(
+        self, data: Dense | Sparse, vault: Vault, aim: Guarantee, released: list[Event]
+    ) -> tuple[float, Guarantee, Payment]:
+        """A private number of rows, what the run may cost that follows from it, and the payment that covers both.
+
+        What cannot be planned is refused before the rows are counted, so that nothing is spent on it.
+        """
+        count, promise, rest = self._count(aim)
+        self._plan(self._problem(data, SOME_ROWS), rest)
+        payment = self._payment(aim, self.solver)
+        rows, payment = vault.release_first(count, promise, payment)
+        released.append(count.event(vault.unit))
+        return max(1.0, float(rows)), rest, payment
 
     def _run(
-        self, vault: Vault, name: str, solver: Solver, problem: Problem, guarantee: Guarantee, released: list[Event]
+        self,
+        vault: Vault,
+        name: str,
+        solver: Solver,
+        problem: Problem,
+        guarantee: Guarantee,
+        payment: Payment,
+        released: list[Event],
     ) -> NDArray[np.float64]:
         """Run by plan, or, where the solver brings one, under its filter; sets ``n_iter_``."""
-        note, unit = f"{type(self).__name__}({name})", vault.unit
+        unit = vault.unit
         budget = solver.filter(unit) if isinstance(solver, Filtered) else None
         if budget is None:
             plan = rehearse(solver, problem, unit)
@@ -142,7 +158,7 @@ class PrivateLinearModel(PrivateEstimator):
             self.n_iter_ = len(plan)
             words = _in_words(name, solver, f"{len(plan)} release{'s' * (len(plan) != 1)}")
             with progress_bar(len(plan), guarantee, words, shown=bool(self.verbose)) as progress:
-                return vault.run(solver, problem, note=note, progress=progress)
+                return vault.run(solver, problem, payment=payment, progress=progress)
         released.append(budget.event())
         self.n_iter_ = 0
         words = _in_words(name, solver, "releases until the budget is spent")
@@ -153,7 +169,7 @@ class PrivateLinearModel(PrivateEstimator):
                 if progress:
                     progress(done, planned)
 
-            return vault.run_filtered(solver, problem, budget, note=note, progress=count)
+            return vault.run_filtered(solver, problem, budget, payment=payment, progress=count)
 
     def _check_parameters(self) -> None:
         self._check_privacy()

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from discreet.errors import InvalidInput
-from discreet.events import Event, NonPrivate
+from discreet.events import Event, NonPrivate, Promise
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace
@@ -19,14 +19,15 @@ from discreet.queries.count import RowCount
 from discreet.report.certificate import Certificate
 from discreet.solvers import Guarantee
 from discreet.units import Unit
-from discreet.vault import Vault
+from discreet.vault import Payment
 
 __all__ = ["SOME_ROWS", "PrivateEstimator", "bits_for", "opened"]
 
 SOME_ROWS = 1e4
 """Stands for the number of rows while it is not known; no refusal of a plan depends on it."""
 
-_ROUNDING = 1e-9  # of ε: what summing up a plan may add to what its calibration found
+_ROUNDING = 1e-9
+"""Of ε: what summing up a plan may add to what its calibration found."""
 _COUNT_SHARE = 0.02
 """Share of ε that a private number of rows costs under add-remove when none is declared public."""
 
@@ -91,43 +92,52 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "n_public=…. Nothing was released."
         )
 
-    def _rows(self, n: int, vault: Vault, guarantee: Guarantee, released: list[Event]) -> tuple[float, Guarantee]:
-        """The number of rows to divide by, and what is left of the guarantee for the solver.
+    def _aim(self, guarantee: Guarantee, ledger: Ledger) -> Guarantee:
+        """What plans are calibrated to: where there is a budget, within the guarantee by what its rules may ask for."""
+        if not guarantee.private or ledger.budget is None:
+            return guarantee
+        return Guarantee(guarantee.epsilon * (1 - 3 * _ROUNDING), ledger.portion(guarantee.delta), guarantee.unit)
+
+    def _payment(self, aim: Guarantee, name: str) -> Payment:
+        """The whole fit as the ledger's history has it, and the (ε, δ) that it is charged as."""
+        stated = (aim.epsilon * (1 + _ROUNDING), aim.delta) if aim.private else None
+        return Payment(f"{type(self).__name__}({name})", stated)
+
+    def _public_rows(self, n: int, guarantee: Guarantee) -> float:
+        """The number of rows to divide by, where it is public."""
+        if guarantee.unit.relation == "replace-one" or not guarantee.private:
+            if self.n_public is not None and guarantee.private and self.n_public != n:
+                raise InvalidInput(f"under replace-one n is public: n_public={self.n_public}, but X has {n} rows.")
+            return float(n)
+        assert self.n_public is not None
+        return float(self.n_public)
+
+    @staticmethod
+    def _count(aim: Guarantee) -> tuple[Noisy, Promise, Guarantee]:
+        """How the rows are counted, what is promised of the run that follows, and what that run is calibrated to.
 
         A private count is ε₁-DP and the run that follows is (ε − ε₁, δ)-DP whatever the count said: basic composition,
         valid although the run's steps depend on the count.
         """
-        if guarantee.unit.relation == "replace-one" or not guarantee.private:
-            if self.n_public is not None and guarantee.private and self.n_public != n:
-                raise InvalidInput(f"under replace-one n is public: n_public={self.n_public}, but X has {n} rows.")
-            return float(n), guarantee
-        if self.n_public is not None:
-            return float(self.n_public), guarantee
-        count, rest = self._count(guarantee)
-        released.append(count.event(guarantee.unit))
-        rows = float(vault.release(count, note=f"{type(self).__name__}: number of rows"))
-        return max(1.0, rows), rest
-
-    @staticmethod
-    def _count(guarantee: Guarantee) -> tuple[Noisy, Guarantee]:
-        """How the rows are counted, and what is left after it."""
-        share = _COUNT_SHARE * guarantee.epsilon
-        rest = Guarantee(guarantee.epsilon - share, guarantee.delta, guarantee.unit)
-        return Noisy(RowCount(), Laplace(guarantee.unit.rows_per_unit / share)), rest
+        share, unit = _COUNT_SHARE * aim.epsilon, aim.unit
+        promise = Promise(aim.epsilon - share, aim.delta, unit.rows_per_unit)
+        rest = Guarantee(promise.epsilon * (1 - 2 * _ROUNDING), aim.delta, unit)
+        return Noisy(RowCount(), Laplace(unit.rows_per_unit / share)), promise, rest
 
     def _must_count(self, guarantee: Guarantee) -> bool:
         """Whether the number of rows is private, and must be released first."""
         return guarantee.private and guarantee.unit.relation == "add-remove" and self.n_public is None
 
     def _certificate(
-        self, event: Event, guarantee: Guarantee, rest: Guarantee, name: str, solver: Any, protective: bool
+        self, event: Event, guarantee: Guarantee, aim: Guarantee, name: str, solver: Any, protective: bool
     ) -> Certificate:
         if isinstance(event, NonPrivate) or not guarantee.private:
             spent = math.inf
-        elif rest != guarantee:
-            spent = guarantee.epsilon
+        elif self._must_count(guarantee):
+            spent = guarantee.epsilon  # by the promise, which the vault has verified
         else:
-            spent = _spent(event, guarantee)
+            spent = _spent(event, aim)
+            spent = guarantee.epsilon if spent == aim.epsilon else spent
         settings = {k: v for k, v in _plain(solver).items() if v is not None}
         unprotected = list(self._unprotected())
         if guarantee.unit.relation == "replace-one":

@@ -105,15 +105,17 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         features, prepared = zip(*(model._prepare(X, y, True) for model in models), strict=True)
         n, unit = len(prepared[0]), Unit(self.adjacency)  # type: ignore[arg-type]
         guarantee = Guarantee(float(self.epsilon), self._delta(n, True), unit)
-        rows = self._public_rows(n, unit)
+        rows = self._declared_rows(n, unit)
         training = _training_rows(rows, self.validation)
         problems = [model._problem(data, training) for model, data in zip(models, prepared, strict=True)]
         for model, problem in zip(models, problems, strict=True):
             if model.solver == "auto" and choose(problem, guarantee) == "objective_perturbation":
                 model.set_params(solver="descent")  # the other has no Rényi bound, which a selection needs
-        event, noise, solvers = self._calibrated(models, problems, guarantee)
         bits, ledger = self._bits(), self._ledger()
-        charge = ledger.charge(event, unit, note="PrivateSearchCV", protective=bits.protective)
+        aim = self._aim(guarantee, ledger)
+        event, noise, solvers = self._calibrated(models, problems, aim)
+        stated = (aim.epsilon, aim.delta)
+        charge = ledger.charge(event, unit, note="PrivateSearchCV", protective=bits.protective, stated=stated)
         part = _split(n, training, unit, self.validation, bits)
         best = (-math.inf, -1, np.empty(0))
         for chosen in _draws(self.trials, len(models), bits):
@@ -162,7 +164,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
             models.append(model)
         return models
 
-    def _public_rows(self, n: int, unit: Unit) -> float:
+    def _declared_rows(self, n: int, unit: Unit) -> float:
         if unit.relation == "replace-one":
             if self.n_public not in (None, n):
                 raise InvalidInput(f"under replace-one n is public: n_public={self.n_public}, but X has {n} rows.")
