@@ -94,9 +94,11 @@ class PrivateLinearModel(PrivateEstimator):
         aim = self._aim(guarantee, vault.ledger)
         released: list[Event] = []
         if self._must_count(guarantee):
-            n, rest, payment = self._counted(data, vault, aim, released)
+            n, rest, payment = self._counted(
+                vault, aim, self.solver, lambda rest: self._rehearsed(data, rest), released
+            )
             problem = self._problem(data, n)
-            name, solver = self._plan(problem, rest)
+            name, solver = self._plan_counted(problem, rest)
         else:
             problem = self._problem(data, self._public_rows(n_rows, guarantee))
             name, solver = self._plan(problem, aim)
@@ -125,19 +127,21 @@ class PrivateLinearModel(PrivateEstimator):
         sparse = isinstance(data, Sparse)
         return Problem(rows, self._loss(), n, self._domain(rows.norm, n), float(self.alpha), sparse)
 
-    def _counted(
-        self, data: Dense | Sparse, vault: Vault, aim: Guarantee, released: list[Event]
-    ) -> tuple[float, Guarantee, Payment]:
-        """A private number of rows, what the run may cost that follows from it, and the payment that covers both.
+    def _rehearsed(self, data: Dense | Sparse, rest: Guarantee) -> Event:
+        """What would be run on `SOME_ROWS`; refuses what cannot be planned."""
+        problem = self._problem(data, SOME_ROWS)
+        _, solver = self._plan(problem, rest)
+        budget = solver.filter(rest.unit) if isinstance(solver, Filtered) else None
+        return compose(rehearse(solver, problem, rest.unit)) if budget is None else budget.event()
 
-        What cannot be planned is refused before the rows are counted, so that nothing is spent on it.
-        """
-        count, promise, rest = self._count(aim)
-        self._plan(self._problem(data, SOME_ROWS), rest)
-        payment = self._payment(aim, self.solver)
-        rows, payment = vault.release_first(count, promise, payment)
-        released.append(count.event(vault.unit))
-        return max(1.0, float(rows)), rest, payment
+    def _plan_counted(self, problem: Problem, rest: Guarantee) -> tuple[str, Solver]:
+        try:
+            return self._plan(problem, rest)
+        except InvalidInput as refusal:  # some options fit some numbers of rows only
+            raise type(refusal)(
+                f"{refusal} This was found after the number of rows had been released as about {problem.n:.0f}: it is "
+                "charged, together with the promise of a run; nothing else was released. n_public=… avoids counting."
+            ) from None
 
     def _run(
         self,

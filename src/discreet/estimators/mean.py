@@ -104,11 +104,11 @@ class MeanEstimator(PrivateEstimator):
         payment = self._payment(aim, self.method)
         released: list[Event] = []
         if self._must_count(guarantee):
-            counting, promise, rest = self._count(aim)
-            self._plan(rows, sparsity, SOME_ROWS, rest)  # refuses before anything is released
-            answer, payment = vault.release_first(counting, promise, payment)
-            released.append(counting.event(unit))
-            count = max(1.0, float(answer))
+
+            def rehearsed(rest: Guarantee) -> Event:
+                return self._plan(rows, sparsity, SOME_ROWS, rest).measurement(rows).event(unit)
+
+            count, rest, payment = self._counted(vault, aim, self.method, rehearsed, released)
         else:
             rest, count = aim, self._public_rows(n, guarantee)
         plan = self._plan(rows, sparsity, count, rest)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from discreet.errors import InvalidInput
+from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.events import Event, NonPrivate, Promise
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
@@ -19,7 +20,7 @@ from discreet.queries.count import RowCount
 from discreet.report.certificate import Certificate
 from discreet.solvers import Guarantee
 from discreet.units import Unit
-from discreet.vault import Payment
+from discreet.vault import Payment, Vault
 
 __all__ = ["SOME_ROWS", "PrivateEstimator", "bits_for", "opened"]
 
@@ -28,6 +29,9 @@ SOME_ROWS = 1e4
 
 _ROUNDING = 1e-9
 """Of ε: what summing up a plan may add to what its calibration found."""
+_FEWEST_ROWS = 2.0
+"""What a private number of rows is raised to: no solver refuses as many."""
+
 _COUNT_SHARE = 0.02
 """Share of ε that a private number of rows costs under add-remove when none is declared public."""
 
@@ -98,10 +102,36 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return guarantee
         return Guarantee(guarantee.epsilon * (1 - 3 * _ROUNDING), ledger.portion(guarantee.delta), guarantee.unit)
 
-    def _payment(self, aim: Guarantee, name: str) -> Payment:
-        """The whole fit as the ledger's history has it, and the (ε, δ) that it is charged as."""
+    def _payment(self, aim: Guarantee, what: str) -> Payment:
+        """A release as the ledger's history has it, and the (ε, δ) that it is charged as."""
         stated = (aim.epsilon * (1 + _ROUNDING), aim.delta) if aim.private else None
-        return Payment(f"{type(self).__name__}({name})", stated)
+        return Payment(f"{type(self).__name__}({what})", stated)
+
+    def _counted(
+        self, vault: Vault, aim: Guarantee, name: str, rehearsed: Callable[[Guarantee], Event], released: list[Event]
+    ) -> tuple[float, Guarantee, Payment]:
+        """A private number of rows, what the run that follows from it is calibrated to, and what pays for that run.
+
+        Count and run are one charge, so that a budget of just this guarantee has room for them. Where that much is no
+        longer left they are two: a ledger finds that runs whose events it knows add up to less than their ε's.
+
+        Args:
+            vault: the rows.
+            aim: what both must keep together.
+            name: of the run, for the ledger's history.
+            rehearsed: the event of a run, were there `SOME_ROWS`. What it refuses is refused before rows are counted.
+            released: the count's event is added to it.
+        """
+        count, promise, rest = self._count(aim)
+        event, run = count.event(vault.unit), rehearsed(rest)
+        try:
+            rows, payment = vault.release_first(count, promise, self._payment(aim, name))
+        except BudgetExceeded:
+            vault.ledger.require([event, run], vault.unit)
+            rows = vault.release(count, note=f"{type(self).__name__}: number of rows")
+            payment = self._payment(rest, name)
+        released.append(event)
+        return max(_FEWEST_ROWS, float(rows)), rest, payment
 
     def _public_rows(self, n: int, guarantee: Guarantee) -> float:
         """The number of rows to divide by, where it is public."""

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
@@ -114,19 +115,15 @@ class Accountant:
             return self._alone(entries[0], budget)
         shares = self._shares(entries[0], budget)
         ran, charged = [entry.ran for entry in entries], [entry.charged for entry in entries]
-        rules: list[Callable[[], float]] = [
-            lambda: self._gaussian(ran, budget, shares),
-            lambda: self._renyi(ran, budget, shares),
-            lambda: self._basic(charged, budget, shares, [entry.stated for entry in entries]),
-        ]
-        found, reason = math.inf, None
-        for rule in rules:
-            try:
-                found = min(found, rule())
-            except NotCertifiable as problem:
-                reason = problem
-        if math.isinf(found) and reason is not None:
-            raise reason
+        found = math.inf
+        for rule in (self._gaussian, self._renyi):
+            with suppress(NotCertifiable):  # the other may speak, and basic composition speaks of everything
+                found = min(found, rule(ran, budget, shares))
+        try:
+            found = min(found, self._basic(charged, budget, shares, [entry.stated for entry in entries]))
+        except NotCertifiable:
+            if math.isinf(found):
+                raise
         return Bounds(0.0, found)
 
     def keeps(self, event: Event, stated: Stated, unit: Unit) -> bool:

@@ -221,7 +221,8 @@ class Ledger:
         with self._store.transaction(write=True) as records:
             if self._still_open(charge_id, records).ran is not None:
                 raise PlanViolation(f"the promise of charge {charge_id} has been used. Nothing more was released.")
-            records.fulfil(charge_id, compose([*before, event]))
+            used_for = event.events if isinstance(event, Compose) else (event,)
+            records.fulfil(charge_id, compose([*before, *used_for]))
 
     def _still_open(self, charge_id: int, records: Records) -> Charge:
         charge = next((c for c in records.charges(self.dataset) if c.id == charge_id), None)
@@ -343,7 +344,7 @@ def _entry(charge: Charge) -> Entry:
 
 def _down(value: float) -> str:
     """Four digits, rounded down: what is said to be left is left."""
-    return f"{Decimal(value).normalize(Context(prec=4, rounding=ROUND_DOWN)):g}"
+    return f"{float(Decimal(value).normalize(Context(prec=4, rounding=ROUND_DOWN))):g}"
 
 
 def _refuse_pickling() -> NoReturn:
