@@ -170,15 +170,14 @@ class Accountant:
 
         Where the first charge has no finite Rényi divergence, and never will have, the other rules are of no use.
         """
-        if first.stated is None or first.stated.delta > (1 - RESERVE) * budget.delta:
+        if first.stated is None or first.stated.delta >= budget.delta:
             return _EVEN
-        if _promises(first.charged):
-            return _MOSTLY_STATED
-        try:
-            cost = self._renyi([first.charged], budget, _MOSTLY_STATED)
-        except NotCertifiable:
-            cost = math.inf
-        return _MOSTLY_STATED if math.isfinite(cost) else _ALL_STATED
+        cost = math.inf
+        with suppress(NotCertifiable):
+            cost = 0.0 if _promises(first.charged) else self._renyi([first.charged], budget, _MOSTLY_STATED)
+        if math.isinf(cost):
+            return _ALL_STATED
+        return _MOSTLY_STATED if first.stated.delta <= (1 - RESERVE) * budget.delta else _EVEN
 
     def _gaussian(self, events: Sequence[Event], budget: Budget, shares: Shares = _EVEN) -> float:
         if budget.delta * shares.gaussian == 0 or not all(_is_gaussian(event) for event in events):
