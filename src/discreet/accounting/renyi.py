@@ -222,7 +222,8 @@ def _(event: NonPrivate, order: float, unit: Unit) -> float:
 
 @_leaf.register
 def _(event: Gaussian, order: float, unit: Unit) -> float:
-    return order * (unit.sensitivity(1.0) / event.noise_multiplier) ** 2 / 2
+    mu = unit.sensitivity(1.0) / event.noise_multiplier
+    return order * (mu * mu) / 2  # a product overflows to infinity, a power raises
 
 
 @_leaf.register
@@ -268,7 +269,7 @@ def _(event: Selection, order: float, unit: Unit) -> float:
     if event.mechanism == "permute-and-flip":
         return _laplace(epsilon, order)
     # ε-bounded range: ε²/8-zCDP (Cesar–Rogers 2021, lemma 3.4), and never above what pure ε-DP gives.
-    return min(order * epsilon**2 / 8, _leaf(PureDP(epsilon), order, Unit(unit.relation)))
+    return min(order * (epsilon * epsilon) / 8, _leaf(PureDP(epsilon), order, Unit(unit.relation)))
 
 
 @_leaf.register

@@ -216,8 +216,9 @@ def _(event: RandomizedResponse, unit: Unit) -> Rule:
     if event.categories == 2:
         return _same(_two_atoms(event.epsilon), unit.rows_per_unit)
     others = event.categories - 1
-    lie = 1 / (math.exp(event.epsilon) + others)
-    mass = np.array([lie, (others - 1) * lie, math.exp(event.epsilon) * lie])
+    truth = 1 / (1 + others * math.exp(-event.epsilon))
+    lie = truth * math.exp(-event.epsilon)
+    mass = np.array([lie, (others - 1) * lie, truth])
     losses = np.array([-event.epsilon, 0.0, event.epsilon])
     return _same(Atoms(losses, mass, anchor=event.epsilon, lattice=event.epsilon), unit.rows_per_unit)
 
