@@ -15,7 +15,7 @@ from discreet.data.columns import Column
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import Features, numbers_only
-from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator
+from discreet.estimators.privacy import LENGTHS, SOME_ROWS, PrivateEstimator, check_lengths, check_range
 from discreet.estimators.progress import progress_bar
 from discreet.events import Event, compose
 from discreet.geometry import WholeSpace
@@ -179,6 +179,8 @@ class PrivateLinearModel(PrivateEstimator):
         self._check_privacy()
         if not (isinstance(self.alpha, int | float | np.number) and 0 <= self.alpha < math.inf):
             raise InvalidInput(f"alpha must be finite and non-negative, got {self.alpha!r}.")
+        check_range("alpha", self.alpha, 0.0, LENGTHS[1], "less already leaves nothing but zeros")
+        check_lengths(self.row_norm, getattr(self, "target_bounds", None))
         if self.domain is not None and not isinstance(self.domain, Geometry):
             raise InvalidInput(f"domain must be a set from discreet.geometry, got {self.domain!r}.")
 

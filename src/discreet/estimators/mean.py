@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import numbers_only
-from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator
+from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator, check_lengths
 from discreet.events import Event, compose
 from discreet.rows import RowSpec
 from discreet.solvers import Guarantee
@@ -142,6 +142,7 @@ class MeanEstimator(PrivateEstimator):
             norm = math.inf
         if not (isinstance(norm, int | float | np.number) and norm > 0):
             raise InvalidInput(f"row_norm must be a positive number, got {norm!r}.")
+        check_lengths(norm)
         sparsity = d if self.sparsity is None else self.sparsity
         if isinstance(sparsity, bool) or not isinstance(sparsity, int | np.integer) or sparsity < 1:
             raise InvalidInput(f"sparsity must be a positive integer, got {sparsity!r}.")

@@ -22,7 +22,7 @@ from discreet.solvers import Guarantee
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
 
-__all__ = ["SOME_ROWS", "PrivateEstimator", "bits_for", "opened"]
+__all__ = ["LENGTHS", "SOME_ROWS", "PrivateEstimator", "bits_for", "check_lengths", "check_range", "opened"]
 
 SOME_ROWS = 1e4
 """Stands for the number of rows while it is not known; no refusal of a plan depends on it."""
@@ -31,6 +31,10 @@ _ROUNDING = 1e-9
 """Of ε: what summing up a plan may add to what its calibration found."""
 _FEWEST_ROWS = 2.0
 """What a private number of rows is raised to: no solver refuses as many."""
+
+_EPSILONS = (1e-10, 1e4)
+LENGTHS = (1e-50, 1e50)
+"""Of rows and targets: within them no product of what is declared leaves the range of doubles."""
 
 _COUNT_SHARE = 0.02
 """Share of ε that a private number of rows costs under add-remove when none is declared public."""
@@ -41,6 +45,27 @@ def opened(ledger: Any) -> Ledger:
     if ledger is None:
         return Ledger()
     return ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+
+
+def check_range(name: str, value: Any, low: float, high: float, remedy: str) -> None:
+    """Refuse a public number with which planning would leave the range of doubles."""
+    if not low <= value <= high:
+        raise InvalidInput(
+            f"{name} must be between {low:g} and {high:g}, got {value:g}: {remedy}. Nothing was released."
+        )
+
+
+def check_lengths(row_norm: Any, target_bounds: Any = None) -> None:
+    """Refuse declared bounds of rows and targets whose squares leave the range of doubles; others look at the rest."""
+    rescale = "declare rows and targets in other units"
+    if isinstance(row_norm, int | float | np.number) and 0 < row_norm < math.inf:
+        check_range("row_norm", row_norm, *LENGTHS, rescale)
+    bounds = target_bounds if isinstance(target_bounds, tuple | list) else ()
+    if len(bounds) == 2 and all(isinstance(b, int | float | np.number) and math.isfinite(b) for b in bounds):
+        check_range("the larger of target_bounds", max(abs(float(b)) for b in bounds), 0.0, LENGTHS[1], rescale)
+        if bounds[0] < bounds[1]:
+            width = float(bounds[1]) - float(bounds[0])
+            check_range("the distance of target_bounds", width, LENGTHS[0], 2 * LENGTHS[1], rescale)
 
 
 def bits_for(random_state: Any) -> Bits:
@@ -70,10 +95,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             _check_kind(field.name, getattr(self, field.name), str(field.type))
         if not self.epsilon > 0:
             raise InvalidInput(f"epsilon must be positive, got {self.epsilon!r}; use float('inf') for no privacy.")
+        if math.isfinite(self.epsilon):
+            check_range("epsilon", self.epsilon, *_EPSILONS, "more protects nobody: use float('inf') for no privacy")
         if self.delta is not None and not 0 <= self.delta < 1:
             raise InvalidInput(f"delta must be in [0, 1), got {self.delta!r}.")
         if self.n_public is not None and not (isinstance(self.n_public, int | np.integer) and self.n_public >= 1):
             raise InvalidInput(f"n_public must be a positive integer, got {self.n_public!r}.")
+        if self.n_public is not None:
+            check_range("n_public", self.n_public, 1, 10**15, "rows are counted in doubles")
         Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
 
     def _ledger(self) -> Ledger:

@@ -157,6 +157,11 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         for settings in self._grid():
             if taken := sorted(set(settings) & set(_OWN)):
                 raise InvalidInput(f"param_grid must not vary {', '.join(taken)}: the search has its own.")
+            if unknown := sorted(set(settings) - set(self.estimator.get_params())):
+                free = ", ".join(sorted(set(self.estimator.get_params()) - set(_OWN)))
+                raise InvalidInput(
+                    f"{type(self.estimator).__name__} has no parameter {unknown[0]!r} to vary; it has {free}."
+                )
             model = clone(self.estimator).set_params(**settings)
             model.set_params(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, rows_per_unit=1)
             model.set_params(ledger=None, random_state=None, n_public=None)
