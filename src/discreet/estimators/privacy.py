@@ -33,7 +33,7 @@ _FEWEST_ROWS = 2.0
 """What a private number of rows is raised to: no solver refuses as many."""
 
 _EPSILONS = (1e-10, 1e4)
-LENGTHS = (1e-50, 1e50)
+LENGTHS = (1e-20, 1e20)
 """Of rows and targets: within them no product of what is declared leaves the range of doubles."""
 
 _COUNT_SHARE = 0.02
