@@ -34,6 +34,7 @@ __all__ = [
     "Parallel",
     "Poisson",
     "PrivateSelection",
+    "Promise",
     "PureDP",
     "RandomizedResponse",
     "RenyiDP",
@@ -280,6 +281,23 @@ class ApproxDP(Event):
     def __post_init__(self) -> None:
         _number(self, "epsilon", lambda e: 0 <= e < math.inf, "non-negative and finite")
         _number(self, "delta", _fraction, "in [0, 1]")
+
+
+@dataclass(frozen=True)
+class Promise(Event):
+    """Whatever is released next: (ε, δ)-DP as a whole, however it was chosen. Charged before it is known.
+
+    Stated for units of up to ``rows_per_unit`` rows; nothing follows for larger ones.
+    """
+
+    epsilon: float
+    delta: float
+    rows_per_unit: int = 1
+
+    def __post_init__(self) -> None:
+        _number(self, "epsilon", lambda e: 0 <= e < math.inf, "non-negative and finite")
+        _number(self, "delta", _fraction, "in [0, 1]")
+        _count(self, "rows_per_unit", 1)
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,15 @@
 Nothing is answered that the ledger has not already charged. A solver is first *rehearsed* with blank answers; the
 events that it asks for are its plan. The whole plan is charged once, and then the same generator runs on data, where
 each request must equal the next event of the plan. It may stop early; it may not deviate.
+
+Where the plan depends on an answer, such as a private number of rows, the two are one charge: that answer's event and
+a `Promise` of what the rest will cost. The plan made from the answer must keep the promise, or it is not run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +20,7 @@ from numpy.typing import NDArray
 from discreet.accounting.filters import PrivacyFilter
 from discreet.data.base import Dataset
 from discreet.errors import PlanViolation
-from discreet.events import Event, compose
+from discreet.events import Event, Promise, compose
 from discreet.ledger import Ledger
 from discreet.measurements import Measurement
 from discreet.noise.bits import Bits
@@ -24,10 +28,25 @@ from discreet.solvers.base import Problem, Solver
 from discreet.solvers.rehearsal import drive, rehearse
 from discreet.units import Unit
 
-__all__ = ["Progress", "Vault", "rehearse"]
+__all__ = ["Payment", "Progress", "Vault", "rehearse"]
 
 Progress = Callable[[int, int], None]
 """Called with (steps done, steps planned) after each release; it never sees an answer."""
+
+
+@dataclass(frozen=True)
+class Payment:
+    """How a run is paid for.
+
+    Args:
+        note: a line for the ledger's history. It must not contain data.
+        stated: an (ε, δ) that the whole of it keeps, for the ledger to verify.
+        promised_by: the charge whose promise pays for the run; by default the run is charged itself.
+    """
+
+    note: str = ""
+    stated: tuple[float, float] | None = None
+    promised_by: int | None = None
 
 
 class Vault:
@@ -45,22 +64,43 @@ class Vault:
         with np.errstate(all="ignore"):  # whatever numpy has to say about floating point, it would say about rows
             return measurement.sample(self.__data, self.unit, self.__bits)
 
-    def _charge(self, event: Event, note: str) -> int:
-        return self.ledger.charge(event, self.unit, note=note, protective=self.protective)
+    def _pay(self, event: Event, payment: Payment) -> int:
+        """Charge ``event``, or say that an earlier charge's promise is used for it; either may refuse."""
+        if payment.promised_by is not None:
+            self.ledger.fulfil(payment.promised_by, event)
+            return payment.promised_by
+        return self.ledger.charge(
+            event, self.unit, note=payment.note, protective=self.protective, stated=payment.stated
+        )
 
-    def release(self, measurement: Measurement, *, note: str = "") -> Any:
+    def release(self, measurement: Measurement, *, note: str = "", payment: Payment | None = None) -> Any:
         """Charge one measurement, then answer it."""
-        charge = self._charge(measurement.event(self.unit), note)
+        charge = self._pay(measurement.event(self.unit), payment or Payment(note))
         answer = self._sample(measurement)
         self.ledger.release(charge)
         return answer
 
+    def release_first(self, measurement: Measurement, promise: Promise, payment: Payment) -> tuple[Any, Payment]:
+        """Charge one measurement and the promise of all that will follow from it; answer the measurement.
+
+        Returns:
+            The answer, and the payment for one run that keeps the promise.
+        """
+        charge = self._pay(compose([measurement.event(self.unit), promise]), payment)
+        return self._sample(measurement), replace(payment, promised_by=charge)
+
     def run(
-        self, solver: Solver, problem: Problem, *, note: str = "", progress: Progress | None = None
+        self,
+        solver: Solver,
+        problem: Problem,
+        *,
+        note: str = "",
+        payment: Payment | None = None,
+        progress: Progress | None = None,
     ) -> NDArray[np.float64]:
         """Rehearse, charge the whole plan once, then run the solver inside that plan."""
         plan = rehearse(solver, problem, self.unit)
-        charge = self._charge(compose(plan), note)
+        charge = self._pay(compose(plan), payment or Payment(note))
         due: Iterator[Event] = iter(plan)
         done = 0
 
@@ -86,6 +126,7 @@ class Vault:
         budget: PrivacyFilter,
         *,
         note: str = "",
+        payment: Payment | None = None,
         progress: Progress | None = None,
     ) -> NDArray[np.float64]:
         """Run a fully adaptive solver, whose noise, batches and stopping may depend on earlier answers.
@@ -95,7 +136,7 @@ class Vault:
         """
         if budget.unit != self.unit or budget.spent:
             raise PlanViolation(f"the filter must be fresh and for {self.unit}; nothing was released.")
-        charge = self._charge(budget.event(), note)
+        charge = self._pay(budget.event(), payment or Payment(note))
         done = 0
 
         def answer(measurement: Measurement) -> Any:

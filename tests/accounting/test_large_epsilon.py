@@ -35,3 +35,34 @@ def test_a_gaussian_profile_falls_from_one_to_zero_without_a_gap(mu):
     assert profile[0] == 1.0
     assert np.all(np.diff(profile) <= 1e-12)
     np.testing.assert_allclose(np.interp(mu**2 / 2, epsilon, profile), 0.5, atol=0.05)
+
+
+RAW = [
+    events.RandomizedResponse(800.0),
+    events.RandomizedResponse(800.0, 3),
+    events.Repeat(events.RandomizedResponse(800.0, 3), 10),
+    events.ApproxDP(800.0, 1e-6),
+    events.PureDP(1e300),
+    events.Laplace(1e-300),
+    events.Gaussian(1e-200),
+    events.Poisson(0.1, events.RandomizedResponse(800.0, 3)),
+    events.Poisson(0.1, events.PureDP(800.0)),
+]
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("event", RAW, ids=str)
+def test_what_exceeds_a_double_is_accounted_without_a_warning(event, adjacency):
+    epsilon = accounting.epsilon(event, 1e-6, adjacency)
+    assert epsilon.upper > 600  # all of them, sampled or not, are next to no protection
+    assert accounting.delta(event, 1.0, adjacency).upper > 0.09
+    assert accounting.renyi.epsilon_upper(event, 1e-6, adjacency) > 600
+
+
+def test_randomised_response_keeps_its_law_for_every_epsilon():
+    for epsilon, categories in ((0.5, 3), (3.0, 7), (30.0, 2)):
+        top = accounting.epsilon(events.RandomizedResponse(epsilon, categories), 0.0, "replace-one")
+        assert top.upper == pytest.approx(epsilon, rel=1e-12)
+    truth = 1 / (1 + 2 * np.exp(-1.0))
+    found = accounting.delta(events.RandomizedResponse(1.0, 3), 0.0, "add-remove")
+    assert found.upper == pytest.approx(truth - truth * np.exp(-1.0), rel=1e-9)

@@ -104,6 +104,10 @@ def test_parquet(folder):
         (["--target", "sick", "--epsilon", "1", "--domain", "l1"], "l1:RADIUS"),
         (["--target", "sick", "--epsilon", "1", "--domain", "l2:wide"], "'wide'"),
         (["--target", "sick", "--epsilon", "1", "--domain", "sparse:nan"], "sparse:S"),
+        (["--target", "sick", "--epsilon", "1", "--domain", "group:1"], "group:RADIUS:0,0,1"),
+        (["--target", "sick", "--epsilon", "1", "--domain", "group:1:0,x"], "'x'"),
+        (["--target", "sick", "--epsilon", "1", "--domain", "group:1:0,0,2"], "group 1 has no coordinate"),
+        (["--target", "sick", "--epsilon", "1", "--domain", "group:1:0,1"], "lives in dimension 2"),
         (["--target", "sick", "--epsilon", "1", "--dataset", "clinic"], "no dataset 'clinic'"),
         (
             ["--target", "visits", "--epsilon", "1", "--model", "quantile", "--param", "quantile=high"],
@@ -133,6 +137,8 @@ def test_mistakes_are_explained_and_nothing_is_written(folder, options, message)
         ("visits", ["--solver", "frank_wolfe", "--domain", "l1:3", "--option", "iterations=5"]),
         ("visits", ["--solver", "frank_wolfe", "--domain", "polytope:corners.csv"]),
         ("visits", ["--solver", "descent", "--domain", "l2:2"]),
+        ("visits", ["--solver", "descent", "--domain", "group:2:0,1"]),
+        ("visits", ["--solver", "frank_wolfe", "--domain", "group-inf:2:0,0"]),
         ("visits", ["--solver", "hard_threshold", "--domain", "sparse:2", "--option", "peel=true"]),
         ("visits", ["--solver", "heavy_tailed", "--domain", "sparse:2:1.5"]),
         ("visits", ["--solver", "exponential_mechanism", "--delta", "0", "--option", "candidates=[[0,0],[1,0]]"]),
@@ -172,6 +178,26 @@ def test_a_budget_is_set_once_and_kept_from_the_command_line(folder):
     assert "remaining: ε = 0.7" in problem(fit(*asked))
     assert len(dp.Ledger("sqlite:///budget.db", dataset="clinic").history()) == 1
     assert "give --ledger" in problem(fit("--target", "sick", "--epsilon", "1", "--dataset", "clinic"))
+
+
+@pytest.mark.parametrize("options", [["--adjacency", "replace-one"], ["--adjacency", "add-remove"]])
+@pytest.mark.parametrize("target", ["sick", "visits"])
+def test_a_budget_of_one_fit_has_room_for_one(folder, capsys, monkeypatch, options, target):
+    same = ["--epsilon", "1", "--delta", "1e-6", *options]
+    assert RUN.invoke(app, ["ledger", "budget.db", *same]).exit_code == 0
+    result = fit("--target", target, *same, "--ledger", "budget.db")
+    assert result.exit_code == 0, result.output
+    again = ["fit", "people.csv", "--schema", "schema.yaml", "--target", target, "--ledger", "budget.db", "-q"]
+    monkeypatch.setattr("sys.argv", ["discreet", *again, *same])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 3
+    refusal = capsys.readouterr().err
+    assert "Spent: ε = 1; remaining: ε = " in refusal
+    (charge,) = json.loads(RUN.invoke(app, ["ledger", "budget.db", "--json"]).output)["default"]
+    assert charge["stated"] == {"epsilon": pytest.approx(1.0), "delta": 1e-6}
+    assert (charge["ran"] is not None) == ("add-remove" in options)
+    assert "ε = 1, δ = 1e-06" in RUN.invoke(app, ["ledger", "budget.db"], terminal_width=200).output
 
 
 def test_an_unknown_ledger_says_how_to_begin_and_is_not_created(folder):

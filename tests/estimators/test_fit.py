@@ -168,10 +168,13 @@ def test_under_add_remove_delta_does_not_follow_from_a_private_n():
 def test_a_private_count_is_charged():
     ledger = dp.Ledger()
     model = logistic(adjacency="add-remove", delta=1e-6, ledger=ledger).fit(X, LABELS)
-    count, run = ledger.history()
-    assert count.event == dp.events.Laplace(50.0)
-    assert "number of rows" in count.note
-    assert dp.accounting.epsilon(run.event, 1e-6, "add-remove").upper <= 0.98
+    (charge,) = ledger.history()
+    count, promise = charge.event.events
+    assert count == dp.events.Laplace(50.0)
+    assert promise == dp.events.Promise(0.98, 1e-6)
+    count, *run = charge.ran.events
+    assert count == dp.events.Laplace(50.0)
+    assert dp.accounting.epsilon(dp.events.compose(run), 1e-6, "add-remove").upper <= 0.98
     assert model.privacy_.epsilon == 1.0
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import discreet as dp
 from discreet.errors import BudgetExceeded
-from discreet.events import Gaussian, PureDP
+from discreet.events import Compose, Gaussian, Laplace, Promise, PureDP
 
 X, Y = np.repeat([[0.6, 0.8], [-0.6, -0.8]], 200, axis=0), np.repeat([1, 0], 200)
 COMMON: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "row_norm": 1.0, "adjacency": "add-remove"}
@@ -31,10 +31,18 @@ def test_nothing_is_charged_for_a_run_that_cannot_be_paid(model: Any, budget: fl
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_a_run_that_can_be_paid_is_charged_twice(model: Any) -> None:
+def test_count_and_run_are_one_charge_that_says_what_was_promised_and_what_was_run(model: Any) -> None:
     ledger = dp.Ledger(epsilon=2.0, delta=1e-5, adjacency="add-remove")
     model.set_params(ledger=ledger).fit(X, Y)
-    assert len(ledger.history()) == 2
+    (charge,) = ledger.history()
+    count, promise = charge.event.events  # type: ignore[attr-defined]
+    assert isinstance(promise, Promise)
+    assert isinstance(count, Laplace)
+    assert promise.epsilon + 1 / count.noise_multiplier <= 1.0
+    assert charge.stated == (pytest.approx(1.0), promise.delta)
+    assert (charge.ran, charge.status) == (model.privacy_.event, "completed")
+    run = Compose(model.privacy_.event.events[1:])
+    assert dp.accounting.epsilon(run, promise.delta, "add-remove").upper <= promise.epsilon
 
 
 def test_require_charges_nothing_and_refuses_what_charges_would(tmp_path: Any) -> None:

@@ -23,6 +23,7 @@ from discreet.events import (
     Laplace,
     Poisson,
     PrivateSelection,
+    Promise,
     PureDP,
     RandomizedResponse,
     Selection,
@@ -103,6 +104,8 @@ def pure_epsilon(leaf: Event, adjacency: Adjacency) -> float:
             return k * epsilon
         case ApproxDP(epsilon, delta) if delta == 0:
             return k * epsilon
+        case Promise(epsilon, delta, most_rows) if delta == 0 and k <= most_rows:
+            return epsilon
         case ZCDP(rho) if rho == 0:
             return 0.0
         case Poisson() | FixedSize() | WithReplacement():
@@ -119,6 +122,8 @@ def approximate(leaf: Event, adjacency: Adjacency) -> Guarantee | None:
     match leaf:
         case ApproxDP(epsilon, delta) if delta > 0:
             return group(epsilon, delta, unit.rows_per_unit)
+        case Promise(epsilon, delta, most_rows) if delta > 0 and unit.rows_per_unit <= most_rows:
+            return Guarantee(epsilon, delta)
         case Poisson() | FixedSize() | WithReplacement():
             inner = worlds(leaf.event)
             if any(approximate(part, unit) is not None for world in inner for part in world):
@@ -221,7 +226,7 @@ def advanced_composition(terms: list[tuple[float, int]], slack: float) -> float:
     """
     if not 0 < slack < 1:
         raise HypothesisViolated(f"advanced composition needs a slack δ' in (0, 1), got {slack!r}.")
-    squares = math.fsum(count * epsilon**2 for epsilon, count in terms)
+    squares = math.fsum(count * (epsilon * epsilon) for epsilon, count in terms)
     mean = math.fsum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in terms)
     plain = math.fsum(count * epsilon for epsilon, count in terms)
     return min(plain, mean + math.sqrt(2 * math.log(1 / slack) * squares))
@@ -331,18 +336,19 @@ def _leaf_rho(leaf: Event, unit: Unit) -> float:
     k = unit.rows_per_unit
     match leaf:
         case Gaussian(noise_multiplier) | DiscreteGaussian(noise_multiplier, _):
-            return (unit.sensitivity(1.0) / noise_multiplier) ** 2 / 2
+            mu = unit.sensitivity(1.0) / noise_multiplier
+            return mu * mu / 2  # a product overflows to infinity, a power raises
         case ZCDP(rho):
             return k**2 * rho
         case Selection(epsilon, "exponential"):
-            return (k * epsilon) ** 2 / 8
+            return (k * epsilon) * (k * epsilon) / 8
         case RandomizedResponse(epsilon, _):
-            return k * epsilon**2 / 2
+            return k * (epsilon * epsilon) / 2
         case Poisson(rate, event) if rate == 1:
             return zcdp_rho(event, unit)
     epsilon = pure_epsilon(leaf, unit)
     if math.isfinite(epsilon):
-        return epsilon**2 / 2
+        return epsilon * epsilon / 2
     if isinstance(leaf, Poisson | FixedSize | WithReplacement):
         raise NotCertifiable(
             f"{type(leaf).__name__} sampling of {type(leaf.event).__name__} is not zCDP with a useful ρ: its Rényi "

@@ -28,6 +28,7 @@ from discreet.events import (
     NonPrivate,
     Poisson,
     PrivateSelection,
+    Promise,
     PureDP,
     RandomizedResponse,
     RenyiDP,
@@ -221,7 +222,8 @@ def _(event: NonPrivate, order: float, unit: Unit) -> float:
 
 @_leaf.register
 def _(event: Gaussian, order: float, unit: Unit) -> float:
-    return order * (unit.sensitivity(1.0) / event.noise_multiplier) ** 2 / 2
+    mu = unit.sensitivity(1.0) / event.noise_multiplier
+    return order * (mu * mu) / 2  # a product overflows to infinity, a power raises
 
 
 @_leaf.register
@@ -267,7 +269,7 @@ def _(event: Selection, order: float, unit: Unit) -> float:
     if event.mechanism != "exponential":
         return _laplace(epsilon, order)
     # ε-bounded range: ε²/8-zCDP (Cesar–Rogers 2021, lemma 3.4), and never above what pure ε-DP gives.
-    return min(order * epsilon**2 / 8, _leaf(PureDP(epsilon), order, Unit(unit.relation)))
+    return min(order * (epsilon * epsilon) / 8, _leaf(PureDP(epsilon), order, Unit(unit.relation)))
 
 
 @_leaf.register
@@ -289,6 +291,13 @@ def _(event: ApproxDP, order: float, unit: Unit) -> float:
             f"an (ε, δ) guarantee with δ = {event.delta:g} > 0 has no finite Rényi divergence; ask for ε at a δ."
         )
     return _leaf(PureDP(event.epsilon), order, unit)
+
+
+@_leaf.register
+def _(event: Promise, order: float, unit: Unit) -> float:
+    if unit.rows_per_unit > event.rows_per_unit:
+        return math.inf
+    return _leaf(ApproxDP(event.epsilon, event.delta), order, Unit(unit.relation))
 
 
 @_leaf.register(Poisson)

@@ -44,6 +44,7 @@ from discreet.events import (
     Laplace,
     NonPrivate,
     Poisson,
+    Promise,
     PureDP,
     RandomizedResponse,
     RenyiDP,
@@ -212,6 +213,13 @@ def _(event: ApproxDP, unit: Unit) -> Rule:
 
 
 @rule.register
+def _(event: Promise, unit: Unit) -> Rule:
+    if unit.rows_per_unit > event.rows_per_unit:
+        raise NotCertifiable(f"this promise is made for units of up to {event.rows_per_unit} rows, not for {unit}.")
+    return rule(ApproxDP(event.epsilon, event.delta), Unit(unit.relation))
+
+
+@rule.register
 def _(event: RandomizedResponse, unit: Unit) -> Rule:
     """Truth has loss ε, a given lie −ε, any other answer 0. A unit of k rows answers k times."""
     if event.epsilon == 0:
@@ -219,8 +227,9 @@ def _(event: RandomizedResponse, unit: Unit) -> Rule:
     if event.categories == 2:
         return _same(_two_atoms(event.epsilon), unit.rows_per_unit)
     others = event.categories - 1
-    lie = 1 / (math.exp(event.epsilon) + others)
-    mass = np.array([lie, (others - 1) * lie, math.exp(event.epsilon) * lie])
+    truth = 1 / (1 + others * math.exp(-event.epsilon))
+    lie = truth * math.exp(-event.epsilon)
+    mass = np.array([lie, (others - 1) * lie, truth])
     losses = np.array([-event.epsilon, 0.0, event.epsilon])
     return _same(Atoms(losses, mass, anchor=event.epsilon, lattice=event.epsilon), unit.rows_per_unit)
 

@@ -298,9 +298,10 @@ def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
     at = np.array([epsilon])
     with np.errstate(all="ignore"):
         value = float(pair.profile(at)[0])
+        above = value if isinstance(pair, ProfilePair) else float(pair.masses(at)[0][1]) + pair.infinite
     if math.isnan(value):
         return Bounds(0.0, 1.0)
-    slack = _EVALUATION * (value if isinstance(pair, ProfilePair) else float(pair.masses(at)[0][1]) + pair.infinite)
+    slack = _EVALUATION * (1.0 if math.isnan(above) else above)  # beyond all floats: P(L > ε) is at most 1
     reached = attained(pair)
     if reached is pair:
         return Bounds(max(0.0, value - slack), min(1.0, value + slack + 5e-324))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.pairs import Atoms, Pair, ProfilePair, symmetric
+from discreet.errors import NotCertifiable
 
 __all__ = ["Amplified", "Revealed", "Spliced", "UpperOnly", "amplified", "amplify_profile", "grouped"]
 
@@ -101,6 +102,10 @@ def amplified(inner: Pair | ProfilePair, rate: float, kind: Literal["remove", "a
         return UpperOnly(Amplified(inner, rate, kind))
     if not isinstance(inner, Atoms):
         return Amplified(inner, rate, kind)
+    if inner.losses.min() < -700.0:
+        raise NotCertifiable(
+            "an atom's likelihood ratio exceeds a double: a sampled release needs losses of at most 700."
+        )
     losses = Amplified(inner, rate, kind)._forward(inner.losses)
     p = inner.probabilities
     q = p * np.exp(-inner.losses)

@@ -17,7 +17,7 @@ def ledger(
     url: Annotated[str, typer.Argument(help="For example sqlite:///ledger.db or a path.")],
     dataset: Annotated[str | None, typer.Option(help="Default: every dataset of the ledger.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Set the budget of a new dataset.")] = None,
-    delta: Annotated[float | None, typer.Option(help="The budget's δ; some ten times that of one run.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The budget's δ: that of one run, or of all together.")] = None,
     adjacency: Annotated[str | None, typer.Option(help="The budget's relation: replace-one or add-remove.")] = None,
     rows_per_unit: Annotated[int, typer.Option(help="The most rows that one person of the budget has.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with every event.")] = False,
@@ -44,7 +44,15 @@ def ledger(
     if as_json:
         facts = {
             name: [
-                {"id": c.id, "at": c.at, "note": c.note, "status": c.status, "event": c.event.to_dict()}
+                {
+                    "id": c.id,
+                    "at": c.at,
+                    "note": c.note,
+                    "status": c.status,
+                    "stated": None if c.stated is None else c.stated._asdict(),
+                    "event": c.event.to_dict(),
+                    "ran": None if c.ran is None else c.ran.to_dict(),
+                }
                 for c in one.history()
             ]
             for name, one in found.items()
@@ -55,9 +63,11 @@ def ledger(
         budget = one.budget
         spent = f"spent ε = {one.spent().upper:.4g} of {budget}" if budget else "no budget: it only records"
         console.print(f"{name}: {spent}")
-        table = Table("id", "when", "what", "status")
+        table = Table("id", "when", "what", "as", "status")
         for charge in one.history():
-            table.add_row(str(charge.id), charge.at, charge.note or type(charge.event).__name__, charge.status)
+            stated = "" if charge.stated is None else f"ε = {charge.stated.epsilon:.4g}, δ = {charge.stated.delta:.3g}"
+            what = charge.note or type(charge.event).__name__
+            table.add_row(str(charge.id), charge.at, what, stated, charge.status)
         console.print(table)
 
 

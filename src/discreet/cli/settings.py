@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from discreet.errors import InvalidInput
-from discreet.geometry import Box, L1Ball, L2Ball, Polytope, Simplex, SparseSet
+from discreet.geometry import Box, GroupInfL1Ball, GroupL1Ball, L1Ball, L2Ball, Polytope, Simplex, SparseSet
 from discreet.geometry.base import Geometry
 
 __all__ = ["SETS", "model_parameters", "read_set", "solver_options"]
 
-SETS = "l1:RADIUS, l2:RADIUS, simplex:RADIUS, box:LOW:HIGH, sparse:S, sparse:S:RADIUS or polytope:FILE.csv"
+SETS = (
+    "l1:RADIUS, l2:RADIUS, simplex:RADIUS, box:LOW:HIGH, sparse:S, sparse:S:RADIUS, group:RADIUS:0,0,1, "
+    "group-inf:RADIUS:0,0,1 (a group's number for each coefficient) or polytope:FILE.csv"
+)
 
+_GROUPED: dict[str, Callable[[list[int], float], Geometry]] = {"group": GroupL1Ball, "group-inf": GroupInfL1Ball}
 _UPDATES = {"sgd": "Sgd", "momentum": "Momentum", "adam": "Adam", "adamw": "AdamW", "adafactor": "Adafactor"}
 _UPDATES["svrg"] = "Svrg"
 
@@ -56,10 +60,14 @@ def read_set(words: str) -> Geometry:
     Example:
         >>> read_set("box:-1:2.5")
         Box(low=array(-1.), high=array(2.5))
+        >>> read_set("group:3:0,0,1")
+        GroupL1Ball(groups=array([0, 0, 1]), radius=3.0)
     """
     kind, *rest = words.split(":")
     if kind == "polytope" and rest:
         return Polytope(_vertices(Path(":".join(rest))))
+    if kind in _GROUPED and len(rest) == 2:
+        return _GROUPED[kind]([_group(word, words) for word in rest[1].split(",")], _number(rest[0], words))
     numbers = [_number(word, words) for word in rest]
     match kind, numbers:
         case "l1", [radius]:
@@ -112,6 +120,12 @@ def _number(word: str, whole: str) -> float:
         return float(word)
     except ValueError:
         raise InvalidInput(f"{word!r} in {whole!r} is not a number.") from None
+
+
+def _group(word: str, whole: str) -> int:
+    if not word.strip().isdecimal():
+        raise InvalidInput(f"{word!r} in {whole!r} is not the number of a group: 0, 1, 2, …, one for each coefficient.")
+    return int(word)
 
 
 def _vertices(path: Path) -> np.ndarray[Any, Any]:

@@ -15,7 +15,7 @@ from discreet.data.columns import Column
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import Features, numbers_only
-from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator
+from discreet.estimators.privacy import LENGTHS, SOME_ROWS, PrivateEstimator, check_lengths, check_range
 from discreet.estimators.progress import progress_bar
 from discreet.events import Event, compose
 from discreet.geometry import WholeSpace
@@ -27,7 +27,7 @@ from discreet.solvers.options import checked_options
 from discreet.solvers.rehearsal import rehearse
 from discreet.theory.planner import choose
 from discreet.units import Unit
-from discreet.vault import Vault
+from discreet.vault import Payment, Vault
 
 __all__ = ["PrivateLinearModel"]
 
@@ -91,16 +91,22 @@ class PrivateLinearModel(PrivateEstimator):
         unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
         vault = Vault(data, unit, self._ledger(), self._bits())
         guarantee = Guarantee(float(self.epsilon), self._delta(n_rows, private), unit)
+        aim = self._aim(guarantee, vault.ledger)
         released: list[Event] = []
         if self._must_count(guarantee):
-            self._refuse_before_counting(data, vault, guarantee)
-        n, rest = self._rows(n_rows, vault, guarantee, released)
-        problem = self._problem(data, n)
-        name, solver = self._plan(problem, rest)
-        theta = self._run(vault, name, solver, problem, guarantee, released)
+            n, rest, payment = self._counted(
+                vault, aim, self.solver, lambda rest: self._rehearsed(data, rest), released
+            )
+            problem = self._problem(data, n)
+            name, solver = self._plan_counted(problem, rest)
+        else:
+            problem = self._problem(data, self._public_rows(n_rows, guarantee))
+            name, solver = self._plan(problem, aim)
+            payment = self._payment(aim, name)
+        theta = self._run(vault, name, solver, problem, guarantee, payment, released)
         self._features = features
         self._set(theta, rows)
-        self.privacy_ = self._certificate(compose(released), guarantee, rest, name, solver, vault.protective)
+        self.privacy_ = self._certificate(compose(released), guarantee, aim, name, solver, vault.protective)
         return self
 
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
@@ -121,20 +127,34 @@ class PrivateLinearModel(PrivateEstimator):
         sparse = isinstance(data, Sparse)
         return Problem(rows, self._loss(), n, self._domain(rows.norm, n), float(self.alpha), sparse)
 
-    def _refuse_before_counting(self, data: Dense | Sparse, vault: Vault, guarantee: Guarantee) -> None:
-        """What cannot be planned or paid for is refused before the rows are counted, so that nothing is spent on it."""
-        count, rest = self._count(guarantee)
+    def _rehearsed(self, data: Dense | Sparse, rest: Guarantee) -> Event:
+        """What would be run on `SOME_ROWS`; refuses what cannot be planned."""
         problem = self._problem(data, SOME_ROWS)
         _, solver = self._plan(problem, rest)
-        budget = solver.filter(vault.unit) if isinstance(solver, Filtered) else None
-        run = compose(rehearse(solver, problem, vault.unit)) if budget is None else budget.event()
-        vault.ledger.require([count.event(vault.unit), run], vault.unit)
+        budget = solver.filter(rest.unit) if isinstance(solver, Filtered) else None
+        return compose(rehearse(solver, problem, rest.unit)) if budget is None else budget.event()
+
+    def _plan_counted(self, problem: Problem, rest: Guarantee) -> tuple[str, Solver]:
+        try:
+            return self._plan(problem, rest)
+        except InvalidInput as refusal:  # some options fit some numbers of rows only
+            raise type(refusal)(
+                f"{refusal} This was found after the number of rows had been released as about {problem.n:.0f}: it is "
+                "charged, together with the promise of a run; nothing else was released. n_public=… avoids counting."
+            ) from None
 
     def _run(
-        self, vault: Vault, name: str, solver: Solver, problem: Problem, guarantee: Guarantee, released: list[Event]
+        self,
+        vault: Vault,
+        name: str,
+        solver: Solver,
+        problem: Problem,
+        guarantee: Guarantee,
+        payment: Payment,
+        released: list[Event],
     ) -> NDArray[np.float64]:
         """Run by plan, or, where the solver brings one, under its filter; sets ``n_iter_``."""
-        note, unit = f"{type(self).__name__}({name})", vault.unit
+        unit = vault.unit
         budget = solver.filter(unit) if isinstance(solver, Filtered) else None
         if budget is None:
             plan = rehearse(solver, problem, unit)
@@ -142,7 +162,7 @@ class PrivateLinearModel(PrivateEstimator):
             self.n_iter_ = len(plan)
             words = _in_words(name, solver, f"{len(plan)} release{'s' * (len(plan) != 1)}")
             with progress_bar(len(plan), guarantee, words, shown=bool(self.verbose)) as progress:
-                return vault.run(solver, problem, note=note, progress=progress)
+                return vault.run(solver, problem, payment=payment, progress=progress)
         released.append(budget.event())
         self.n_iter_ = 0
         words = _in_words(name, solver, "releases until the budget is spent")
@@ -153,12 +173,14 @@ class PrivateLinearModel(PrivateEstimator):
                 if progress:
                     progress(done, planned)
 
-            return vault.run_filtered(solver, problem, budget, note=note, progress=count)
+            return vault.run_filtered(solver, problem, budget, payment=payment, progress=count)
 
     def _check_parameters(self) -> None:
         self._check_privacy()
         if not (isinstance(self.alpha, int | float | np.number) and 0 <= self.alpha < math.inf):
             raise InvalidInput(f"alpha must be finite and non-negative, got {self.alpha!r}.")
+        check_range("alpha", self.alpha, 0.0, LENGTHS[1], "less already leaves nothing but zeros")
+        check_lengths(self.row_norm, getattr(self, "target_bounds", None))
         if self.domain is not None and not isinstance(self.domain, Geometry):
             raise InvalidInput(f"domain must be a set from discreet.geometry, got {self.domain!r}.")
 

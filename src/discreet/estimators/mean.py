@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import numbers_only
-from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator
+from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator, check_lengths
 from discreet.events import Event, compose
 from discreet.rows import RowSpec
 from discreet.solvers import Guarantee
@@ -99,22 +99,26 @@ class MeanEstimator(PrivateEstimator):
         rows, sparsity = self._declared(d, private)
         unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
         guarantee = Guarantee(float(self.epsilon), self._delta(n, private), unit)
-        self._plan(rows, sparsity, float(self.n_public or SOME_ROWS), guarantee)  # refuses before anything is released
         vault = Vault(in_memory(matrix, np.zeros(n), rows), unit, self._ledger(), self._bits())
-        if self._must_count(guarantee):
-            counting, rest = self._count(guarantee)
-            mean = self._plan(rows, sparsity, SOME_ROWS, rest).measurement(rows)
-            vault.ledger.require([counting.event(unit), mean.event(unit)], unit)
+        aim = self._aim(guarantee, vault.ledger)
+        payment = self._payment(aim, self.method)
         released: list[Event] = []
-        count, rest = self._rows(n, vault, guarantee, released)
+        if self._must_count(guarantee):
+
+            def rehearsed(rest: Guarantee) -> Event:
+                return self._plan(rows, sparsity, SOME_ROWS, rest).measurement(rows).event(unit)
+
+            count, rest, payment = self._counted(vault, aim, self.method, rehearsed, released)
+        else:
+            rest, count = aim, self._public_rows(n, guarantee)
         plan = self._plan(rows, sparsity, count, rest)
         measurement = plan.measurement(rows)
         name = getattr(plan, "finish_by", "l1-recovery") if self.method == "auto" else self.method
         released.append(measurement.event(unit))
-        answer = vault.release(measurement, note=f"MeanEstimator({name})")
+        answer = vault.release(measurement, payment=payment)
         found = plan.finish(answer, rows, count)
         self.mean_ = sp.csr_array(found[None, :]) if self.sparse_output else found
-        self.privacy_ = self._certificate(compose(released), guarantee, rest, name, plan, vault.protective)
+        self.privacy_ = self._certificate(compose(released), guarantee, aim, name, plan, vault.protective)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -138,6 +142,7 @@ class MeanEstimator(PrivateEstimator):
             norm = math.inf
         if not (isinstance(norm, int | float | np.number) and norm > 0):
             raise InvalidInput(f"row_norm must be a positive number, got {norm!r}.")
+        check_lengths(norm)
         sparsity = d if self.sparsity is None else self.sparsity
         if isinstance(sparsity, bool) or not isinstance(sparsity, int | np.integer) or sparsity < 1:
             raise InvalidInput(f"sparsity must be a positive integer, got {sparsity!r}.")

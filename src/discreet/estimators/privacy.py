@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from discreet.errors import InvalidInput
-from discreet.events import Event, NonPrivate
+from discreet.errors import BudgetExceeded, InvalidInput
+from discreet.events import Event, NonPrivate, Promise
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace
@@ -19,14 +20,22 @@ from discreet.queries.count import RowCount
 from discreet.report.certificate import Certificate
 from discreet.solvers import Guarantee
 from discreet.units import Unit
-from discreet.vault import Vault
+from discreet.vault import Payment, Vault
 
-__all__ = ["SOME_ROWS", "PrivateEstimator", "bits_for", "opened"]
+__all__ = ["LENGTHS", "SOME_ROWS", "PrivateEstimator", "bits_for", "check_lengths", "check_range", "opened"]
 
 SOME_ROWS = 1e4
 """Stands for the number of rows while it is not known; no refusal of a plan depends on it."""
 
-_ROUNDING = 1e-9  # of ε: what summing up a plan may add to what its calibration found
+_ROUNDING = 1e-9
+"""Of ε: what summing up a plan may add to what its calibration found."""
+_FEWEST_ROWS = 2.0
+"""What a private number of rows is raised to: no solver refuses as many."""
+
+_EPSILONS = (1e-10, 1e4)
+LENGTHS = (1e-20, 1e20)
+"""Of rows and targets: within them no product of what is declared leaves the range of doubles."""
+
 _COUNT_SHARE = 0.02
 """Share of ε that a private number of rows costs under add-remove when none is declared public."""
 
@@ -36,6 +45,27 @@ def opened(ledger: Any) -> Ledger:
     if ledger is None:
         return Ledger()
     return ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+
+
+def check_range(name: str, value: Any, low: float, high: float, remedy: str) -> None:
+    """Refuse a public number with which planning would leave the range of doubles."""
+    if not low <= value <= high:
+        raise InvalidInput(
+            f"{name} must be between {low:g} and {high:g}, got {value:g}: {remedy}. Nothing was released."
+        )
+
+
+def check_lengths(row_norm: Any, target_bounds: Any = None) -> None:
+    """Refuse declared bounds of rows and targets whose squares leave the range of doubles; others look at the rest."""
+    rescale = "declare rows and targets in other units"
+    if isinstance(row_norm, int | float | np.number) and 0 < row_norm < math.inf:
+        check_range("row_norm", row_norm, *LENGTHS, rescale)
+    bounds = target_bounds if isinstance(target_bounds, tuple | list) else ()
+    if len(bounds) == 2 and all(isinstance(b, int | float | np.number) and math.isfinite(b) for b in bounds):
+        check_range("the larger of target_bounds", max(abs(float(b)) for b in bounds), 0.0, LENGTHS[1], rescale)
+        if bounds[0] < bounds[1]:
+            width = float(bounds[1]) - float(bounds[0])
+            check_range("the distance of target_bounds", width, LENGTHS[0], 2 * LENGTHS[1], rescale)
 
 
 def bits_for(random_state: Any) -> Bits:
@@ -65,10 +95,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             _check_kind(field.name, getattr(self, field.name), str(field.type))
         if not self.epsilon > 0:
             raise InvalidInput(f"epsilon must be positive, got {self.epsilon!r}; use float('inf') for no privacy.")
+        if math.isfinite(self.epsilon):
+            check_range("epsilon", self.epsilon, *_EPSILONS, "more protects nobody: use float('inf') for no privacy")
         if self.delta is not None and not 0 <= self.delta < 1:
             raise InvalidInput(f"delta must be in [0, 1), got {self.delta!r}.")
         if self.n_public is not None and not (isinstance(self.n_public, int | np.integer) and self.n_public >= 1):
             raise InvalidInput(f"n_public must be a positive integer, got {self.n_public!r}.")
+        if self.n_public is not None:
+            check_range("n_public", self.n_public, 1, 10**15, "rows are counted in doubles")
         Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
 
     def _ledger(self) -> Ledger:
@@ -91,43 +125,78 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "n_public=…. Nothing was released."
         )
 
-    def _rows(self, n: int, vault: Vault, guarantee: Guarantee, released: list[Event]) -> tuple[float, Guarantee]:
-        """The number of rows to divide by, and what is left of the guarantee for the solver.
+    def _aim(self, guarantee: Guarantee, ledger: Ledger) -> Guarantee:
+        """What plans are calibrated to: where there is a budget, within the guarantee by what its rules may ask for."""
+        if not guarantee.private or ledger.budget is None:
+            return guarantee
+        return Guarantee(guarantee.epsilon * (1 - 3 * _ROUNDING), ledger.portion(guarantee.delta), guarantee.unit)
+
+    def _payment(self, aim: Guarantee, what: str) -> Payment:
+        """A release as the ledger's history has it, and the (ε, δ) that it is charged as."""
+        stated = (aim.epsilon * (1 + _ROUNDING), aim.delta) if aim.private else None
+        return Payment(f"{type(self).__name__}({what})", stated)
+
+    def _counted(
+        self, vault: Vault, aim: Guarantee, name: str, rehearsed: Callable[[Guarantee], Event], released: list[Event]
+    ) -> tuple[float, Guarantee, Payment]:
+        """A private number of rows, what the run that follows from it is calibrated to, and what pays for that run.
+
+        Count and run are one charge, so that a budget of just this guarantee has room for them. Where that much is no
+        longer left they are two: a ledger finds that runs whose events it knows add up to less than their ε's.
+
+        Args:
+            vault: the rows.
+            aim: what both must keep together.
+            name: of the run, for the ledger's history.
+            rehearsed: the event of a run, were there `SOME_ROWS`. What it refuses is refused before rows are counted.
+            released: the count's event is added to it.
+        """
+        count, promise, rest = self._count(aim)
+        event, run = count.event(vault.unit), rehearsed(rest)
+        try:
+            rows, payment = vault.release_first(count, promise, self._payment(aim, name))
+        except BudgetExceeded:
+            vault.ledger.require([event, run], vault.unit)
+            rows = vault.release(count, note=f"{type(self).__name__}: number of rows")
+            payment = self._payment(rest, name)
+        released.append(event)
+        return max(_FEWEST_ROWS, float(rows)), rest, payment
+
+    def _public_rows(self, n: int, guarantee: Guarantee) -> float:
+        """The number of rows to divide by, where it is public."""
+        if guarantee.unit.relation == "replace-one" or not guarantee.private:
+            if self.n_public is not None and guarantee.private and self.n_public != n:
+                raise InvalidInput(f"under replace-one n is public: n_public={self.n_public}, but X has {n} rows.")
+            return float(n)
+        assert self.n_public is not None
+        return float(self.n_public)
+
+    @staticmethod
+    def _count(aim: Guarantee) -> tuple[Noisy, Promise, Guarantee]:
+        """How the rows are counted, what is promised of the run that follows, and what that run is calibrated to.
 
         A private count is ε₁-DP and the run that follows is (ε − ε₁, δ)-DP whatever the count said: basic composition,
         valid although the run's steps depend on the count.
         """
-        if guarantee.unit.relation == "replace-one" or not guarantee.private:
-            if self.n_public is not None and guarantee.private and self.n_public != n:
-                raise InvalidInput(f"under replace-one n is public: n_public={self.n_public}, but X has {n} rows.")
-            return float(n), guarantee
-        if self.n_public is not None:
-            return float(self.n_public), guarantee
-        count, rest = self._count(guarantee)
-        released.append(count.event(guarantee.unit))
-        rows = float(vault.release(count, note=f"{type(self).__name__}: number of rows"))
-        return max(1.0, rows), rest
-
-    @staticmethod
-    def _count(guarantee: Guarantee) -> tuple[Noisy, Guarantee]:
-        """How the rows are counted, and what is left after it."""
-        share = _COUNT_SHARE * guarantee.epsilon
-        rest = Guarantee(guarantee.epsilon - share, guarantee.delta, guarantee.unit)
-        return Noisy(RowCount(), Laplace(guarantee.unit.rows_per_unit / share)), rest
+        share, unit = _COUNT_SHARE * aim.epsilon, aim.unit
+        promise = Promise(aim.epsilon - share, aim.delta, unit.rows_per_unit)
+        rest = Guarantee(promise.epsilon * (1 - 2 * _ROUNDING), aim.delta, unit)
+        return Noisy(RowCount(), Laplace(unit.rows_per_unit / share)), promise, rest
 
     def _must_count(self, guarantee: Guarantee) -> bool:
         """Whether the number of rows is private, and must be released first."""
         return guarantee.private and guarantee.unit.relation == "add-remove" and self.n_public is None
 
     def _certificate(
-        self, event: Event, guarantee: Guarantee, rest: Guarantee, name: str, solver: Any, protective: bool
+        self, event: Event, guarantee: Guarantee, aim: Guarantee, name: str, solver: Any, protective: bool
     ) -> Certificate:
         if isinstance(event, NonPrivate) or not guarantee.private:
             spent = math.inf
-        elif rest != guarantee:
-            spent = guarantee.epsilon
+        elif self._must_count(guarantee):
+            spent = guarantee.epsilon  # by the promise, which the vault has verified
         else:
-            spent = _spent(event, guarantee)
+            spent = _spent(event, aim)
+            spent = guarantee.epsilon if spent == aim.epsilon else spent
         settings = {k: v for k, v in _plain(solver).items() if v is not None}
         unprotected = list(self._unprotected())
         if guarantee.unit.relation == "replace-one":

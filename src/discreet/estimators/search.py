@@ -108,12 +108,14 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         features, prepared = zip(*(model._prepare(X, y, True) for model in models), strict=True)
         n, unit = len(prepared[0]), Unit(self.adjacency)  # type: ignore[arg-type]
         guarantee = Guarantee(float(self.epsilon), self._delta(n, True), unit)
-        rows = self._public_rows(n, unit)
+        rows = self._declared_rows(n, unit)
         training = _training_rows(rows, self.validation)
         problems = [model._problem(data, training) for model, data in zip(models, prepared, strict=True)]
-        plan = self._plan(models, problems, guarantee)
         bits, ledger = self._bits(), self._ledger()
-        charge = ledger.charge(plan.event, unit, note="PrivateSearchCV", protective=bits.protective)
+        aim = self._aim(guarantee, ledger)
+        plan = self._plan(models, problems, aim)
+        stated = (aim.epsilon, aim.delta)
+        charge = ledger.charge(plan.event, unit, note="PrivateSearchCV", protective=bits.protective, stated=stated)
         score, chosen, theta = plan.best(prepared, _split(n, training, unit, self.validation, bits), bits)
         ledger.release(charge)
         self.best_estimator_, self.best_params_ = models[chosen], self._grid()[chosen]
@@ -146,6 +148,11 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         for settings in self._grid():
             if taken := sorted(set(settings) & set(_OWN)):
                 raise InvalidInput(f"param_grid must not vary {', '.join(taken)}: the search has its own.")
+            if unknown := sorted(set(settings) - set(self.estimator.get_params())):
+                free = ", ".join(sorted(set(self.estimator.get_params()) - set(_OWN)))
+                raise InvalidInput(
+                    f"{type(self.estimator).__name__} has no parameter {unknown[0]!r} to vary; it has {free}."
+                )
             model = clone(self.estimator).set_params(**settings)
             model.set_params(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, rows_per_unit=1)
             model.set_params(ledger=None, random_state=None, n_public=None)
@@ -153,7 +160,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
             models.append(model)
         return models
 
-    def _public_rows(self, n: int, unit: Unit) -> float:
+    def _declared_rows(self, n: int, unit: Unit) -> float:
         if unit.relation == "replace-one":
             if self.n_public not in (None, n):
                 raise InvalidInput(f"under replace-one n is public: n_public={self.n_public}, but X has {n} rows.")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from discreet.errors import InvalidInput
 from discreet.events import Event
 from discreet.units import Unit
 
-__all__ = ["Budget", "Charge", "Records", "Status", "Store"]
+__all__ = ["Budget", "Charge", "Records", "Stated", "Status", "Store"]
 
 Status: TypeAlias = Literal["charged", "completed", "stopped-early"]
 
@@ -38,9 +38,20 @@ class Budget:
         return f"ε = {self.epsilon:g} at δ = {self.delta:g} ({self.unit})"
 
 
+class Stated(NamedTuple):
+    """(ε, δ) that a charge keeps as a whole, for the unit in which it was charged."""
+
+    epsilon: float
+    delta: float
+
+
 @dataclass(frozen=True)
 class Charge:
-    """One line of the ledger: what was paid for, when, and how the run that paid for it ended."""
+    """One line of the ledger: what was paid for, when, and how the run that paid for it ended.
+
+    ``stated`` is the (ε, δ) that the charge was verified to keep. ``ran`` is, for a charge whose event ends in a
+    `Promise`, what that was used for; None while it is not known.
+    """
 
     id: int
     at: str
@@ -49,6 +60,8 @@ class Charge:
     note: str = ""
     status: Status = "charged"
     protective: bool = True
+    stated: Stated | None = None
+    ran: Event | None = None
 
 
 class Records(Protocol):
@@ -71,6 +84,9 @@ class Records(Protocol):
 
     def mark(self, charge_id: int, status: Status) -> None:
         """Change a charge's status, and nothing else about it."""
+
+    def fulfil(self, charge_id: int, ran: Event) -> None:
+        """Write what a promise is used for, and change nothing else about its charge."""
 
 
 class Store(Protocol):

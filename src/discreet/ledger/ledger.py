@@ -11,14 +11,15 @@ import math
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from decimal import ROUND_DOWN, Context, Decimal
 from pathlib import Path
 from typing import Any, NoReturn
 
 from discreet.accounting.bounds import Bounds
-from discreet.errors import BudgetExceeded, InvalidInput
-from discreet.events import Event, compose
-from discreet.ledger.adaptive import Accountant
-from discreet.ledger.base import Budget, Charge, Records, Status, Store
+from discreet.errors import BudgetExceeded, InvalidInput, PlanViolation
+from discreet.events import ApproxDP, Compose, Event, Promise, compose
+from discreet.ledger.adaptive import RESERVE, Accountant, Entry
+from discreet.ledger.base import Budget, Charge, Records, Stated, Status, Store
 from discreet.ledger.memory import MemoryStore
 from discreet.ledger.sqlite import SQLiteStore
 from discreet.units import Adjacency, Unit
@@ -125,17 +126,38 @@ class Ledger:
         with self._store.transaction(write=False) as records:
             return records.budget(self.dataset)
 
-    def charge(self, event: Event, unit: Adjacency, *, note: str = "", protective: bool = True) -> int:
+    def portion(self, delta: float) -> float:
+        """The part of its δ that a run should use: then runs whose ε's and δ's add up to the budget are all admitted.
+
+        The budget keeps the rest for rules by which runs add up to less than the sum of their ε's. A run that takes
+        all of the budget's δ leaves nothing to add up, and may use all of it.
+        """
+        budget = self.budget
+        return delta if budget is None or delta >= budget.delta else delta * (1 - RESERVE - 1e-9)
+
+    def charge(
+        self,
+        event: Event,
+        unit: Adjacency,
+        *,
+        note: str = "",
+        protective: bool = True,
+        stated: tuple[float, float] | None = None,
+    ) -> int:
         """Pay for ``event`` before it happens. When this returns the charge is durable; nothing is ever refunded.
+
+        An event that ends in a `Promise` is paid for before it is known what the promise will be used for: `fulfil`.
 
         Args:
             event: everything that is about to be released.
             unit: the relation in which it will be released; it must be the budget's.
             note: a line for the history. It must not contain data.
             protective: False for a run with a user's seed, whose noise protects nobody.
+            stated: an (ε, δ) that the event keeps. It is verified, and where it holds the charge counts as no more:
+                charges whose stated ε's and δ's add up to no more than the budget are admitted.
 
         Returns:
-            The charge's id, for `release`.
+            The charge's id, for `fulfil` and `release`.
 
         Raises:
             BudgetExceeded: the budget does not cover it.
@@ -155,10 +177,60 @@ class Ledger:
                 self._refuse_a_stranger(records.datasets())
                 records.create(self.dataset, None)
             budget = records.budget(self.dataset)
+            claim = None
             if budget is not None:
-                self._admit([event], unit, budget, records)
+                claim = self._verified(event, unit, stated)
+                self._admit([Entry(event, event, claim)], unit, budget, records)
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            return records.append(self.dataset, Charge(0, now, event, unit, str(note), protective=protective))
+            charge = Charge(0, now, event, unit, str(note), protective=protective, stated=claim)
+            return records.append(self.dataset, charge)
+
+    def _verified(self, event: Event, unit: Unit, stated: tuple[float, float] | None) -> Stated | None:
+        """The statement, if it holds; an event that is nothing but a statement makes it itself."""
+        if stated is None:
+            from discreet.accounting.classical import approximate
+
+            found = approximate(event, unit) if isinstance(event, ApproxDP | Promise) else None
+            return None if found is None else Stated(*found)
+        claim = Stated(float(stated[0]), float(stated[1]))
+        return claim if self._accountant.keeps(event, claim, unit) else None
+
+    def fulfil(self, charge_id: int, event: Event) -> None:
+        """Say what the promise of a charge is used for, before anything of it is released. A promise is used once.
+
+        Args:
+            charge_id: an open charge whose event ends in a `Promise`.
+            event: what is about to be released; as a whole it must keep the promised (ε, δ).
+
+        Raises:
+            PlanViolation: it does not, or the promise has been used. Nothing of it may be released.
+            InvalidInput: there is no such open charge, or it promises nothing.
+        """
+        if not isinstance(event, Event):
+            raise InvalidInput(f"a promise is used for an event, got {event!r}.")
+        with self._store.transaction(write=False) as records:
+            charge = self._still_open(charge_id, records)
+        *before, promise = charge.event.events if isinstance(charge.event, Compose) else (charge.event,)
+        if not isinstance(promise, Promise):
+            raise InvalidInput(f"charge {charge_id} promises nothing: it paid for {charge.event}.")
+        if not self._accountant.keeps(event, Stated(promise.epsilon, promise.delta), charge.unit):
+            raise PlanViolation(
+                f"the run costs more than ε = {promise.epsilon:.9g} at δ = {promise.delta:g} ({charge.unit}), which "
+                f"charge {charge_id} promised. It was not run, and nothing of it was released; its charge stays."
+            )
+        with self._store.transaction(write=True) as records:
+            if self._still_open(charge_id, records).ran is not None:
+                raise PlanViolation(f"the promise of charge {charge_id} has been used. Nothing more was released.")
+            used_for = event.events if isinstance(event, Compose) else (event,)
+            records.fulfil(charge_id, compose([*before, *used_for]))
+
+    def _still_open(self, charge_id: int, records: Records) -> Charge:
+        charge = next((c for c in records.charges(self.dataset) if c.id == charge_id), None)
+        if charge is None:
+            raise InvalidInput(f"dataset {self.dataset!r} in {self.url} has no charge {charge_id!r}.")
+        if charge.status != "charged":
+            raise InvalidInput(f"charge {charge_id} is already {charge.status}; a charge ends once.")
+        return charge
 
     def require(self, events: Sequence[Event], unit: Adjacency) -> None:
         """Refuse what `charge` would refuse, without charging: for runs whose first charge is not their last.
@@ -172,22 +244,24 @@ class Ledger:
             if budget is not None:
                 self._admit(events, Unit.of(unit), budget, records)
 
-    def _admit(self, events: Sequence[Event], unit: Unit, budget: Budget, records: Records) -> None:
+    def _admit(self, events: Sequence[Event | Entry], unit: Unit, budget: Budget, records: Records) -> None:
         if unit != budget.unit:
             raise InvalidInput(
                 f"dataset {self.dataset!r} has its budget under {budget.unit}; a run under {unit} cannot be charged to "
                 f"it. Use adjacency={budget.unit.relation!r}. Nothing was charged and nothing was released."
             )
-        before = [charge.event for charge in records.charges(self.dataset)]
+        before = [_entry(charge) for charge in records.charges(self.dataset)]
         total = self._accountant.spent([*before, *events], budget).upper
         if total <= budget.epsilon:  # also refuses when the accountant says NaN
             return
         spent = self._accountant.spent(before, budget).upper
+        certain = self._accountant.left(before, budget)
         raise BudgetExceeded(
             f"dataset {self.dataset!r} has the budget {budget}. Spent: ε = {spent:.6g}; remaining: ε = "
             f"{max(0.0, budget.epsilon - spent):.6g}; with this run it would be ε = {total:.6g}. Nothing was charged "
-            f"and nothing was released. Ask for a smaller epsilon; or start over, with data about other people only, "
-            f"by a new ledger or dataset name ({self.url})."
+            f"and nothing was released. Ask for a smaller epsilon"
+            + (f" (up to {_down(certain[0])} at a delta of {_down(certain[1])} is certain)" if certain else "")
+            + f"; or start over, with data about other people only, by a new ledger or dataset name ({self.url})."
         )
 
     def release(self, charge_id: int, status: Status = "completed") -> None:
@@ -199,11 +273,7 @@ class Ledger:
         if status not in ("completed", "stopped-early"):
             raise InvalidInput(f"a run ends 'completed' or 'stopped-early', got {status!r}.")
         with self._store.transaction(write=True) as records:
-            charge = next((c for c in records.charges(self.dataset) if c.id == charge_id), None)
-            if charge is None:
-                raise InvalidInput(f"dataset {self.dataset!r} in {self.url} has no charge {charge_id!r}.")
-            if charge.status != "charged":
-                raise InvalidInput(f"charge {charge_id} is already {charge.status}; a charge ends once.")
+            self._still_open(charge_id, records)
             records.mark(charge_id, status)
 
     def history(self) -> tuple[Charge, ...]:
@@ -226,7 +296,7 @@ class Ledger:
                 raise InvalidInput(
                     f"what was spent is stated as the budget is, {budget}; leave delta and adjacency out."
                 )
-            return self._accountant.spent([charge.event for charge in charges], budget)
+            return self._accountant.spent([_entry(charge) for charge in charges], budget)
         if delta is None or adjacency is None:
             raise InvalidInput(
                 f"dataset {self.dataset!r} has no budget: say delta and adjacency, as in "
@@ -266,6 +336,15 @@ class Ledger:
         if not self.durable:
             _refuse_pickling()
         return _reopen, (self.url, self.dataset, self._accountant)
+
+
+def _entry(charge: Charge) -> Entry:
+    return Entry(charge.event, charge.ran or charge.event, charge.stated)
+
+
+def _down(value: float) -> str:
+    """Four digits, rounded down: what is said to be left is left."""
+    return f"{float(Decimal(value).normalize(Context(prec=4, rounding=ROUND_DOWN))):g}"
 
 
 def _refuse_pickling() -> NoReturn:

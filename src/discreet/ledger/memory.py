@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from threading import RLock
 
+from discreet.events import Event
 from discreet.ledger.base import Budget, Charge, Records, Status
 
 __all__ = ["MemoryStore"]
@@ -57,3 +58,7 @@ class _MemoryRecords:
     def mark(self, charge_id: int, status: Status) -> None:
         dataset, charge = self._charges[charge_id - 1]
         self._charges[charge_id - 1] = (dataset, replace(charge, status=status))
+
+    def fulfil(self, charge_id: int, ran: Event) -> None:
+        dataset, charge = self._charges[charge_id - 1]
+        self._charges[charge_id - 1] = (dataset, replace(charge, ran=ran))

@@ -14,16 +14,17 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from discreet.errors import DiscreetError, InvalidInput, LedgerUnavailable
-from discreet.events import from_json
-from discreet.ledger.base import Budget, Charge, Records, Status
+from discreet.events import Event, from_json
+from discreet.ledger.base import Budget, Charge, Records, Stated, Status
 from discreet.units import Unit
 
 __all__ = ["SQLiteStore"]
 
 _APPLICATION_ID = 0x64697363  # "disc": tells a ledger from any other SQLite file
-_FORMAT = 1
+_FORMAT = 2
 _TABLES = """
 CREATE TABLE datasets (
     name          TEXT PRIMARY KEY,
@@ -40,9 +41,13 @@ CREATE TABLE charges (
     relation      TEXT NOT NULL,
     rows_per_unit INTEGER NOT NULL,
     note          TEXT NOT NULL,
-    status        TEXT NOT NULL CHECK (status IN ('charged', 'completed', 'stopped-early'))
+    status        TEXT NOT NULL CHECK (status IN ('charged', 'completed', 'stopped-early')),
+    stated_epsilon REAL,               -- NULL: the event speaks for itself
+    stated_delta  REAL,
+    ran           TEXT                 -- JSON: what a promise was used for
 ) STRICT;
 """
+_SINCE_FORMAT_1 = ("stated_epsilon REAL", "stated_delta REAL", "ran TEXT")
 
 
 class SQLiteStore:
@@ -74,8 +79,8 @@ class SQLiteStore:
             with closing(self._connect(write)) as connection:
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 try:
-                    self._check_format(connection, write)
-                    yield _SQLiteRecords(connection, self.path)
+                    found = self._check_format(connection, write)
+                    yield _SQLiteRecords(connection, self.path, found)
                     connection.execute("COMMIT")
                 except BaseException:
                     if connection.in_transaction:
@@ -103,7 +108,8 @@ class SQLiteStore:
             raise
         return connection
 
-    def _check_format(self, connection: sqlite3.Connection, write: bool) -> None:
+    def _check_format(self, connection: sqlite3.Connection, write: bool) -> int:
+        """The file's format; a writer makes a new file, and brings an older one up to date."""
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -117,11 +123,18 @@ class SQLiteStore:
                 f"{self.path} is not a ledger of discreet (application id {application:#x}). It was left as it was; "
                 "choose another path."
             )
-        elif version != _FORMAT:
+        elif version not in range(1, _FORMAT + 1):
             raise LedgerUnavailable(
-                f"{self.path} has ledger format {version}; this version of discreet reads format {_FORMAT}. It was "
-                "left as it was; use the version of discreet that wrote it, or choose another path."
+                f"{self.path} has ledger format {version}; this version of discreet reads formats up to {_FORMAT}. It "
+                "was left as it was; use the version of discreet that wrote it, or choose another path."
             )
+        elif version == 1:
+            if not write:
+                return 1
+            for column in _SINCE_FORMAT_1:
+                connection.execute(f"ALTER TABLE charges ADD COLUMN {column}")
+            connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        return _FORMAT
 
 
 class _EmptyRecords:
@@ -145,10 +158,13 @@ class _EmptyRecords:
     def mark(self, charge_id: int, status: Status) -> None:
         raise LedgerUnavailable("this transaction only reads.")
 
+    def fulfil(self, charge_id: int, ran: Event) -> None:
+        raise LedgerUnavailable("this transaction only reads.")
+
 
 class _SQLiteRecords:
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection, self._path = connection, path
+    def __init__(self, connection: sqlite3.Connection, path: Path, version: int) -> None:
+        self._connection, self._path, self._version = connection, path, version
 
     def datasets(self) -> tuple[str, ...]:
         return tuple(name for (name,) in self._connection.execute("SELECT name FROM datasets ORDER BY rowid"))
@@ -173,31 +189,49 @@ class _SQLiteRecords:
         self._connection.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", (dataset, *row))
 
     def charges(self, dataset: str) -> tuple[Charge, ...]:
+        later = "NULL, NULL, NULL" if self._version == 1 else "stated_epsilon, stated_delta, ran"
         rows = self._connection.execute(
-            "SELECT id, at, event, relation, rows_per_unit, note, status FROM charges WHERE dataset = ? ORDER BY id",
+            f"SELECT id, at, event, relation, rows_per_unit, note, status, {later} FROM charges WHERE dataset = ? "
+            "ORDER BY id",
             (dataset,),
         )
         return tuple(self._charge(row) for row in rows)
 
-    def _charge(self, row: tuple[int, str, str, str, int, str, Status]) -> Charge:
-        number, at, event, relation, rows_per_unit, note, status = row
+    def _charge(self, row: tuple[Any, ...]) -> Charge:
+        number, at, event, relation, rows_per_unit, note, status, epsilon, delta, ran = row
         try:
-            return Charge(number, at, from_json(event), Unit(relation, rows_per_unit), note, status)  # type: ignore[arg-type]
+            return Charge(
+                number, at, from_json(event), Unit(relation, rows_per_unit), note, status,
+                stated=None if epsilon is None or delta is None else Stated(epsilon, delta),
+                ran=None if ran is None else from_json(ran),
+            )  # fmt: skip
         except (DiscreetError, json.JSONDecodeError) as problem:
             raise self._damaged(f"charge {number}", problem) from problem
 
     def append(self, dataset: str, charge: Charge) -> int:
         unit = charge.unit
+        row = (
+            dataset,
+            charge.at,
+            charge.event.to_json(),
+            unit.relation,
+            unit.rows_per_unit,
+            charge.note,
+            charge.status,
+        )
         cursor = self._connection.execute(
-            "INSERT INTO charges (dataset, at, event, relation, rows_per_unit, note, status) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (dataset, charge.at, charge.event.to_json(), unit.relation, unit.rows_per_unit, charge.note, charge.status),
+            "INSERT INTO charges (dataset, at, event, relation, rows_per_unit, note, status, stated_epsilon, "
+            "stated_delta) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*row, *(charge.stated or (None, None))),
         )
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
     def mark(self, charge_id: int, status: Status) -> None:
         self._connection.execute("UPDATE charges SET status = ? WHERE id = ?", (status, charge_id))
+
+    def fulfil(self, charge_id: int, ran: Event) -> None:
+        self._connection.execute("UPDATE charges SET ran = ? WHERE id = ?", (ran.to_json(), charge_id))
 
     def _damaged(self, part: str, problem: Exception) -> LedgerUnavailable:
         return LedgerUnavailable(

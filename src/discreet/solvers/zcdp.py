@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-from discreet.errors import InvalidInput
+from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.events import Event, compose
 from discreet.solvers.base import Problem, Solver
 from discreet.solvers.planning import PURE_REFUSED, Guarantee
@@ -29,6 +29,7 @@ def calibrated_by_zcdp(make: Callable[[float], S], problem: Problem, guarantee: 
 
     Raises:
         InvalidInput: δ = 0 asks for pure DP.
+        HypothesisViolated: no zCDP proves so small an ε at so small a δ.
     """
     if not guarantee.private:
         return make(0.0)
@@ -39,7 +40,13 @@ def calibrated_by_zcdp(make: Callable[[float], S], problem: Problem, guarantee: 
     def event(noise: float) -> Event:
         return compose(rehearse(make(noise), problem, guarantee.unit))
 
-    noise = math.sqrt(zcdp_rho(event(1.0), guarantee.unit) / _largest_rho(guarantee))
+    most = _largest_rho(guarantee)
+    if not most:
+        raise HypothesisViolated(
+            f"no zCDP proves ε = {guarantee.epsilon:g} at δ = {guarantee.delta:g}, whatever the noise; ask for a larger "
+            "epsilon or delta."
+        )
+    noise = math.sqrt(zcdp_rho(event(1.0), guarantee.unit) / most)
     while zcdp_epsilon_upper(event(noise), guarantee.delta, guarantee.unit) > guarantee.epsilon:
         noise *= 1 + 1e-9  # rounding in the square root, the sum or the conversion
     return make(noise)
