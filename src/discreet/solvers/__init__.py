@@ -26,6 +26,7 @@ RECIPES = (
     "reweighted",
     "sparse_descent",
     "sufficient_statistics",
+    "wide_descent",
 )
 """Names of solvers: each is a module of this room whose ``default`` sets the solver up."""
 

@@ -69,6 +69,8 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     if isinstance(loss, Squared) and guarantee.delta and isinstance(domain, WholeSpace):
         if d <= _LARGEST_MOMENT:
             return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
+        if problem.rows.intercept and not problem.ridge:
+            return "wide_descent", "least squares in high dimension: gradients in scales that a survey found"
         return "descent", "least squares in high dimension: a few noisy gradients, as far as their noise allows"
     if _is_bag_of_words(problem, guarantee):
         return "reweighted", "sparse rows of many columns: a few common ones would drown the telling ones"
@@ -90,6 +92,7 @@ _ORDER = (
     "objective_perturbation",
     "preconditioned",
     "descent",
+    "wide_descent",
     "reweighted",
     "sparse_descent",
     "bias_reduced",
