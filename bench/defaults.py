@@ -86,6 +86,7 @@ class Sweep:
 
 
 _OBJECTIVE, _NEWTON = "solvers.objective_perturbation", "solvers.preconditioned"
+_WIDE, _MANY_COLUMNS = "solvers.wide_descent", ("dense", "words", "tiny", "wide")
 _CLASSES, _NUMBERS = ("binary",), ("regression",)
 SWEEPS = [
     Sweep("shrink", "objective perturbation: λ/(ν·L·R) under little noise", f"{_OBJECTIVE}._SHRINK",
@@ -123,6 +124,28 @@ SWEEPS = [
     Sweep("wide-reach", "descent: scores that are taken to be reachable, least squares with many columns",
           "solvers.descent._REACH", (2.0, 5.0, 10.0), _NUMBERS, ("dense", "words", "tiny"), solver="descent",
           most=(100_000, 5500), least=1000),
+    Sweep("wide-noise", "wide descent: noise in scores over the spread of targets", f"{_WIDE}._NOISE_SHARE",
+          (0.15, 0.2, 0.3, 0.45), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
+    Sweep("wide-clip", "wide descent: clip over the spread of targets", f"{_WIDE}._CLIP",
+          (0.15, 0.3, 0.6, 1.2), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
+    Sweep("wide-survey", "wide descent: noise of the survey", f"{_WIDE}._SURVEY_NOISE",
+          (0.08, 0.12, 0.16, 0.24), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
+    Sweep("wide-most", "wide descent: share of the survey beyond which the centre is all that is sought",
+          f"{_WIDE}._MOST_SHARE", (0.2, 0.4, 0.6), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
+    Sweep("wide-offset", "wide descent: share of the budget for the offset", f"{_WIDE}._OFFSET_SHARE",
+          (0.01, 0.05, 0.15), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
+    Sweep("wide-credible", "wide descent: how far the offset is expected to be off, in spreads", f"{_WIDE}._CREDIBLE",
+          (0.1, 0.3, 0.6), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
+    Sweep("wide-step", "wide descent: longest step in spreads", f"{_WIDE}._LONGEST_STEP",
+          (0.75, 1.5, 3.0), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000, epsilons=(2.0, 8.0)),
+    Sweep("wide-gain", "wide descent: gain of the survey's searches", f"{_WIDE}._GAIN",
+          (0.25, 0.5, 1.0), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
+    Sweep("centre-travel", "wide descent, the centre alone: travel in bounds", f"{_WIDE}._CENTRE_TRAVEL",
+          (0.75, 1.5, 3.0), _NUMBERS, ("wide", "tiny"), most=(100_000, 500), least=1000, epsilons=(0.1, 0.5)),
+    Sweep("centre-noise", "wide descent, the centre alone: most noise over the bound", f"{_WIDE}._CENTRE_NOISE",
+          (0.1, 0.2, 0.3, 0.4), _NUMBERS, ("wide", "tiny"), most=(100_000, 500), least=1000, epsilons=(0.1, 0.5)),
+    Sweep("centre-clip", "wide descent, the centre alone: clip over the bound", f"{_WIDE}._CENTRE_CLIP",
+          (0.02, 0.05, 0.2), _NUMBERS, ("wide", "tiny"), most=(100_000, 500), least=1000, epsilons=(0.1, 0.5)),
     Sweep("decay", "descent: momentum, several classes", "solvers.descent._DECAY",
           (0.8, 0.9, 0.95), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
     Sweep("curvature", "Frank–Wolfe: typical over worst curvature (Lasso)", "solvers.frank_wolfe._TYPICAL_CURVATURE",
@@ -136,8 +159,7 @@ SWEEPS = [
     Sweep("lasso-small", "Lasso: radius where nε < 2000", "solvers.lasso._SMALL_RADIUS",
           (0.5, 1.0, 2.0, 4.0), _NUMBERS, ("few",), most=(100_000, 2500)),
     Sweep("solver-wide", "least squares with more columns than the planner's bound", "solver",
-          ("descent", "objective_perturbation"), _NUMBERS, ("dense", "words", "tiny"), most=(100_000, 5500),
-          least=1000),
+          ("auto", "descent", "objective_perturbation"), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
     Sweep("solver-numbers", "least squares", "solver",
           ("preconditioned", "descent", "sufficient_statistics"), _NUMBERS, ("table", "dense", "binary"),
           most=(900, 5500)),

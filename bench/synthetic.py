@@ -200,6 +200,12 @@ def _worded_regression(name: str, rng: Generator, n: int, d: int) -> Synthetic:
     return regressed(name, "words", X, rng, n, 0.5)
 
 
+def _skewed(name: str, rng: Generator, X: Array, n: int) -> Synthetic:
+    """A number whose logarithm is linear: means are far from medians."""
+    z = np.exp(0.8 * _scores(rng, X))
+    return regressed(name, "wide", X, rng, n, 0.5, (z - z.mean()) / z.std())
+
+
 def few(name: str, rng: Generator, n: int, d: int, noise: float) -> Synthetic:
     """Many bounded columns of which ten matter."""
     X = rng.uniform(-1, 1, size=(n + _TEST_ROWS, d))
@@ -408,5 +414,9 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
                 regressed(m, "wide", _gaussian(*a)(r), r, a[0], s), *b
             ),
         )
+    add(
+        "wide regression n=600 d=1500",  # targets with a long upper tail
+        lambda m, r: placed(_skewed(m, r, gaussian_rows(r, 600 + _TEST_ROWS, 1500, 1.5, 0.5), 600), 2.5, 9.0),
+    )
     add("wide words n=1000 d=3000", lambda m, r: placed(_worded_regression(m, r, 1000, 3000), 10.0, 5.0))
     return made
