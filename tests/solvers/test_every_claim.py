@@ -242,6 +242,20 @@ def sparse_gradients() -> list[Case]:
     return found
 
 
+def wide() -> list[Case]:
+    """One row with the longest gradient, the largest residual, and signs that all count; or its target turned."""
+    found = []
+    for unit in BOTH:
+        problem = least_squares(rows=RowSpec(1, 1.0, 0.5))
+        gradients = {"iterations": 2, "survey_share": 0.1, "offset_share": 0.1}
+        found.append(Case("wide_descent", "weights", problem, LONGEST[unit], unit, options=gradients, runs=300))
+        found.append(Case("wide_descent", "centre", problem, LONGEST[unit], unit, runs=300))
+    # the survey alone has nearly all of the budget: four signs there, or not
+    survey = {"iterations": 1, "survey_share": 0.98, "offset_share": 0.01}
+    found.append(Case("wide_descent", "survey", problem, LONGEST[ADD], ADD, options=survey, runs=300))
+    return found
+
+
 def boosted() -> list[Case]:
     """The best of K runs by its θ. A selection's claim covers every way in which values and scores may hang together,
     far worse ones than this: it takes a fifth of the noise to break it.
@@ -266,6 +280,7 @@ CASES = [
     *candidates(),
     *bias_reduced(),
     *sparse_gradients(),
+    *wide(),
     *boosted(),
 ]
 

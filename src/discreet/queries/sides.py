@@ -1,6 +1,7 @@
 """On which side of a centre rows lie, and whether inside or outside of a spread: what a search for both needs to know.
 
-Claim: each row contributes four signs, −1, 0 or 1, hence a vector of ℓ2 norm at most 2, for every row content whatever.
+Claim: each row contributes four signs, −1, 0 or 1 in steps of 2^−10, hence a vector of ℓ2 norm at most 2, for every row
+content whatever; the steps are for the noise, which is drawn on them.
 The projection is on a direction of −1, 0 and 1 and a prepared row is whole, so that it is exact in any order of
 summation and a row's signs depend on nothing but the row.
 """
@@ -20,6 +21,8 @@ from discreet.rows import RowSpec
 
 __all__ = ["Sides"]
 
+_STEPS = 2**10
+
 
 @dataclass(frozen=True, eq=False)
 class Sides:
@@ -38,8 +41,8 @@ class Sides:
     spreads: tuple[float, float]
 
     norm: ClassVar[Norm] = "l2"
-    bound: ClassVar[int] = 2
-    grid: ClassVar[float] = 1.0
+    bound: ClassVar[int] = 2 * _STEPS
+    grid: ClassVar[float] = 1.0 / _STEPS
     shape: ClassVar[tuple[int, ...]] = (4,)
 
     def __post_init__(self) -> None:
@@ -54,7 +57,11 @@ class Sides:
         """The exact sum of signs."""
         if not self.rows.bounded:
             raise InvalidInput("a private sum of signs needs rows of bounded length: give row_norm or a schema.")
-        return data.map_sum(lambda block: self._signs(block, rounded=True).astype(np.int64).sum(axis=1), self.shape)
+
+        def block_sum(block: Block) -> Integers:
+            return np.asarray(_STEPS * self._signs(block, rounded=True).astype(np.int64).sum(axis=1))
+
+        return data.map_sum(block_sum, self.shape)
 
     def unrounded(self, data: Dataset) -> NDArray[Any]:
         """The same of rows that are not rounded."""

@@ -257,7 +257,7 @@ def default(
         steps = _EXACT_ITERATIONS if iterations is None else iterations
         return WideDescent(0.0, 0.0, 0.0, steps, math.inf, math.inf, bound)
     rows, n, one = problem.rows, problem.n, _one_release(guarantee)
-    asked = (Sides.bound * one / n / _SURVEY_NOISE) ** 2
+    asked = (Sides.bound * Sides.grid * one / n / _SURVEY_NOISE) ** 2
     weights = iterations is not None or survey_share is not None or asked <= _MOST_SHARE
     survey = min(_MOST_SHARE, max(_LEAST_SHARE, asked)) if survey_share is None else survey_share
     offset = _OFFSET_SHARE if offset_share is None else offset_share
