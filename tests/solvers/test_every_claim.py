@@ -248,7 +248,7 @@ def wide() -> list[Case]:
     for unit in BOTH:
         problem = least_squares(rows=RowSpec(1, 1.0, 0.5))
         gradients = {"iterations": 2, "survey_share": 0.1, "offset_share": 0.1}
-        found.append(Case("wide_descent", "weights", problem, LONGEST[unit], unit, options=gradients, runs=300))
+        found.append(Case("wide_descent", "weights", problem, LONGEST[unit], unit, options=gradients))
         found.append(Case("wide_descent", "centre", problem, LONGEST[unit], unit, runs=300))
     # the survey alone has nearly all of the budget: four signs there, or not
     survey = {"iterations": 1, "survey_share": 0.98, "offset_share": 0.01}
