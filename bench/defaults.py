@@ -125,7 +125,7 @@ SWEEPS = [
           "solvers.descent._REACH", (2.0, 5.0, 10.0), _NUMBERS, ("dense", "words", "tiny"), solver="descent",
           most=(100_000, 5500), least=1000),
     Sweep("wide-noise", "wide descent: noise in scores over the spread of targets", f"{_WIDE}._NOISE_SHARE",
-          (0.15, 0.2, 0.3, 0.45), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
+          (0.15, 0.25, 0.4), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
     Sweep("wide-clip", "wide descent: clip over the spread of targets", f"{_WIDE}._CLIP",
           (0.15, 0.3, 0.6, 1.2), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
     Sweep("wide-survey", "wide descent: noise of the survey", f"{_WIDE}._SURVEY_NOISE",

@@ -206,13 +206,13 @@ def _check(problem: Problem) -> None:
         raise InvalidInput("wide descent needs a row_norm to choose its steps; give one, or another solver.")
 
 
-_NOISE_SHARE, _CLIP = 0.3, 0.3
+_NOISE_SHARE, _CLIP = 0.25, 0.3
 _SURVEY_NOISE, _LEAST_SHARE, _MOST_SHARE = 0.16, 0.05, 0.35
 """The survey has that share of the budget with which its mean signs are off by 0.16, were they one release, and at
 least 0.05; where that would be more than 0.35, the centre is all that is looked for."""
 _OFFSET_SHARE = 0.05
 _LEAST_ITERATIONS, _MOST_ITERATIONS, _EXACT_ITERATIONS = 32, 400, 2000
-_TYPICAL_REACH = 0.5
+_LEAST_REACH = 0.15
 
 
 def default(
@@ -228,15 +228,15 @@ def default(
 ) -> WideDescent:
     """Noise from the accountant, scales from the survey, everything else from public facts.
 
-    T = κ·n·norm/(1.5·R·ν·r) steps with R at half the row norm, between 32 and 400, are enough for a travel of K at 1.5
-    spreads a step; with more reach, or a T of your own, travel ends where T steps lead.
+    T = κ·n·norm/(1.5·R·ν·r) steps with R at 0.15 of the row norm, between 32 and 400, are enough for a travel of K at 1.5
+    spreads a step; with less reach, or a T of your own, travel ends where T steps lead.
 
     Args:
         problem: squared loss, an intercept, no constraint, no ridge.
         guarantee: what to keep.
         iterations: number of gradients; given one, weights are learnt however strong the noise.
         clip: slope at which residuals are clipped, in spreads of the targets; None takes 0.3.
-        noise_share: κ, the noise of gradients in scores over the spread of targets; None takes 0.3.
+        noise_share: κ, the noise of gradients in scores over the spread of targets; None takes 0.25.
         survey_share: of the budget (in 1/σ²) for the survey; given one, weights are learnt however strong the noise.
         offset_share: of the budget for the offset; None takes 0.05.
         target_bound: public bound on |y|, where searches begin and end; None takes 1.
@@ -249,7 +249,7 @@ def default(
         >>> from discreet.units import Unit
         >>> problem = Problem(RowSpec(4000, 1.0, 0.5), Squared(), 60.0)
         >>> [default(problem, Guarantee(e, 1e-4, Unit("add-remove"))).iterations for e in (0.5, 8.0)]
-        [0, 41]
+        [0, 105]
     """
     _check(problem)
     bound = 1.0 if target_bound is None else target_bound
@@ -283,7 +283,7 @@ def default(
     def travel(noise: float) -> float:
         return share * n * rows.norm / (noise / math.sqrt(left) * rows.radius)
 
-    count = math.ceil(travel(one) / (_LONGEST_STEP * _TYPICAL_REACH)) if iterations is None else iterations
+    count = math.ceil(travel(one) / (_LONGEST_STEP * _LEAST_REACH)) if iterations is None else iterations
     count = min(_MOST_ITERATIONS, max(_LEAST_ITERATIONS, count)) if iterations is None else count
 
     def make(noise: float) -> WideDescent:
