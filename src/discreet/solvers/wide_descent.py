@@ -228,8 +228,8 @@ def default(
 ) -> WideDescent:
     """Noise from the accountant, scales from the survey, everything else from public facts.
 
-    T = κ·n·norm/(1.5·R·ν·r) steps with R at 0.15 of the row norm, between 32 and 400, are enough for a travel of K at 1.5
-    spreads a step; with less reach, or a T of your own, travel ends where T steps lead.
+    T = κ·n·norm/(1.5·R·ν·r) steps with R at 0.15 of the row norm, between 32 and 400, are enough for a travel of K at
+    1.5 spreads a step; with less reach, or a T of your own, travel ends where T steps lead.
 
     Args:
         problem: squared loss, an intercept, no constraint, no ridge.
