@@ -25,6 +25,8 @@ __all__ = ["Option", "choose", "options"]
 _LARGEST_MOMENT = 1000
 """Beyond this dimension a noisy second-moment matrix costs more than the whitening brings: in ``bench/defaults.py``
 whitening is ahead with 800 columns, and with 1500 where ε is large only."""
+_DROWNED_MOMENT = 0.35
+"""Beyond this noise share √min(d, n)·ν/n of a gradient a second moment buys nothing, whatever the dimension."""
 _MANY_COORDINATES = 600
 """From here on a polytope's vertices are chosen rather than gradients released."""
 
@@ -67,9 +69,12 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     if not guarantee.private:
         return "objective_perturbation", "no noise: the exact minimiser"
     if isinstance(loss, Squared) and guarantee.delta and isinstance(domain, WholeSpace):
+        surveyed = bool(problem.rows.intercept) and not problem.ridge
+        if surveyed and d <= _LARGEST_MOMENT and _noise_share(problem, guarantee) > _DROWNED_MOMENT:
+            return "wide_descent", "least squares under strong noise: first the targets' centre, then what weights can"
         if d <= _LARGEST_MOMENT:
             return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
-        if problem.rows.intercept and not problem.ridge:
+        if surveyed:
             return "wide_descent", "least squares in high dimension: gradients in scales that a survey found"
         return "descent", "least squares in high dimension: a few noisy gradients, as far as their noise allows"
     if _is_bag_of_words(problem, guarantee):
@@ -80,12 +85,17 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
 
 
 def _is_bag_of_words(problem: Problem, guarantee: Guarantee) -> bool:
-    rows, n = problem.rows, problem.n
+    rows = problem.rows
     if not (problem.sparse and rows.outputs == 1 and rows.dimension >= _BAG_OF_WORDS and guarantee.delta):
         return False
-    noise = math.sqrt(min(rows.dimension, n)) * rough_multiplier(guarantee) / n
     classifier = problem.loss.slope_sign_fixed and isinstance(problem.domain, WholeSpace)
-    return classifier and noise <= _FAINTEST_COLUMNS
+    return classifier and _noise_share(problem, guarantee) <= _FAINTEST_COLUMNS
+
+
+def _noise_share(problem: Problem, guarantee: Guarantee) -> float:
+    """√min(d, n)·ν/n: the noise in a mean gradient over its bound."""
+    n = problem.n
+    return math.sqrt(min(problem.rows.dimension, n)) * rough_multiplier(guarantee) / n
 
 
 _ORDER = (
