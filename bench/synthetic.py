@@ -177,6 +177,14 @@ def regressed(
     return _finish(name, family, "regression", X, np.clip(y, *bounds), best, n, bounds=bounds)
 
 
+def placed(problem: Synthetic, below: float, above: float) -> Synthetic:
+    """The same problem with public bounds that far below and above the targets' mean, in standard deviations."""
+    mean, spread = float(problem.y_test.mean()), float(problem.y_test.std())
+    bounds = mean - below * spread, mean + above * spread
+    inside = {name: np.clip(getattr(problem, name), *bounds) for name in ("y", "y_test")}
+    return Synthetic(**{**problem.__dict__, **inside, "bounds": bounds})
+
+
 def worded(name: str, rng: Generator, n: int, d: int, classes: int, share: float, length: float) -> Synthetic:
     """Topics first, words after; the truth is taken for right, as long documents of known topics nearly are."""
     chances = np.array([1 - share, share]) if classes == 2 else np.full(classes, 1 / classes)
@@ -190,6 +198,12 @@ def _worded_regression(name: str, rng: Generator, n: int, d: int) -> Synthetic:
     """A number that depends on words, some frequent and some rare."""
     X = word_rows(rng, n + _TEST_ROWS, d, np.zeros(n + _TEST_ROWS), 60)
     return regressed(name, "words", X, rng, n, 0.5)
+
+
+def _skewed(name: str, rng: Generator, X: Array, n: int) -> Synthetic:
+    """A number whose logarithm is linear: means are far from medians."""
+    z = np.exp(0.8 * _scores(rng, X))
+    return regressed(name, "wide", X, rng, n, 0.5, (z - z.mean()) / z.std())
 
 
 def few(name: str, rng: Generator, n: int, d: int, noise: float) -> Synthetic:
@@ -375,4 +389,34 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
         )
     add("several words n=8000 K=12", lambda m, r: worded(m, r, 8000, 5000, 12, 0.0, 80))
     add("several words n=1500 K=4", lambda m, r: worded(m, r, 1500, 3000, 4, 0.0, 40))
+    # more columns than rows, targets anywhere inside their bounds
+    for n, d, factors, noise, below, above in [
+        (60, 3000, 10, 0.7, 2.5, 7.0),
+        (100, 1200, 2, 0.3, 3.0, 3.5),
+        (400, 4000, 5, 2.0, 9.0, 4.0),
+        (1500, 2500, 10, 0.5, 4.0, 5.0),
+    ]:
+        add(
+            f"wide regression n={n} d={d}",
+            lambda m, r, n=n, d=d, f=factors, s=noise, a=(below, above): placed(
+                regressed(m, "wide", factor_rows(r, n + _TEST_ROWS, d, f), r, n, s), *a
+            ),
+        )
+    for n, d, decay, mean, noise, below, above in [
+        (200, 1500, 1.5, 1.0, 0.5, 12.0, 4.0),
+        (800, 2000, 1.0, 0.0, 2.0, 3.0, 8.0),
+        (2000, 2000, 1.0, 0.5, 0.5, 6.0, 5.0),
+        (4000, 1200, 1.5, 0.0, 0.5, 3.5, 3.5),
+    ]:
+        add(
+            f"wide regression n={n} d={d}",
+            lambda m, r, a=(n, d, decay, mean), s=noise, b=(below, above): placed(
+                regressed(m, "wide", _gaussian(*a)(r), r, a[0], s), *b
+            ),
+        )
+    add(
+        "wide regression n=600 d=1500",  # targets with a long upper tail
+        lambda m, r: placed(_skewed(m, r, gaussian_rows(r, 600 + _TEST_ROWS, 1500, 1.5, 0.5), 600), 2.5, 9.0),
+    )
+    add("wide words n=1000 d=3000", lambda m, r: placed(_worded_regression(m, r, 1000, 3000), 10.0, 5.0))
     return made

@@ -32,7 +32,9 @@ from discreet.queries.minimiser import RidgeMinimiser
 from discreet.queries.model_score import ModelScore
 from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
 from discreet.queries.ranks import Grid, Ranks
+from discreet.queries.residual import ResidualSum
 from discreet.queries.scores import ScoreSum, Walk
+from discreet.queries.sides import Sides
 from discreet.queries.sketch import Sketch, SketchedSum
 from discreet.queries.sparse_sum import SparseSum
 from discreet.rows import RowSpec
@@ -91,6 +93,14 @@ SUMS: dict[type, list[Make]] = {
             GradientSum(LINE, Logistic(), theta(rng, LINE), 0.5),
             OntoLine(LINE, weighted(rng), rng.standard_normal(D)),
         ),
+    ],
+    Sides: [
+        lambda rng: Sides(ROWS, rng.choice([-1.0, 0.0, 1.0], D), tuple(rng.normal(size=2)), tuple(rng.random(2))),
+        lambda rng: Sides(PLAIN, np.ones(D), (0.0, 0.0), (0.5, 1e-300)),
+    ],
+    ResidualSum: [
+        lambda rng: ResidualSum(ROWS, theta(rng), 10.0 ** rng.uniform(-3, 3)),
+        lambda rng: ResidualSum(PLAIN, theta(rng, PLAIN), 0.3),
     ],
     SketchedSum: [lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7))],
 }

@@ -53,6 +53,7 @@ OPTIONS = {
     "descent": {"iterations": 8},
     "sparse_descent": {"iterations": 8, "sparsity": 2},
     "reweighted": {"iterations": 8},
+    "wide_descent": {"iterations": 8},
     "boosted": {"options": {"iterations": 4}, "runs": 1.5},
     "bias_reduced": {"iterations": 20},
 }

@@ -252,6 +252,20 @@ def sparse_gradients() -> list[Case]:
     return found
 
 
+def wide() -> list[Case]:
+    """One row with the longest gradient, the largest residual, and signs that all count; or its target turned."""
+    found = []
+    for unit in BOTH:
+        problem = least_squares(rows=RowSpec(1, 1.0, 0.5))
+        gradients = {"iterations": 2, "survey_share": 0.1, "offset_share": 0.1}
+        found.append(Case("wide_descent", "weights", problem, LONGEST[unit], unit, options=gradients))
+        found.append(Case("wide_descent", "centre", problem, LONGEST[unit], unit, runs=300))
+    # the survey alone has nearly all of the budget: four signs there, or not
+    survey = {"iterations": 1, "survey_share": 0.98, "offset_share": 0.01}
+    found.append(Case("wide_descent", "survey", problem, LONGEST[ADD], ADD, options=survey, runs=300))
+    return found
+
+
 def weighted() -> list[Case]:
     """All releases at once, on a row of the greatest length and slope; the mean row by a plan that spends all on it."""
     found = []
@@ -305,6 +319,7 @@ CASES = [
     *candidates(),
     *bias_reduced(),
     *sparse_gradients(),
+    *wide(),
     *boosted(),
 ]
 

@@ -32,7 +32,7 @@ def fit(solver, options):
         1e-6,
         row_norm=1.0,
         target_bounds=(-1, 1),
-        fit_intercept=False,
+        fit_intercept=solver == "wide_descent",  # which centres targets
         solver=solver,
         solver_options=NEEDED.get(solver, {}) | options,
         domain=L1Ball(2.0) if solver == "frank_wolfe" else None,

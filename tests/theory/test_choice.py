@@ -17,7 +17,7 @@ APPROXIMATE, PURE = (Guarantee(1.0, delta, Unit("replace-one")) for delta in (1e
     [
         (Squared(), 20, APPROXIMATE, None, "preconditioned"),
         (Squared(), 900, APPROXIMATE, None, "preconditioned"),
-        (Squared(), 1500, APPROXIMATE, None, "descent"),
+        (Squared(), 1500, APPROXIMATE, None, "wide_descent"),
         (Squared(), 1500, PURE, None, "objective_perturbation"),
         (Squared(), 700, APPROXIMATE, L1Ball(1.0), "frank_wolfe"),
         (Squared(), 20, APPROXIMATE, SparseSet(3), "hard_threshold"),
@@ -32,6 +32,27 @@ def test_the_choice(loss, columns, guarantee, domain, expected):
     rows = RowSpec(columns, 1.0, 0.5, outputs=3 if isinstance(loss, Softmax) else 1)
     problem = Problem(rows, loss, 2000.0) if domain is None else Problem(rows, loss, 2000.0, domain)
     assert choose(problem, guarantee) == expected
+
+
+@pytest.mark.parametrize(
+    ("n", "facts", "expected"),
+    [
+        (2000.0, {}, "preconditioned"),
+        (60.0, {}, "wide_descent"),
+        (60.0, {"ridge": 0.1}, "preconditioned"),
+        (60.0, {"rows": RowSpec(20, 1.0)}, "preconditioned"),
+    ],
+    ids=["much data", "little data", "ridge", "no intercept"],
+)
+def test_a_second_moment_that_would_drown_is_not_bought(n, facts, expected):
+    problem = Problem(**{"rows": RowSpec(20, 1.0, 0.5), "loss": Squared(), "n": n} | facts)
+    assert choose(problem, APPROXIMATE) == expected
+
+
+@pytest.mark.parametrize("facts", [{"ridge": 0.1}, {"rows": RowSpec(1500, 1.0)}], ids=["ridge", "no intercept"])
+def test_wide_rows_that_no_survey_is_for_are_left_to_descent(facts):
+    problem = Problem(**{"rows": RowSpec(1500, 1.0, 0.5), "loss": Squared(), "n": 2000.0} | facts)
+    assert choose(problem, APPROXIMATE) == "descent"
 
 
 @pytest.mark.parametrize(

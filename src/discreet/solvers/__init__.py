@@ -27,6 +27,7 @@ RECIPES = (
     "sparse_descent",
     "sufficient_statistics",
     "weighted_perturbation",
+    "wide_descent",
 )
 """Names of solvers: each is a module of this room whose ``default`` sets the solver up."""
 

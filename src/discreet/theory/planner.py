@@ -25,6 +25,8 @@ __all__ = ["Option", "choose", "options"]
 _LARGEST_MOMENT = 1000
 """Beyond this dimension a noisy second-moment matrix costs more than the whitening brings: in ``bench/defaults.py``
 whitening is ahead with 800 columns, and with 1500 where ε is large only."""
+_DROWNED_MOMENT = 0.35
+"""Beyond this noise share √min(d, n)·ν/n of a gradient a second moment buys nothing, whatever the dimension."""
 _MANY_COORDINATES = 600
 """From here on a polytope's vertices are chosen rather than gradients released."""
 
@@ -68,8 +70,13 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     if not guarantee.private:
         return "objective_perturbation", "no noise: the exact minimiser"
     if isinstance(loss, Squared) and guarantee.delta and isinstance(domain, WholeSpace):
+        surveyed = bool(problem.rows.intercept) and not problem.ridge
+        if surveyed and d <= _LARGEST_MOMENT and _noise_share(problem, guarantee) > _DROWNED_MOMENT:
+            return "wide_descent", "least squares under strong noise: first the targets' centre, then what weights can"
         if d <= _LARGEST_MOMENT:
             return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
+        if surveyed:
+            return "wide_descent", "least squares in high dimension: gradients in scales that a survey found"
         return "descent", "least squares in high dimension: a few noisy gradients, as far as their noise allows"
     if _is_worth_weights(problem, guarantee):
         return (
@@ -91,11 +98,18 @@ def _is_worth_weights(problem: Problem, guarantee: Guarantee) -> bool:
     return noise <= _LOUDEST_COUNTS and noise * math.sqrt(rows.dimension) > _QUIET
 
 
+def _noise_share(problem: Problem, guarantee: Guarantee) -> float:
+    """√min(d, n)·ν/n: the noise in a mean gradient over its bound."""
+    n = problem.n
+    return math.sqrt(min(problem.rows.dimension, n)) * rough_multiplier(guarantee) / n
+
+
 _ORDER = (
     "weighted_perturbation",
     "objective_perturbation",
     "preconditioned",
     "descent",
+    "wide_descent",
     "reweighted",
     "sparse_descent",
     "bias_reduced",
