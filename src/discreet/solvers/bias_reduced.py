@@ -13,15 +13,16 @@ release and not two or three; and where the projection does nothing, the correct
 noisy mean: debiasing then adds no variance, whatever 1/p_N is.
 
 G_k is projected only at those levels where that is proved to help (`projecting_helps`): a public matter, so that the
-sum telescopes all the same; if none is, ĝ is unbiased, and where none is to be (``projecting=False``) no leaf is needed:
-the batch is one, under one noise ν. The levels N come from a public seed by hashing: they are
-independent of the rows and hide nothing, so anybody may know them. Rows are drawn by protective bits. How many steps
-fit is the filter's decision, at run time; a share of its budget is left for the fits of offset and scale before and
-after them (`discreet.solvers.line`), so that the run stops at the first step that would touch it.
+sum telescopes all the same; if none is, ĝ is unbiased. Where none is to be (``projecting=False``) no leaf is needed:
+the whole batch is one sum under one noise ν. The levels N come from a public seed by hashing: they are independent of
+the rows and hide nothing, so anybody may know them. Rows are drawn by protective bits. How many steps fit is the
+filter's decision, at run time; a share of its budget is left for the fits of offset and scale before and after them
+(`discreet.solvers.line`), so that the run stops at the first step that would touch it.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
@@ -395,9 +396,8 @@ def default(
                 "or use solver='descent'."
             )
     ways = [False, True] if projecting is None else [projecting]
-    found = [
-        candidate(nu, b, m, order, tau, way) for nu in noises for b, m in shapes for order, tau in budgets for way in ways
-    ]
+    grid = itertools.product(noises, shapes, budgets, ways)
+    found = [candidate(noise, *shape, *budget, way) for noise, shape, budget, way in grid]
     risk, best = min(found, key=lambda pair: pair[0])
     if math.isinf(risk):
         raise InvalidInput(
@@ -424,7 +424,7 @@ def _spending_all(solver: BiasReduced, share: float, problem: Problem, unit: Uni
 
 
 def _with_line(solver: BiasReduced, share: float, problem: Problem, guarantee: Guarantee) -> BiasReduced:
-    """The solver that leaves ``share`` of its budget to `Line`, whose Gaussian releases cost 1/ν² of what ν = 1 does."""
+    """The solver that leaves ``share`` of its budget to `Line`, whose releases cost 1/ν² of what ν = 1 does."""
     reserve = share * solver.budget
     alone = _divergence(events.Gaussian(1.0), solver.order, guarantee.unit)
     steps = solver.level_costs(problem, guarantee.unit)

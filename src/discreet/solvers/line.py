@@ -31,9 +31,9 @@ from discreet.mechanisms import Gaussian
 from discreet.queries.energy import ColumnEnergy
 from discreet.queries.gradient import GradientSum
 from discreet.queries.mapped import ColumnWeights, Mapped, OntoLine, RowMap
+from discreet.queries.moments import SecondMoment
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.preconditioned import Preconditioned
 
 __all__ = ["Line", "fits"]
 
@@ -90,24 +90,38 @@ class Line:
         return start
 
     def after(self, problem: Problem, theta: NDArray[np.float64], noise_std: float) -> Steps:
-        """θ with its scale and offset fitted anew; ``noise_std`` is the noise in each coefficient, public."""
+        """θ with its scale and offset fitted anew; ``noise_std`` is the noise in each coefficient, public.
+
+        Newton's steps start at the descent's own scale and offset, which is what remains where noise leaves nothing to
+        be seen, and the scale never falls below its start: descent stops short under noise, and never turns θ round.
+        """
         rows, d = problem.rows, problem.rows.n_features
         through = _unchanged(rows)
         reach = yield from self._reach(problem, through, theta[:d], noise_std)
-        line, direction = RowSpec(1, 1.0, 1.0 if rows.intercept else 0.0), theta[:d] / reach
-        newton = Preconditioned(
-            self._noise("line", _LINE_STEPS / (1 - _LINE_MOMENT)),
-            self._noise("line", 1 / _LINE_MOMENT),
-            _LINE_STEPS,
-            line.radius * self.slope,
-        )
-        steps = newton.steps(Problem(line, problem.loss, problem.n))
-        fitted = yield from _asked_of(steps, OntoLine(line, through, direction))
-        found = np.zeros_like(theta)
-        found[:d] = fitted[0] * direction
+        line = Problem(RowSpec(1, 1.0, 1.0 if rows.intercept else 0.0), problem.loss, problem.n)
+        onto = OntoLine(line.rows, through, theta[:d] / reach)
+        fitted = start = np.array([reach, theta[-1] * rows.intercept] if rows.intercept else [reach])
+        solve = yield from self._inverse_curvature(line, onto)
+        clip, noise = line.rows.radius * self.slope, Gaussian(self._noise("line", _LINE_STEPS / (1 - _LINE_MOMENT)))
+        kept = []
+        for _ in range(_LINE_STEPS):
+            total = yield Noisy(Mapped(GradientSum(line.rows, line.loss, fitted, clip), onto), noise)
+            fitted = fitted - solve @ (total / line.n)
+            fitted[0] = max(fitted[0], start[0])
+            kept.append(fitted)
+        fitted = np.mean(kept[_LINE_STEPS // 2 :], axis=0)
+        found = theta * (fitted[0] / reach)
         if rows.intercept:
             found[-1] = fitted[-1] / rows.intercept
         return found
+
+    def _inverse_curvature(self, line: Problem, onto: RowMap) -> Generator[Measurement, Any, NDArray[np.float64]]:
+        """The inverse of the mean loss's largest Hessian, damped by the noise in it as in `preconditioned`."""
+        moment, noise = SecondMoment(line.rows), self._noise("line", 1 / _LINE_MOMENT)
+        packed = yield Noisy(Mapped(moment, onto), Gaussian(noise))
+        values, vectors = np.linalg.eigh(moment.matrix(packed))
+        damped = np.maximum(values, 0.0) + moment.noise_norm(noise)
+        return np.asarray(line.n / line.loss.smoothness(Domain()) * (vectors / damped) @ vectors.T)
 
     def _reach(
         self, problem: Problem, through: RowMap, direction: NDArray[np.float64], noise_std: float
@@ -127,14 +141,3 @@ class Line:
 
 def _unchanged(rows: RowSpec) -> ColumnWeights:
     return ColumnWeights(rows, np.ones(rows.n_features))
-
-
-def _asked_of(steps: Steps, rows: RowMap) -> Steps:
-    """The same steps, asking of the rows that a map makes."""
-    try:
-        asked = next(steps)
-        while True:
-            assert isinstance(asked, Noisy)
-            asked = steps.send((yield Noisy(Mapped(asked.query, rows), asked.mechanism, asked.sampling)))
-    except StopIteration as stop:
-        return np.asarray(stop.value, dtype=np.float64)

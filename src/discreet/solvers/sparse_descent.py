@@ -106,8 +106,6 @@ class SparseDescent:
 
     def steps(self, problem: Problem) -> Steps:
         """One noisy sum a step; before and after, what `Line` asks."""
-        if not isinstance(problem.domain, Projectable):
-            raise InvalidInput(f"{type(problem.domain).__name__} has no projection; descent needs one.")
         line = Line(self.line_multiplier, self.clip / problem.rows.radius) if self.line_multiplier else None
         start = (yield from line.before(problem)) if line else problem.start
         theta = yield from self._descent(problem, start.ravel())
@@ -116,6 +114,8 @@ class SparseDescent:
         return theta.reshape(problem.rows.shape)
 
     def _descent(self, problem: Problem, start: NDArray[np.float64]) -> Steps:
+        if not isinstance(problem.domain, Projectable):
+            raise InvalidInput(f"{type(problem.domain).__name__} has no projection; descent needs one.")
         theta = kept = start
         total, pull = np.zeros_like(start), np.zeros_like(start)  # of gradients and of the ridge, all steps together
         for t in range(self.iterations):
@@ -212,7 +212,7 @@ _REACH = 3.0
 _MOST_ITERATIONS, _EXACT_ITERATIONS = 400, 2000
 _LINE_SHARE = 0.08
 _REACH_OF_LINE = 1.5
-"""With scale and offset fitted afterwards, half the reach is enough: the direction is found early, and noise is less."""
+"""With scale and offset fitted afterwards, half the reach is enough: directions are found early, and noise is less."""
 
 
 def default(
