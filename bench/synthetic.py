@@ -104,7 +104,7 @@ def binary_rows(rng: Generator, n: int, columns: int, levels: int, thermometer: 
 def word_rows(
     rng: Generator, n: int, d: int, topics: Array, length: float, first: int = 20, many: int = 60, lean: float = 1.0
 ) -> sp.csr_array:
-    """Zipf's words; ``many`` a topic, from word ``first`` on, are up to e^(2·lean) times as frequent in its documents."""
+    """Zipf's words; ``many`` a topic, from word ``first`` on, are up to e^(2·lean) as frequent in its documents."""
     outputs = int(topics.max()) + 1
     base = 1.0 / (np.arange(1.0, d + 1) + 3)
     informative = first + rng.permutation(min(d - first, many * outputs))
