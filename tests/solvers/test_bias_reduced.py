@@ -254,6 +254,8 @@ def test_bad_input():
         default(PROBLEM, Guarantee(0.1, 1e-5, REPLACE), smallest=32, levels=1, noise_multiplier=0.1)
     with pytest.raises(InvalidInput, match="row_norm"):
         default(Problem(RowSpec(D, math.inf), Logistic(), 64.0), Guarantee(math.inf, 0.0, REPLACE))
+    with pytest.raises(InvalidInput, match="projecting=False"):
+        default(PROBLEM, Guarantee(1.0, 1e-5, REPLACE), sparsity=2, projecting=False)
     assert SOLVER.filter(REPLACE) is None
     filtered = replace(SOLVER, budget=0.1)
     assert isinstance(filtered.filter(REPLACE), RenyiFilter)

@@ -283,7 +283,7 @@ _REACH, _REACH_OF_LINE = 3.0, 1.5
 """Scores up to about ±3 are sought, so a minimiser is about 3/radius long; half of that where scale and offset are
 fitted afterwards. Public, the same for all data."""
 
-_MOST_ITERATIONS, _LEVELS, _MOST_HALVINGS = 400, (2, 3, 4), 6
+_MOST_ITERATIONS, _LEVELS, _MOST_HALVINGS = 128, (2, 3, 4), 6
 _LINE_SHARE = 0.08
 _ROUNDING = 1e-9  # sums of many small costs may round up
 _NOISES = tuple(2.0 ** (k / 2) for k in range(-2, 15))
@@ -325,7 +325,7 @@ def default(
         smallest: rows of a leaf.
         levels: number of doublings from a leaf to the largest batch, 2 to 4 by default.
         step: step size.
-        iterations: the most steps, at most 400 by default.
+        iterations: the most steps, at most 128 by default.
         iterate: ``"average"``, ``"last"`` or, for losses that are not convex, ``"random"``; by default the last where
             scale and offset are fitted, else the average.
         seed: public seed of the levels.
@@ -334,14 +334,16 @@ def default(
             constraint or ridge on a loss of bounded curvature, else 0: no such fits.
 
     Raises:
-        InvalidInput: pure DP was asked for, rows are unbounded, the budget admits no step, or a share for fits that
-            cannot be made.
+        InvalidInput: pure DP was asked for, rows are unbounded, the budget admits no step, a sparsity without
+            projections, or a share for fits that cannot be made.
     """
     rows = problem.rows
     if not rows.bounded:
         raise InvalidInput("bias-reduced descent needs rows of bounded length: give row_norm.")
     if guarantee.private and guarantee.delta == 0:
         raise InvalidInput(PURE_REFUSED)
+    if projecting is False and sparsity is not None:
+        raise InvalidInput("sparsity only decides how means are projected, and projecting=False asks for none.")
     domain = Domain(score_bound=_REACH, target_low=-1.0, target_high=1.0)
     slope = steepest(problem, guarantee, _REACH)
     share = checked_share(problem, guarantee, line_share, _LINE_SHARE)
