@@ -101,17 +101,19 @@ def binary_rows(rng: Generator, n: int, columns: int, levels: int, thermometer: 
     return sp.csr_array(_unit(X / np.sqrt(columns * (2.0 if thermometer else 1.0))))
 
 
-def word_rows(rng: Generator, n: int, d: int, topics: Array, length: float) -> sp.csr_array:
-    """Bags of words by Zipf's law; words 20, 21, … are up to e² times as frequent in the documents of their topic."""
+def word_rows(
+    rng: Generator, n: int, d: int, topics: Array, length: float, first: int = 20, many: int = 60, lean: float = 1.0
+) -> sp.csr_array:
+    """Zipf's words; ``many`` a topic, from word ``first`` on, are up to e^(2·lean) as frequent in its documents."""
     outputs = int(topics.max()) + 1
     base = 1.0 / (np.arange(1.0, d + 1) + 3)
-    informative = 20 + rng.permutation(min(d - 20, 60 * outputs))
+    informative = first + rng.permutation(min(d - first, many * outputs))
     lengths = np.maximum(3, rng.lognormal(np.log(length), 0.6, size=n)).astype(int)
     indptr, indices = np.concatenate([[0], np.cumsum(lengths)]), np.empty(lengths.sum(), dtype=np.int32)
     for topic in range(outputs):
         chances = base.copy()
         own = informative[topic::outputs]
-        chances[own] *= np.exp(rng.uniform(0.5, 2.0, size=len(own)))
+        chances[own] *= np.exp(lean * rng.uniform(0.5, 2.0, size=len(own)))
         rows = np.flatnonzero(topics == topic)
         drawn = rng.choice(d, size=lengths[rows].sum(), p=chances / chances.sum())
         for row, words in zip(rows, np.split(drawn, np.cumsum(lengths[rows])[:-1]), strict=True):
@@ -185,11 +187,13 @@ def placed(problem: Synthetic, below: float, above: float) -> Synthetic:
     return Synthetic(**{**problem.__dict__, **inside, "bounds": bounds})
 
 
-def worded(name: str, rng: Generator, n: int, d: int, classes: int, share: float, length: float) -> Synthetic:
+def worded(
+    name: str, rng: Generator, n: int, d: int, classes: int, share: float, length: float, **telling: Any
+) -> Synthetic:
     """Topics first, words after; the truth is taken for right, as long documents of known topics nearly are."""
     chances = np.array([1 - share, share]) if classes == 2 else np.full(classes, 1 / classes)
     topics = rng.choice(classes, size=n + _TEST_ROWS, p=chances)
-    X, y = word_rows(rng, n + _TEST_ROWS, d, topics, length), topics.astype(float)
+    X, y = word_rows(rng, n + _TEST_ROWS, d, topics, length, **telling), topics.astype(float)
     task: Task = "binary" if classes == 2 else "multinomial"
     return _finish(name, "words", task, X, y, y, n, classes=classes)
 
@@ -419,4 +423,17 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
         lambda m, r: placed(_skewed(m, r, gaussian_rows(r, 600 + _TEST_ROWS, 1500, 1.5, 0.5), 600), 2.5, 9.0),
     )
     add("wide words n=1000 d=3000", lambda m, r: placed(_worded_regression(m, r, 1000, 3000), 10.0, 5.0))
+    # words that tell are the commonest, or rare, or any; classes of equal size or not; more words than documents
+    for where, first, many, leans in [
+        ("common", 0, 30, (0.3, 0.9, 0.5)),
+        ("rare", 200, 1500, (0.5, 1.5, 0.8)),
+        ("any", 10, 5000, (0.35, 1.0, 0.5)),
+    ]:
+        documents = [(1500, 25_000, 0.5, 200), (5000, 30_000, 0.13, 15), (9000, 18_000, 0.25, 60)]
+        for (n, d, share, length), lean in zip(documents, leans, strict=True):
+            telling = {"first": first, "many": many, "lean": lean}
+            add(
+                f"words {where} n={n} d={d}",
+                lambda m, r, a=(n, d, 2, share, length), t=telling: worded(m, r, *a, **t),
+            )
     return made

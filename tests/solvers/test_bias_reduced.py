@@ -168,7 +168,7 @@ def test_without_projection_the_estimate_is_the_mean_of_the_batch():
 def test_a_run_stops_with_its_filter_and_never_overspends(relation):
     unit = Unit(relation)
     guarantee = Guarantee(2.0, 1e-5, unit)
-    solver = default(PROBLEM, guarantee, sparsity=2, smallest=2, levels=3, noise_multiplier=8.0)
+    solver = default(PROBLEM, guarantee, sparsity=2, smallest=2, levels=3, noise_multiplier=8.0, line_share=0.0)
     for seed in range(4):
         ledger, made = Ledger(), replace(solver, seed=seed)
         budget, done = made.filter(unit), []
@@ -242,7 +242,7 @@ def test_an_estimator_runs_it_under_its_filter(relation):
 
 def test_bad_input():
     for bad in (
-        {"levels": 0}, {"smallest": 0}, {"step": 0.0}, {"clip": math.inf}, {"batches": "shuffled"}, {"iterate": "last"}
+        {"levels": 0}, {"smallest": 0}, {"step": 0.0}, {"clip": math.inf}, {"batches": "shuffled"}, {"iterate": "first"}
     ):  # fmt: skip
         with pytest.raises(InvalidInput):
             replace(SOLVER, **bad)
@@ -254,6 +254,8 @@ def test_bad_input():
         default(PROBLEM, Guarantee(0.1, 1e-5, REPLACE), smallest=32, levels=1, noise_multiplier=0.1)
     with pytest.raises(InvalidInput, match="row_norm"):
         default(Problem(RowSpec(D, math.inf), Logistic(), 64.0), Guarantee(math.inf, 0.0, REPLACE))
+    with pytest.raises(InvalidInput, match="projecting=False"):
+        default(PROBLEM, Guarantee(1.0, 1e-5, REPLACE), sparsity=2, projecting=False)
     assert SOLVER.filter(REPLACE) is None
     filtered = replace(SOLVER, budget=0.1)
     assert isinstance(filtered.filter(REPLACE), RenyiFilter)

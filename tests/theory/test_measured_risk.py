@@ -343,6 +343,7 @@ def bias_reduced(n: int, d: int, epsilon: float, unit: Unit, noise: float, small
         noise_multiplier=noise,
         smallest=smallest,
         levels=2,
+        projecting=True,
     )
     dearest = max(
         divergence(next(solver.estimate(problem, problem.start, level)).event(unit), solver.order, unit)

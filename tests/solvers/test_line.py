@@ -1,0 +1,141 @@
+"""Offset before a descent, scale and offset after it: what is released, and what it mends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.solvers.test_sparse_descent import words
+
+import discreet as dp
+from discreet.data.memory import in_memory
+from discreet.errors import InvalidInput
+from discreet.geometry import L2Ball
+from discreet.ledger import Ledger
+from discreet.losses import Logistic, Poisson, Softmax
+from discreet.noise import Bits
+from discreet.rows import RowSpec
+from discreet.solvers import Guarantee, Problem, recipe
+from discreet.solvers.line import Line, fits
+from discreet.solvers.rehearsal import drive, rehearse
+from discreet.solvers.sparse_descent import SparseDescent
+from discreet.units import Unit
+from discreet.vault import Vault
+
+ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
+PROBLEM = Problem(RowSpec(30, 1.0, 0.5), Logistic(), 500.0)
+SOLVER = SparseDescent(20.0, 3, 0.5, 1.0, 30, "lazy", line_multiplier=7.0)
+
+
+def test_its_releases_cost_together_what_one_of_its_noise_costs() -> None:
+    with_line, without = rehearse(SOLVER, PROBLEM, ADD), rehearse(replace(SOLVER, line_multiplier=0.0), PROBLEM, ADD)
+    noises = [event.noise_multiplier for event in with_line]  # type: ignore[attr-defined]
+    assert len(without) == 3
+    assert noises[16:19] == [20.0] * 3  # 16 of the offset, 3 gradients, 3 reaches, a second moment, 24 of the line
+    assert len(noises) == 16 + 3 + 3 + 1 + 24
+    assert sum(noise**-2 for noise in noises) - 3 * 20.0**-2 == pytest.approx(7.0**-2)
+    no_constant = rehearse(SOLVER, replace(PROBLEM, rows=RowSpec(30, 1.0)), ADD)
+    assert len(no_constant) == 3 + 3 + 1 + 24
+
+
+def answers(problem: Problem, X: np.ndarray, y: np.ndarray, steps, seed: int = 0) -> np.ndarray:
+    data, bits = in_memory(X, y, problem.rows), Bits.seeded(seed)
+    return drive(steps, lambda measurement: measurement.sample(data, ADD, bits))
+
+
+def test_the_offset_alone_is_the_log_odds_and_slopes_then_add_up_to_nothing() -> None:
+    """2000 rows of which a fifth are positive; the clip is not met, and noise moves the odds by a hundredth."""
+    problem = replace(PROBLEM, n=2000.0)
+    X, y = np.zeros((2000, 30)), np.where(np.arange(2000) < 400, 1.0, -1.0)
+    start = answers(problem, X, y, Line(2.0, 1.0).before(problem))
+    assert start[-1] * 0.5 == pytest.approx(math.log(0.25), abs=0.1)
+    assert not start[:-1].any()
+
+
+@pytest.mark.parametrize("size", [1.0, 50.0])
+def test_scale_and_offset_are_found_whatever_the_descent_left(size: float) -> None:
+    """Labels of a logistic model in one column; θ is its direction, too short and off centre, in noise of any size."""
+    rng = np.random.default_rng(0)
+    problem = replace(PROBLEM, n=20_000.0)
+    X = np.zeros((20_000, 30))
+    X[:, 0] = rng.uniform(-1, 1, 20_000)
+    y = np.where(rng.random(20_000) < 1 / (1 + np.exp(-(6 * X[:, 0] - 2))), 1.0, -1.0)
+    theta = np.zeros(31)
+    theta[0], theta[-1] = 0.5, 3.0
+    found = answers(problem, X, y, Line(3.0, 1.0).after(problem, theta, 0.5 / size))
+    assert found[0] == pytest.approx(6.0, rel=0.2)
+    assert found[-1] * 0.5 / found[0] == pytest.approx(-1 / 3, abs=0.05)
+
+
+def test_noise_never_turns_a_direction_round() -> None:
+    """100 rows under a noise of 100: nothing can be seen, and in 40 fits the sign stays."""
+    problem = replace(PROBLEM, n=100.0)
+    X, y = np.full((100, 30), 0.1), np.where(np.arange(100) < 50, 1.0, -1.0)
+    theta = np.append(np.ones(30), 0.0)
+    for seed in range(40):
+        found = answers(problem, X, y, Line(100.0, 0.5).after(problem, theta, 1.0), seed)
+        assert (found[:30] >= 1.0).all()
+
+
+@pytest.mark.parametrize("name", ["sparse_descent", "bias_reduced"])
+def test_a_small_class_is_found_among_many_words(name: str) -> None:
+    """4000 rows, 20 000 words, ε = 4, a class of 30 %: without the fits hardly anything beyond the larger class."""
+    X, y = words(8000, 20_000, 30)
+    test, truth, X, y = X[4000:], y[4000:], X[:4000], y[:4000]
+    scores = {}
+    for share in (None, 0.0):
+        model = dp.LogisticRegression(
+            4.0, 1e-7, adjacency="add-remove", n_public=4000, row_norm=1.0, classes=[-1, 1], random_state=0,
+            solver=name, solver_options={"sparsity": 30, "iterations": 40, "line_share": share},
+        ).fit(X, y)  # fmt: skip
+        scores[share] = model.score(test, truth)
+    assert scores[None] > 0.85
+    assert scores[None] > scores[0.0] + 0.1
+
+
+def test_a_filter_keeps_enough_for_the_fits() -> None:
+    X, y = words(400, 30, 5)
+    problem, unit = Problem(RowSpec(30, 1.0, 0.5), Logistic(), 400.0), REPLACE
+    # at most 400 steps; noise for which the filter stops the run long before
+    solver = recipe("bias_reduced")(problem, Guarantee(2.0, 1e-5, unit), noise_multiplier=8.0, smallest=50, levels=2)
+    budget, done = solver.filter(unit), []
+    vault = Vault(in_memory(X, y, problem.rows), unit, Ledger(), Bits.seeded(0))
+    vault.run_filtered(solver, problem, budget, progress=lambda count, planned: done.append(count))
+    steps = len(done) - 44
+    assert 1 <= steps < 400
+    paid = [solver.costs[solver.level(t)] for t in range(steps + 1)]
+    assert math.fsum(paid[:-1]) + solver.costs[-1] <= budget.budget < math.fsum(paid) + solver.costs[-1]
+    assert budget.spent == pytest.approx(math.fsum(paid[:-1]) + solver.costs[-1], rel=1e-6)
+
+
+def test_lazy_steps_without_noise_are_those_of_gradient_descent() -> None:
+    X, y = words(200, 30, 5)
+    problem = replace(PROBLEM, n=200.0, ridge=0.1)
+    data = in_memory(X, y, problem.rows)
+    lazy, eager = (
+        Vault(data, ADD, Ledger(), Bits.seeded(0)).run(
+            SparseDescent(0.0, 20, 0.56, 2.0, 30, way, None, "last"), problem
+        )
+        for way in ("lazy", "auto")
+    )
+    np.testing.assert_allclose(lazy, eager, atol=1e-9)
+
+
+def test_where_it_may_be_fitted() -> None:
+    guarantee = Guarantee(1.0, 1e-6, ADD)
+    assert fits(PROBLEM)
+    constrained, ridged = replace(PROBLEM, domain=L2Ball(1.0)), replace(PROBLEM, ridge=0.1)
+    unbounded = replace(PROBLEM, loss=Poisson())
+    several = Problem(RowSpec(5, 1.0, 0.5, 3), Softmax(3), 100.0)
+    for problem in (constrained, ridged, unbounded, several):
+        assert not fits(problem)
+        assert recipe("sparse_descent")(problem, guarantee).line_multiplier == 0
+        for name in ("sparse_descent", "bias_reduced"):
+            with pytest.raises(InvalidInput, match="line_share"):
+                recipe(name)(problem, guarantee, line_share=0.1)
+    with pytest.raises(InvalidInput, match="line_share"):
+        recipe("sparse_descent")(PROBLEM, guarantee, line_share=1.0)
+    with pytest.raises(InvalidInput, match="positive"):
+        Line(0.0, 1.0)
