@@ -107,7 +107,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         guarantee = Guarantee(float(self.epsilon), self._delta(n, True), unit)
         rows = self._public_rows(n, unit)
         training = _training_rows(rows, self.validation)
-        problems = [model._problem(data, training) for model, data in zip(models, prepared, strict=True)]
+        problems = [model._problem(data, training, guarantee) for model, data in zip(models, prepared, strict=True)]
         for model, problem in zip(models, problems, strict=True):
             if model.solver == "auto" and choose(problem, guarantee) == "objective_perturbation":
                 model.set_params(solver="descent")  # the other has no Rényi bound, which a selection needs

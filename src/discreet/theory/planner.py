@@ -25,8 +25,11 @@ __all__ = ["Option", "choose", "options"]
 _LARGEST_MOMENT = 1000
 """Beyond this dimension a noisy second-moment matrix costs more than the whitening brings: in ``bench/defaults.py``
 whitening is ahead with 800 columns, and with 1500 where ε is large only."""
-_MANY_COORDINATES = 600
-"""From here on a polytope's vertices are chosen rather than gradients released."""
+_MANY_COORDINATES = 5000
+"""From here on a polytope's vertices are chosen rather than gradients released. Where only a row's length is known,
+an entry may be as large, so that a choice is no cheaper than the release: with 20 to 1000 columns the perturbed
+minimiser over an ℓ1 ball was ahead in ``bench/defaults.py``. A declared bound on entries is for `Lasso`, or for
+``solver="frank_wolfe"`` by name. Beyond, it is time that decides: a step of Frank–Wolfe does not grow with d."""
 
 _BAG_OF_WORDS, _FAINTEST_COLUMNS = 1000, 0.7
 """Sparse rows with this many columns are weighted by their columns' energies, while the noise share √min(d, n)·ν/n of a
@@ -54,6 +57,8 @@ def choose(problem: Problem, guarantee: Guarantee) -> str:
 def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     loss, domain, d = problem.loss, problem.domain, math.prod(problem.rows.shape)
     pure, smooth = guarantee.private and guarantee.delta == 0, math.isfinite(loss.smoothness(Domain()))
+    if guarantee.private and isinstance(loss, Squared) and guarantee.delta and _whitens(problem):
+        return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
     if isinstance(domain, SparseSet) and smooth and not pure and problem.rows.outputs == 1:
         return "hard_threshold", "the set is sparse: select coordinates, then spend noise on those alone"
     if isinstance(domain, Atomic) and not isinstance(domain, Projectable) and not problem.ridge:
@@ -67,14 +72,16 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     if not guarantee.private:
         return "objective_perturbation", "no noise: the exact minimiser"
     if isinstance(loss, Squared) and guarantee.delta and isinstance(domain, WholeSpace):
-        if d <= _LARGEST_MOMENT:
-            return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
         return "descent", "least squares in high dimension: a few noisy gradients, as far as their noise allows"
     if _is_bag_of_words(problem, guarantee):
         return "reweighted", "sparse rows of many columns: a few common ones would drown the telling ones"
     if isinstance(loss, Softmax) and guarantee.delta:
         return "descent", "many classes: one release would pay for every class's curvature; noisy gradients do not"
     return "objective_perturbation", "bounded slopes and curvature: one tight release of the minimiser"
+
+
+def _whitens(problem: Problem) -> bool:
+    return math.prod(problem.rows.shape) <= _LARGEST_MOMENT and isinstance(problem.domain, Projectable)
 
 
 def _is_bag_of_words(problem: Problem, guarantee: Guarantee) -> bool:
