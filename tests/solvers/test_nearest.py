@@ -1,4 +1,4 @@
-"""The nearest point of a set in the metric of a quadratic, and least squares over a set by the private Newton method."""
+"""The nearest point of a set in the metric of a quadratic, and least squares over a set by private Newton steps."""
 
 from __future__ import annotations
 
