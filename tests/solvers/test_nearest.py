@@ -17,6 +17,7 @@ from discreet.noise.bits import Bits
 from discreet.rows import RowSpec
 from discreet.solvers import Guarantee, Problem, preconditioned
 from discreet.solvers.nearest import nearest
+from discreet.solvers.rehearsal import rehearse
 from discreet.units import Unit
 from discreet.vault import Vault
 
@@ -104,3 +105,28 @@ def test_with_noise_the_model_lies_in_the_set(domain):
     theta = Vault(in_memory(X, y, rows), unit, Ledger(), Bits.seeded(0)).run(solver, problem)
     np.testing.assert_allclose(domain.project(theta), theta, atol=1e-9)
     assert np.mean((X @ theta - y) ** 2) < 0.7 * np.var(y)
+
+
+@pytest.mark.parametrize("domain", [L1Ball(0.6), SparseSet(2)], ids=str)
+def test_a_set_costs_no_privacy(domain):
+    """The releases over a set are those without one, and so is the whole transcript up to the end."""
+    X, y = rows_and_targets(300)
+    rows, unit, guarantee = RowSpec(5, math.sqrt(5)), Unit("replace-one"), Guarantee(1.0, 1e-6, Unit("replace-one"))
+    free, within = Problem(rows, Squared(), 300.0), Problem(rows, Squared(), 300.0, domain)
+    solver = preconditioned.default(free, guarantee)
+    assert preconditioned.default(within, guarantee) == solver
+    assert rehearse(solver, within, unit) == rehearse(solver, free, unit)
+    data = in_memory(X, y, rows)
+    ends = []
+    for problem in (free, within):
+        steps, bits, answers = solver.steps(problem), Bits.seeded(7), []
+        try:
+            measurement = next(steps)
+            while True:
+                answers.append(measurement.sample(data, unit, bits))
+                measurement = steps.send(answers[-1])
+        except StopIteration as end:
+            ends.append((answers, end.value))
+    for one, other in zip(ends[0][0], ends[1][0], strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(domain.project(ends[1][1]), ends[1][1], atol=1e-9)

@@ -191,7 +191,10 @@ class Lasso(_Regressor):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseLinearRegression(_Regressor):
-    """Private least squares with at most ``sparsity`` coefficients, by iterative hard thresholding.
+    """Private least squares with at most ``sparsity`` coefficients.
+
+    ``solver="auto"`` is the private Newton method, whose quadratic is minimised over sparse vectors in the end; beyond
+    1000 columns it is iterative hard thresholding.
 
     Args:
         sparsity: the most coefficients that are not 0 (the intercept counts as one). All others: see
