@@ -26,10 +26,10 @@ from discreet.units import Unit
 __all__ = ["FrankWolfe", "default", "selection_noise"]
 
 _STEPS_WITHOUT_PRIVACY, _SOME_STEPS = 1000, 16
-_TYPICAL_CURVATURE = 1 / 32
+_TYPICAL_CURVATURE = 1 / 16
 """Γ is a worst case over rows and directions, and too many steps only add noise. A vertex and a point well inside the
 set are about half the diameter apart (a quarter of Γ), and columns that fill their bounds evenly have a third of the
-largest variance, others less: a twelfth of Γ and below. The number is from ``bench/defaults.py``."""
+largest variance, others less: a twelfth of Γ and below, of which ``bench/defaults.py`` finds a sixteenth best."""
 
 _CUT = 0.5
 """Logistic slopes are cut at their size at a score of 0, as in objective perturbation: half the noise, and the sign of
@@ -88,7 +88,7 @@ def default(
     The clip is the largest |slope|·‖x‖∞ over the set, so that nothing is ever clipped, but for the logistic loss, whose
     slopes are cut at ½. The number of steps T balances
     the two parts of the excess risk, 2Γ/(T + 2) of the walk and b·ln m of the choice among m vertices, with
-    Γ = β(‖x‖∞·diam₁)²/32, a typical share of the worst case, and b the scale of the selection on the mean gradient
+    Γ = β(‖x‖∞·diam₁)²/16, a typical share of the worst case, and b the scale of the selection on the mean gradient
     (Talwar–Thakurta–Zhang 2015, Theorem 5.5).
 
     Args:
