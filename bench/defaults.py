@@ -3,6 +3,7 @@
     python bench/defaults.py                    # every sweep (about an hour of one core), writes bench/results/
     python bench/defaults.py --only shrink,cut  # these sweeps; the figures of others stay as they are
     python bench/defaults.py --check            # no sweep: the present defaults on all problems and budgets
+    python bench/defaults.py --jobs 8           # as many processes
 
 No real data are read. A fit's *loss* is the share of what could be learnt that it did not learn: 0 is the truth's own
 test score, 1 that of no information (`synthetic.Synthetic.lost`). A *cell* is a problem at a budget; δ = 1/n², n is
@@ -15,8 +16,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -25,7 +26,7 @@ import numpy as np
 
 import discreet as dp
 import peers
-from discreet.geometry import L1Ball
+from discreet.geometry import L1Ball, L2Ball
 from synthetic import Synthetic, collection
 
 EPSILONS = [0.1, 0.5, 1.0, 2.0, 8.0]
@@ -50,6 +51,8 @@ class Sweep:
         most: problems with more columns or rows than these are left out.
         least: problems with fewer columns are left out.
         epsilons: budgets.
+        model: instead of the task's own, ``"sparse"`` (at most 11 coefficients), ``"l1"`` or ``"l2"`` (a ball of radius
+            5 or 2).
     """
 
     key: str
@@ -62,6 +65,7 @@ class Sweep:
     most: tuple[int, int] = (100_000, 30_000)
     least: int = 0
     epsilons: tuple[float, ...] = (0.1, 0.5, 2.0, 8.0)
+    model: str = ""
 
     @property
     def present(self) -> Any:
@@ -85,17 +89,38 @@ class Sweep:
         return fits and problem.task in self.tasks and self.least <= d <= self.most[0] and n <= self.most[1]
 
 
+_WEIGHTED = "solvers.weighted_perturbation"
 _OBJECTIVE, _NEWTON = "solvers.objective_perturbation", "solvers.preconditioned"
 _WIDE, _MANY_COLUMNS = "solvers.wide_descent", ("dense", "words", "tiny", "wide")
 _CLASSES, _NUMBERS = ("binary",), ("regression",)
 SWEEPS = [
     Sweep("shrink", "objective perturbation: λ/(ν·L·R) under little noise", f"{_OBJECTIVE}._SHRINK",
-          (0.1, 0.2, 0.4), _CLASSES, most=(6000, 5500)),
-    Sweep("faint", "objective perturbation: noise share at which λ has doubled", f"{_OBJECTIVE}._FAINT",
-          (0.02, 0.05, 0.1, math.inf), _CLASSES, most=(6000, 5500)),
+          (0.1, 0.3, 0.6), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
+    Sweep("shrink-wide", "objective perturbation: growth of λ with √(ν·min(d, n)/n)", f"{_OBJECTIVE}._SHRINK_WIDE",
+          (0.0, 0.5, 1.0), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
+    Sweep("shrink-noisy", "objective perturbation: growth of λ with the noise share", f"{_OBJECTIVE}._SHRINK_NOISY",
+          (0.0, 4.0, 8.0), _CLASSES, solver="objective_perturbation", most=(6000, 5500), epsilons=(0.1, 0.5)),
+    Sweep("weighted-shrink", "weighted perturbation: λ/(ν·L·R) with few columns", f"{_WEIGHTED}._SHRINK",
+          (0.4, 0.8, 1.6), _CLASSES, solver="weighted_perturbation", most=(1000, 5500), epsilons=(0.5, 1.0, 2.0, 8.0)),
+    Sweep("weighted-wide", "weighted perturbation: growth of λ with d/n", f"{_WEIGHTED}._SHRINK_WIDE",
+          (1.0, 3.0, 10.0), _CLASSES, ("words",), solver="weighted_perturbation", most=(60_000, 9500),
+          epsilons=(0.5, 1.0, 2.0, 8.0)),
+    Sweep("weighted-power", "weighted perturbation: exponent of the weights", f"{_WEIGHTED}._POWER",
+          (0.0, 0.25, 0.5), _CLASSES, solver="weighted_perturbation", most=(60_000, 9500),
+          epsilons=(0.5, 1.0, 2.0, 8.0)),
+    Sweep("weighted-centre", "weighted perturbation: share for the mean row", f"{_WEIGHTED}._CENTRE_SHARE",
+          (0.0, 0.02, 0.05, 0.1), _CLASSES, solver="weighted_perturbation", most=(1000, 5500),
+          epsilons=(0.5, 1.0, 2.0, 8.0)),
+    Sweep("weighted-faint", "weighted perturbation: noise share from which rows are centred", f"{_WEIGHTED}._FAINT",
+          (0.0, 0.01, 0.03), _CLASSES, solver="weighted_perturbation", most=(1000, 30_000),
+          epsilons=(0.5, 1.0, 2.0, 8.0)),
+    Sweep("loudest", "noise of a count over n, beyond which nothing is weighted", "theory.planner._LOUDEST_COUNTS",
+          (1e-3, 4.5e-3, 1e-2), _CLASSES, most=(6000, 5500), epsilons=(0.1, 0.5, 1.0, 2.0)),
+    Sweep("quiet", "noise share from which columns are weighted", "theory.planner._QUIET",
+          (1e-3, 2.5e-3, 5e-3), _CLASSES, most=(1000, 30_000), epsilons=(0.5, 1.0, 2.0, 8.0)),
     Sweep("shrink-regression", "objective perturbation, least squares: λ/(ν·L·R)", f"{_OBJECTIVE}._SHRINK_REGRESSION",
           (0.5, 1.0, 2.0, 4.0), _NUMBERS, solver="objective_perturbation", most=(900, 5500)),
-    Sweep("cut", "objective perturbation: slope at which logistic losses are cut", f"{_OBJECTIVE}._CUT",
+    Sweep("cut", "objective perturbation: slope at which logistic losses are cut", f"{_OBJECTIVE}.CUT",
           (0.25, 0.35, 0.5, 0.7), _CLASSES, most=(6000, 5500)),
     Sweep("noisy", "objective perturbation: noise share from which they are cut", f"{_OBJECTIVE}._NOISY",
           (1e-4, 1e-3, 1e-2, math.inf), _CLASSES, most=(6000, 5500)),
@@ -118,7 +143,7 @@ SWEEPS = [
     Sweep("prior-rows", "private Newton: rows of prior", f"{_NEWTON}._PRIOR_ROWS",
           (0.5, 1.0, 2.0, 4.0), _NUMBERS, most=(500, 5500)),
     Sweep("reach", "descent: scores taken to be reachable, several classes", "solvers.descent._REACH_OF_CLASSES",
-          (2.5, 5.0, 10.0, 20.0), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
+          (5.0, 10.0, 20.0, 40.0), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
     Sweep("class-steps", "descent: most steps, several classes", "solvers.descent._MOST_HEAVY_ITERATIONS",
           (100, 200, 400), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
     Sweep("wide-reach", "descent: scores that are taken to be reachable, least squares with many columns",
@@ -160,15 +185,31 @@ SWEEPS = [
     Sweep("pace", "descent: longest step times β, several classes", "solvers.descent._PACE",
           (1.0, 2.0, 3.5), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
     Sweep("curvature", "Frank–Wolfe: typical over worst curvature (Lasso)", "solvers.frank_wolfe._TYPICAL_CURVATURE",
-          (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 2), _NUMBERS, ("few",), most=(100_000, 2500)),
+          (1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 4), _NUMBERS, ("few",), solver="frank_wolfe", most=(1000, 2500)),
     Sweep("curvature-logistic", "the same (logistic, ℓ1 ball of radius 10)", "solvers.frank_wolfe._TYPICAL_CURVATURE",
-          (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 2), _CLASSES, ("binary",), solver="frank_wolfe", most=(1000, 5500)),
-    Sweep("lasso-clip", "Lasso: clip over the largest target", "solvers.lasso._CLIP",
-          (0.12, 0.25, 0.5, 1.0), _NUMBERS, ("few",), most=(100_000, 2500)),
-    Sweep("lasso-radius", "Lasso: radius where nε ≥ 2000", "solvers.lasso._RADIUS",
-          (1.0, 2.0, 4.0, 8.0), _NUMBERS, ("few",), most=(100_000, 2500)),
-    Sweep("lasso-small", "Lasso: radius where nε < 2000", "solvers.lasso._SMALL_RADIUS",
-          (0.5, 1.0, 2.0, 4.0), _NUMBERS, ("few",), most=(100_000, 2500)),
+          (1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 4), _CLASSES, ("binary",), solver="frank_wolfe", most=(1000, 5500)),
+    Sweep("cut-logistic", "Frank–Wolfe: slope at which logistic losses are cut", "solvers.frank_wolfe._CUT",
+          (0.25, 0.5, 1.0), _CLASSES, ("binary",), solver="frank_wolfe", most=(1000, 5500)),
+    Sweep("lasso-clip", "Lasso by Frank–Wolfe: clip over the largest target", "solvers.lasso._CLIP",
+          (0.06, 0.125, 0.25, 0.5), _NUMBERS, ("few",), solver="frank_wolfe", most=(1000, 2500)),
+    Sweep("lasso-radius", "Lasso: radius under little noise", "solvers.lasso._RADIUS",
+          (1.0, 2.0, 4.0, 8.0), _NUMBERS, ("few",), most=(1000, 2500)),
+    Sweep("lasso-small", "Lasso by Frank–Wolfe: radius times the root of the noise", "solvers.lasso._AFFORDABLE",
+          (0.05, 0.07, 0.1, 0.14, 0.2, math.inf), _NUMBERS, ("few",), solver="frank_wolfe", most=(1000, 2500)),
+    Sweep("lasso-narrow", "Lasso: square of row norm over entry bound up to which Newton's method is taken",
+          "solvers.lasso._NARROW", (0.0, 25.0, 50.0, 100.0, 1000.0), _NUMBERS, ("few",), most=(1000, 2500)),
+    Sweep("solver-lasso", "Lasso", "solver",
+          ("auto", "frank_wolfe", "preconditioned", "objective_perturbation", "descent"), _NUMBERS, ("few",),
+          most=(500, 5500)),
+    Sweep("solver-sparse", "least squares with at most 11 coefficients", "solver",
+          ("auto", "hard_threshold", "descent"), _NUMBERS, ("few",), most=(300, 5500), model="sparse"),
+    Sweep("solver-ball", "least squares over an ℓ2 ball", "solver",
+          ("auto", "objective_perturbation", "descent"), _NUMBERS, ("table", "dense"), most=(300, 2500), model="l2"),
+    Sweep("solver-l1", "least squares over an ℓ1 ball without a bound on entries", "solver",
+          ("auto", "frank_wolfe", "objective_perturbation", "descent"), _NUMBERS, ("table", "dense"),
+          most=(300, 2500), model="l1"),
+    Sweep("solver-l1-binary", "logistic regression over an ℓ1 ball without a bound on entries", "solver",
+          ("auto", "frank_wolfe", "descent"), _CLASSES, ("few", "dense", "binary"), most=(300, 3500), model="l1"),
     Sweep("solver-wide", "least squares with more columns than the planner's bound", "solver",
           ("auto", "descent", "objective_perturbation"), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
     Sweep("solver-numbers", "least squares", "solver",
@@ -179,7 +220,7 @@ SWEEPS = [
           ("objective_perturbation", "preconditioned", "descent"), _CLASSES, ("table", "dense", "binary"),
           most=(900, 5500)),
     Sweep("solver-words", "logistic regression on sparse rows with many columns", "solver",
-          ("auto", "objective_perturbation", "reweighted", "descent"), _CLASSES, ("words",)),
+          ("auto", "objective_perturbation", "reweighted", "weighted_perturbation", "descent"), _CLASSES, ("words",)),
     Sweep("sparse-reach", "sparse descent: scores sought before scale is fitted",
           "solvers.sparse_descent._REACH_OF_LINE",
           (0.5, 1.5, 4.5), _CLASSES, ("words",), solver="sparse_descent", least=15_000, epsilons=(1.0, 4.0)),
@@ -199,59 +240,86 @@ SWEEPS = [
 # --- fits -------------------------------------------------------------------------------------------------------------
 
 
-def loss(problem: Synthetic, epsilon: float, relation: str, seed: int, solver: str, knots: int | None = None) -> float:
+def loss(
+    problem: Synthetic, epsilon: float, relation: str, seed: int, solver: str, knots: int | None = None, model: str = ""
+) -> float:
     """The share not learnt by one fit."""
     n = len(problem.y)
     facts: dict[str, Any] = {"adjacency": relation, "n_public": n, "delta": 1 / n**2, "random_state": seed}
     X, X_test = problem.rows(knots)
     facts |= {"row_norm": problem.row_norm, "solver": solver}
+    domain = {"l1": L1Ball(5.0), "l2": L2Ball(2.0)}.get(model)
     estimator: Any
-    if problem.family == "few":
-        estimator = dp.Lasso(epsilon, target_bounds=problem.bounds, feature_bound=1.0, **facts)
-    elif problem.task == "regression":
-        estimator = dp.LinearRegression(epsilon, target_bounds=problem.bounds, **facts)
-    else:
-        domain = L1Ball(10.0) if solver == "frank_wolfe" else None
+    if problem.task != "regression":
+        domain = domain or (L1Ball(10.0) if solver == "frank_wolfe" else None)
         estimator = dp.LogisticRegression(epsilon, classes=list(range(problem.classes)), domain=domain, **facts)
+    elif model == "sparse":
+        estimator = dp.SparseLinearRegression(epsilon, target_bounds=problem.bounds, sparsity=11, **facts)
+    elif problem.family == "few":
+        estimator = dp.Lasso(epsilon, target_bounds=problem.bounds, feature_bound=1.0, **facts)
+    else:
+        estimator = dp.LinearRegression(epsilon, target_bounds=problem.bounds, domain=domain, **facts)
     estimator.fit(X, problem.y)
     return problem.lost(float(estimator.score(X_test, problem.y_test)))
 
 
-def cell(problem: Synthetic, epsilon: float, relation: str, solver: str, runs: int, knots: int | None = None) -> float:
+def cell(
+    problem: Synthetic,
+    epsilon: float,
+    relation: str,
+    solver: str,
+    runs: int,
+    knots: int | None = None,
+    model: str = "",
+) -> float:
     seeds = 1 if len(problem.y) > MANY_ROWS else runs
-    return float(np.mean([loss(problem, epsilon, relation, seed, solver, knots) for seed in range(seeds)]))
+    return float(np.mean([loss(problem, epsilon, relation, seed, solver, knots, model) for seed in range(seeds)]))
 
 
-def swept(sweep: Sweep, problems: Iterable[Synthetic], runs: int) -> dict[str, list[float]]:
-    """Losses of every value in every cell."""
+def swept_problem(sweep: Sweep, turn: int, problem: Synthetic, runs: int) -> dict[str, list[float]]:
+    """Losses of every value in every cell of one problem."""
     found: dict[str, list[float]] = {}
     present = sweep.present
     try:
-        for turn, problem in enumerate(problem for problem in problems if sweep.concerns(problem)):
-            for k, epsilon in enumerate(sweep.epsilons):
-                relation, losses = RELATIONS[(turn + k) % 2], []
-                for value in sweep.values:
-                    sweep.set(value)
-                    solver = value if sweep.where == "solver" else sweep.solver
-                    knots = value if sweep.where == "knots" else None
-                    losses.append(cell(problem, epsilon, relation, solver, runs, knots))
-                found[f"{problem.name}, ε = {epsilon:g}, {relation}"] = losses
+        for k, epsilon in enumerate(sweep.epsilons):
+            relation, losses = RELATIONS[(turn + k) % 2], []
+            for value in sweep.values:
+                sweep.set(value)
+                solver = value if sweep.where == "solver" else sweep.solver
+                knots = value if sweep.where == "knots" else None
+                losses.append(cell(problem, epsilon, relation, solver, runs, knots, sweep.model))
+            found[f"{problem.name}, ε = {epsilon:g}, {relation}"] = losses
     finally:
         sweep.set(present)
     return found
 
 
-def checked(problems: Iterable[Synthetic], runs: int) -> dict[str, list[float]]:
-    """The loss of the present defaults in every cell, and that of the trivial prediction."""
+def checked_problem(problem: Synthetic, runs: int) -> dict[str, list[float]]:
+    """The loss of the present defaults in every cell of a problem, and that of the trivial prediction."""
     return {
         f"{problem.name}, ε = {epsilon:g}, {relation}": [
             cell(problem, epsilon, relation, "auto", runs),
             problem.trivial,
         ]
-        for problem in problems
         for epsilon in EPSILONS
         for relation in RELATIONS
     }
+
+
+def _part(job: tuple[int, int, str, int]) -> dict[str, list[float]]:
+    """One problem of one sweep, or of the check where the sweep's number is −1; problems are made where they run."""
+    number, turn, name, runs = job
+    problem = collection()[name]()
+    return checked_problem(problem, runs) if number < 0 else swept_problem(SWEEPS[number], turn, problem, runs)
+
+
+def measured(jobs: list[tuple[int, int, str, int]], processes: int) -> dict[int, dict[str, list[float]]]:
+    """All cells of all jobs, by the number of their sweep."""
+    found: dict[int, dict[str, list[float]]] = {job[0]: {} for job in jobs}
+    with ProcessPoolExecutor(processes) as pool:
+        for job, cells in zip(jobs, pool.map(_part, jobs), strict=True):
+            found[job[0]] |= cells
+    return found
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -308,26 +376,26 @@ def main() -> None:
     parser.add_argument("--only", help="keys of sweeps, with commas")
     parser.add_argument("--check", action="store_true", help="no sweep: the present defaults in all cells")
     parser.add_argument("--runs", type=int, default=3, help="runs of each value in each cell")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--most-rows", type=int, default=100_000, help="the check leaves out problems with more rows")
     options = parser.parse_args()
-    makers: dict[str, Callable[[], Synthetic]] = collection()
+    made: list[Synthetic] = [make() for make in collection().values()]
     if options.check:
-        problems = (problem for make in makers.values() if len((problem := make()).y) <= 100_000)
-        found = checked(problems, options.runs)
+        jobs = [(-1, 0, problem.name, options.runs) for problem in made if len(problem.y) <= options.most_rows]
+        found = measured(jobs, options.jobs)[-1]
         keep("check", found)
         print(worse_than_nothing(found))
         return
     wanted = set(options.only.split(",")) if options.only else {sweep.key for sweep in SWEEPS}
-    made = [make() for make in makers.values()]
-    for sweep in SWEEPS:
-        if sweep.key not in wanted:
-            continue
-        start = time.process_time()
-        cells = swept(sweep, made, options.runs)
-        values = [_named(value) for value in sweep.values]
-        measured = {"what": sweep.what, "values": values, "cells": cells}
-        keep("sweeps", {sweep.key: measured})
-        print(table({sweep.key: measured}))
-        print(f"{time.process_time() - start:.0f} CPU s", flush=True)
+    jobs = []
+    for number, sweep in enumerate(SWEEPS):
+        names = [problem.name for problem in made if sweep.key in wanted and sweep.concerns(problem)]
+        jobs += [(number, turn, name, options.runs) for turn, name in enumerate(names)]
+    for number, cells in measured(jobs, options.jobs).items():
+        sweep = SWEEPS[number]
+        summary = {"what": sweep.what, "values": [_named(value) for value in sweep.values], "cells": cells}
+        keep("sweeps", {sweep.key: summary})
+        print(table({sweep.key: summary}), flush=True)
 
 
 if __name__ == "__main__":

@@ -219,6 +219,40 @@ def few(name: str, rng: Generator, n: int, d: int, noise: float) -> Synthetic:
     return Synthetic(**{**problem.__dict__, "row_norm": float(np.sqrt(d))})
 
 
+def few_of(
+    name: str, rng: Generator, n: int, d: int, design: str, relevant: int, noise: float, task: Task = "regression"
+) -> Synthetic:
+    """Columns in [−1, 1] of several designs, of which a few matter.
+
+    ``signs``: fair coins; ``chain``: normal, each correlated by 0.8 with the one before; ``factor``: normal, all
+    correlated by a half; ``rare``: indicators of one row in ten. ``noise`` is a logistic model's strength.
+    """
+    rows = n + _TEST_ROWS
+    if design == "signs":
+        X = rng.choice([-1.0, 1.0], size=(rows, d))
+    elif design == "rare":
+        X = (rng.random((rows, d)) < 0.1).astype(float)
+    elif design == "uniform":
+        X = rng.uniform(-1, 1, size=(rows, d))
+    else:
+        X = rng.normal(size=(rows, d))
+        if design == "factor":
+            X = np.sqrt(0.5) * (X + rng.normal(size=(rows, 1)))
+        else:
+            for j in range(1, d):
+                X[:, j] = 0.8 * X[:, j - 1] + 0.6 * X[:, j]
+        X = np.clip(X / 2.5, -1, 1)
+    weights = rng.choice([-1.0, 1.0], size=relevant) * rng.uniform(0.5, 2.0, size=relevant)
+    z = X[:, rng.permutation(d)[:relevant]] @ weights
+    z = (z - z.mean()) / z.std()
+    norm = float(np.sqrt(d * (0.2 if design == "rare" else 1.0)))
+    if task == "regression":
+        problem = regressed(name, "few", X, rng, n, noise, z)
+        return Synthetic(**{**problem.__dict__, "row_norm": norm})
+    y, best = _labels(rng, z, noise, 0.4)
+    return _finish(name, "few", "binary", X, y, best, n, row_norm=norm)
+
+
 def tabled(name: str, rng: Generator, n: int, task: Task, strength: float, share: float, wide: int = 1) -> Synthetic:
     """A mixed table: categories by Zipf's law, numbers whose effects bend, saturate or turn around."""
     rows, columns, table = n + _TEST_ROWS, {}, {}
@@ -383,6 +417,35 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
     # few columns that matter
     for n, d, noise in [(1000, 100, 0.5), (5000, 500, 0.5), (20_000, 200, 1.0), (2000, 2000, 0.3)]:
         add(f"few n={n} d={d}", lambda m, r, a=(n, d, noise): few(m, r, *a))
+    for n, d, design, relevant, noise in [
+        (5000, 40, "uniform", 5, 0.3),
+        (1000, 20, "chain", 5, 0.5),
+        (2000, 60, "factor", 5, 0.5),
+        (4000, 300, "chain", 10, 0.5),
+        (2000, 100, "signs", 10, 0.7),
+        (5000, 1000, "signs", 5, 0.5),
+        (5000, 150, "rare", 20, 0.5),
+        (500, 1000, "uniform", 3, 0.3),
+        (20_000, 40, "chain", 20, 1.0),
+    ]:
+        add(
+            f"few {design} n={n} d={d} s={relevant}",
+            lambda m, r, a=(n, d, design, relevant, noise): few_of(m, r, *a),
+        )
+    for n, d, design, relevant, strength in [
+        (1000, 20, "uniform", 5, 3.0),
+        (5000, 40, "chain", 5, 2.0),
+        (3000, 200, "signs", 10, 3.0),
+        (2000, 100, "factor", 5, 3.0),
+        (5000, 1000, "uniform", 5, 3.0),
+        (4000, 300, "rare", 20, 3.0),
+        (1000, 2000, "signs", 3, 4.0),
+        (20_000, 400, "chain", 10, 2.0),
+    ]:
+        add(
+            f"few {design} logistic n={n} d={d} s={relevant}",
+            lambda m, r, a=(n, d, design, relevant, strength): few_of(m, r, *a, task="binary"),
+        )
     # several classes
     for n, d, classes, strength in [(1500, 20, 3, 3.0), (10_000, 200, 10, 4.0), (30_000, 50, 5, 2.0)]:
         add(

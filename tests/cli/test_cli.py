@@ -255,8 +255,9 @@ def test_a_plan_needs_no_data_and_marks_its_choice():
     ("options", "expected"),
     [
         (["--loss", "squared"], "preconditioned"),
-        (["--loss", "squared", "--sparsity", "5"], "hard_threshold"),
-        (["--l1-radius", "5", "--d", "5000"], "frank_wolfe"),
+        (["--loss", "squared", "--sparsity", "5"], "preconditioned"),
+        (["--loss", "logistic", "--sparsity", "5"], "hard_threshold"),
+        (["--l1-radius", "5", "--d", "5001"], "frank_wolfe"),
         (["--classes", "4"], "descent"),
         (["--delta", "0"], "objective_perturbation"),
     ],

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+import discreet as dp
 from discreet.accounting.classical import zcdp_epsilon_upper
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
@@ -15,7 +16,7 @@ from discreet.geometry import L1Ball
 from discreet.ledger import Ledger
 from discreet.noise.bits import Bits
 from discreet.rows import RowSpec
-from discreet.solvers.lasso import lasso
+from discreet.solvers.lasso import default_radius, lasso, narrow
 from discreet.solvers.planning import Guarantee
 from discreet.solvers.rehearsal import rehearse
 from discreet.units import Unit
@@ -54,6 +55,57 @@ def test_choices_can_be_made() -> None:
     problem, solver = lasso(RowSpec(5, norm=2.0), 100, Guarantee(math.inf, 0.0, UNIT), radius=7.0, iterations=3)
     assert problem.domain == L1Ball(7.0)
     assert (solver.noise_multiplier, solver.iterations, solver.clip) == (0.0, 3, math.inf)
+
+
+def sparse_rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (n, d))
+    return X, np.clip(0.3 + X[:, :3] @ [0.4, -0.3, 0.2] + 0.05 * rng.normal(size=n), -1, 1)
+
+
+@pytest.mark.parametrize(("d", "epsilon"), [(40, 1.0), (300, 2.0)])
+def test_the_estimator_finds_a_sparse_model(d: int, epsilon: float) -> None:
+    """With an intercept, whose column once drowned all others: R² above 0.85, where it was below 0.5."""
+    X, y = sparse_rows(5000, d)
+    model = dp.Lasso(epsilon, row_norm=math.sqrt(d), feature_bound=1.0, target_bounds=(-1, 1), random_state=0)
+    assert model.fit(X, y).score(X, y) > 0.85
+    assert model.n_iter_ > 1
+
+
+def test_the_choice_follows_from_declared_bounds() -> None:
+    """Rows hardly longer than an entry: gradients. Much longer, too many columns, or pure privacy: vertices."""
+    X, y = sparse_rows(500, 60)
+
+    def settings(**facts: float) -> dict[str, object]:
+        facts = {"delta": 1e-6, "row_norm": math.sqrt(60)} | facts
+        return dict(dp.Lasso(1.0, target_bounds=(-1, 1), random_state=0, **facts).fit(X, y).privacy_.settings)  # type: ignore[arg-type]
+
+    assert "moment_multiplier" in settings(feature_bound=1.2)
+    assert "moment_multiplier" in settings()
+    assert "selection" in settings(feature_bound=1.0)
+    assert "selection" in settings(delta=0.0)
+    assert "moment_multiplier" in settings(feature_bound=1.0, alpha=0.1)  # Frank–Wolfe takes no ridge
+    assert not narrow(RowSpec(1001, 1.0), 1.0)
+
+
+def test_the_constant_column_is_no_larger_than_an_entry() -> None:
+    X, y = sparse_rows(500, 100)
+    model = dp.Lasso(math.inf, row_norm=10.0, feature_bound=1.0, target_bounds=(-1, 1))
+    for epsilon, constant in ((1.0, 1.0), (math.inf, 5.0)):
+        model.set_params(epsilon=epsilon)
+        _, data = model._prepare(X, y, math.isfinite(epsilon))
+        assert data.rows.intercept == constant
+
+
+def test_the_radius_falls_with_the_noise() -> None:
+    """Like 1/√q once a radius of 4 costs too much: a quarter of n halves it."""
+    rows = RowSpec(100, 10.0)
+    radii = [default_radius(rows, n, Guarantee(1.0, 1e-8, UNIT), 1.0) for n in (1e7, 4e3, 1e3)]
+    assert radii[0] == 4.0
+    assert radii[1] == pytest.approx(2 * radii[2], rel=1e-9)
+    assert radii[1] < 2.0
+    assert default_radius(rows, 1e3, Guarantee(1.0, 1e-8, UNIT), 2.0) == radii[2] / 2
+    assert default_radius(rows, 1e3, Guarantee(1.0, 1e-8, UNIT), None, walks=False) == 4.0
 
 
 def test_bad_input() -> None:

@@ -14,7 +14,7 @@ from discreet.accounting import epsilon
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.events import compose
-from discreet.geometry import L2Ball
+from discreet.geometry import L2Ball, Polytope
 from discreet.ledger import Ledger
 from discreet.losses import Logistic, Poisson, Softmax, Squared
 from discreet.noise.bits import Bits
@@ -244,8 +244,14 @@ def test_bad_input():
     three = Problem(RowSpec(2, 1.0, outputs=3), Softmax(3), 10.0)
     with pytest.raises(InvalidInput, match="no curvature bound"):
         rehearse(Preconditioned(1.0, 1.0, 2, 1.0), three, ADD_REMOVE)
-    for solver in (SufficientStatistics(1.0, 1.0), Preconditioned(1.0, 1.0, 2, 1.0)):
-        with pytest.raises(InvalidInput, match="constraint"):
-            rehearse(solver, Problem(rows, Squared(), 10.0, L2Ball(1.0)), ADD_REMOVE)
+    with pytest.raises(InvalidInput, match="constraint"):
+        rehearse(SufficientStatistics(1.0, 1.0), Problem(rows, Squared(), 10.0, L2Ball(1.0)), ADD_REMOVE)
+
+    class Corners(Polytope):
+        project = None  # type: ignore[assignment]
+
+    corners = Corners(np.eye(rows.dimension))
+    with pytest.raises(InvalidInput, match="projection on the constraint"):
+        rehearse(Preconditioned(1.0, 1.0, 2, 1.0), Problem(rows, Squared(), 10.0, corners), ADD_REMOVE)
     with pytest.raises(TypeError):
         preconditioned.default(Problem(rows, Squared(), 10.0), guarantee, wrong=1)

@@ -191,6 +191,11 @@ class Encoder:
         return tuple(name for block in self._blocks.values() for name in block.names)
 
     @property
+    def entry_bound(self) -> float:
+        """The largest entry that an encoded row may have: 1/√m for m columns."""
+        return self._scale
+
+    @property
     def n_features(self) -> int:
         """The number of features."""
         return sum(len(block.names) for block in self._blocks.values())

@@ -67,7 +67,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
         """Set coef_ and intercept_ in the units of the user's targets."""
 
-    def _domain(self, row_norm: float, n: float) -> Geometry:
+    def _domain(self, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:
         """The set that θ is kept in."""
         return self.domain or WholeSpace()
 
@@ -97,10 +97,10 @@ class PrivateLinearModel(PrivateEstimator):
             n, rest, payment = self._counted(
                 vault, aim, self.solver, lambda rest: self._rehearsed(data, rest), released
             )
-            problem = self._problem(data, n)
+            problem = self._problem(data, n, rest)
             name, solver = self._plan_counted(problem, rest)
         else:
-            problem = self._problem(data, self._public_rows(n_rows, guarantee))
+            problem = self._problem(data, self._public_rows(n_rows, guarantee), aim)
             name, solver = self._plan(problem, aim)
             payment = self._payment(aim, name)
         theta = self._run(vault, name, solver, problem, guarantee, payment, released)
@@ -119,17 +119,17 @@ class PrivateLinearModel(PrivateEstimator):
             raise InvalidInput("Found input variables with inconsistent numbers of samples: X and y must have as many.")
         if matrix.shape[0] == 0:
             raise InvalidInput("Found array with 0 sample(s) while a minimum of 1 is required.")
-        rows = RowSpec(matrix.shape[1], features.row_norm, self._constant(features), outputs)
+        rows = RowSpec(matrix.shape[1], features.row_norm, self._constant(features, matrix.shape[1]), outputs)
         return features, in_memory(matrix, targets, rows)
 
-    def _problem(self, data: Dense | Sparse, n: float) -> Problem:
+    def _problem(self, data: Dense | Sparse, n: float, guarantee: Guarantee) -> Problem:
         rows = data.rows
         sparse = isinstance(data, Sparse)
-        return Problem(rows, self._loss(), n, self._domain(rows.norm, n), float(self.alpha), sparse)
+        return Problem(rows, self._loss(), n, self._domain(rows, n, guarantee), float(self.alpha), sparse)
 
     def _rehearsed(self, data: Dense | Sparse, rest: Guarantee) -> Event:
         """What would be run on `SOME_ROWS`; refuses what cannot be planned."""
-        problem = self._problem(data, SOME_ROWS)
+        problem = self._problem(data, SOME_ROWS, rest)
         _, solver = self._plan(problem, rest)
         budget = solver.filter(rest.unit) if isinstance(solver, Filtered) else None
         return compose(rehearse(solver, problem, rest.unit)) if budget is None else budget.event()
@@ -209,7 +209,7 @@ class PrivateLinearModel(PrivateEstimator):
                 accept_large_sparse=True,
             )
 
-    def _constant(self, features: Features) -> float:
+    def _constant(self, features: Features, columns: int) -> float:
         """The intercept's column."""
         if not self.fit_intercept:
             return 0.0

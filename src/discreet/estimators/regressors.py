@@ -13,12 +13,14 @@ from sklearn.base import RegressorMixin
 from discreet.data.columns import Column
 from discreet.errors import InvalidInput
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.features import Features
 from discreet.estimators.targets import Bounded, column_vector
 from discreet.geometry import L1Ball, SparseSet
 from discreet.geometry.base import Geometry
 from discreet.losses import Huber, Loss, Poisson, Quantile, Squared
+from discreet.rows import RowSpec
 from discreet.solvers import Guarantee, Problem, Solver
-from discreet.solvers.lasso import default_radius, walk
+from discreet.solvers.lasso import default_radius, narrow, walk
 from discreet.solvers.options import checked_options
 
 __all__ = [
@@ -128,13 +130,17 @@ class PoissonRegression(_Regressor):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Lasso(_Regressor):
-    """Private least squares over the ℓ1 ball by Frank–Wolfe, for many features of which few matter.
+    """Private least squares over the ℓ1 ball, for many features of which few matter.
+
+    ``solver="auto"`` is Frank–Wolfe, which pays for the largest entry of a row, or, where rows are hardly longer than
+    that ((row_norm/feature_bound)² ≤ 50, at most 1000 columns), the private Newton method, which pays for their length.
 
     Args:
         radius: ℓ1 norm that the coefficients may have, with targets coded to [−1, 1] by their bounds; by default 4 over
-            the feature bound, or 2 where n·ε < 2000 and noise outweighs what a larger set gains.
-        feature_bound: public bound on every |x_j|; by default the row norm. It sets the clip, which is enforced. All
-            others: see `LinearRegression`.
+            the feature bound, and for Frank–Wolfe less where noise outweighs what a larger set gains.
+        feature_bound: public bound on every |x_j|; by default that of the schema's encoding, or else the row norm. For
+            Frank–Wolfe it is the constant column too, and sets the clip, which is enforced. All others: see
+            `LinearRegression`.
     """
 
     radius: float | None = None
@@ -143,23 +149,36 @@ class Lasso(_Regressor):
     def _loss(self) -> Loss:
         return Squared()
 
-    def _largest_entry(self, row_norm: float) -> float:
+    def _constant(self, features: Features, columns: int) -> float:
+        """Frank–Wolfe's entries all have one bound: a longer constant column would drown the others."""
+        entry = self._entry = self._largest_entry(features)
+        private, vertices = math.isfinite(self.epsilon), self.solver == "frank_wolfe"
+        if self.solver == "auto" and not self.alpha:
+            vertices = not private or self.delta == 0 or not narrow(RowSpec(columns, features.row_norm), entry)
+        self._walks = vertices
+        usual = super()._constant(features, columns)
+        return min(usual, entry) if vertices and private else usual
+
+    def _largest_entry(self, features: Features) -> float:
         if self.feature_bound is None:
-            return row_norm if math.isfinite(row_norm) else 1.0
+            if features.encoder is not None:
+                return features.encoder.entry_bound
+            return features.row_norm if math.isfinite(features.row_norm) else 1.0
         if not 0 < self.feature_bound < math.inf:
             raise InvalidInput(f"feature_bound must be positive and finite, got {self.feature_bound!r}.")
         return float(self.feature_bound)
 
-    def _domain(self, row_norm: float, n: float) -> Geometry:
+    def _domain(self, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:
         if self.domain is not None:
             raise InvalidInput("Lasso's set is the ℓ1 ball: give radius, not domain.")
         if self.radius is not None:
             return L1Ball(float(self.radius))
-        return L1Ball(default_radius(n * self.epsilon, self._largest_entry(row_norm)))
+        entry = self._entry if self._walks else self.feature_bound
+        return L1Ball(default_radius(rows, n, guarantee, entry, walks=self._walks))
 
     def _plan(self, problem: Problem, guarantee: Guarantee) -> tuple[str, Solver]:
-        if self.solver not in ("auto", "frank_wolfe"):
-            if self.feature_bound is not None and self.radius is not None:
+        if not self._walks:
+            if self.solver != "auto" and self.feature_bound is not None and self.radius is not None:
                 raise InvalidInput(
                     f"feature_bound has no effect on solver={self.solver!r} with a radius: leave it out."
                 )
@@ -167,13 +186,15 @@ class Lasso(_Regressor):
         if self.solver == "auto" and self.solver_options:
             raise InvalidInput("solver_options need a named solver; with solver='auto' all are chosen for you.")
         options = checked_options("frank_wolfe", self.solver_options)
-        entry = self._largest_entry(problem.rows.norm)
-        return "frank_wolfe", walk(problem, guarantee, options, feature_bound=entry)
+        return "frank_wolfe", walk(problem, guarantee, options, feature_bound=self._entry)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseLinearRegression(_Regressor):
-    """Private least squares with at most ``sparsity`` coefficients, by iterative hard thresholding.
+    """Private least squares with at most ``sparsity`` coefficients.
+
+    ``solver="auto"`` is the private Newton method, whose quadratic is minimised over sparse vectors in the end; beyond
+    1000 columns it is iterative hard thresholding.
 
     Args:
         sparsity: the most coefficients that are not 0 (the intercept counts as one). All others: see
@@ -185,7 +206,7 @@ class SparseLinearRegression(_Regressor):
     def _loss(self) -> Loss:
         return Squared()
 
-    def _domain(self, row_norm: float, n: float) -> Geometry:
+    def _domain(self, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:
         if self.domain is not None:
             raise InvalidInput("the set is that of sparse vectors: give sparsity, not domain.")
         return SparseSet(int(self.sparsity))

@@ -110,7 +110,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         guarantee = Guarantee(float(self.epsilon), self._delta(n, True), unit)
         rows = self._declared_rows(n, unit)
         training = _training_rows(rows, self.validation)
-        problems = [model._problem(data, training) for model, data in zip(models, prepared, strict=True)]
+        problems = [model._problem(data, training, guarantee) for model, data in zip(models, prepared, strict=True)]
         bits, ledger = self._bits(), self._ledger()
         aim = self._aim(guarantee, ledger)
         plan = self._plan(models, problems, aim)

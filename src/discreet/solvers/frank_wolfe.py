@@ -14,7 +14,7 @@ from typing import Literal
 from discreet import events
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry.base import Atomic
-from discreet.losses import Domain
+from discreet.losses import Domain, Logistic
 from discreet.measurements.choosing import Chosen
 from discreet.mechanisms import Choice
 from discreet.queries.atoms import MOST_STEPS, whole_atoms
@@ -23,12 +23,17 @@ from discreet.solvers.base import Problem, Steps
 from discreet.solvers.planning import Guarantee
 from discreet.units import Unit
 
-__all__ = ["FrankWolfe", "default"]
+__all__ = ["FrankWolfe", "default", "selection_noise"]
 
-_STEPS_WITHOUT_PRIVACY = 1000
+_STEPS_WITHOUT_PRIVACY, _SOME_STEPS = 1000, 16
 _TYPICAL_CURVATURE = 1 / 16
-"""Γ is a worst case over rows and directions, and too many steps only add noise. On a9a (test accuracy, three seeds,
-radius 3 to 20, ε = 0.1 to 8) the best T was near that of Γ/16, about a sixth of the worst case's."""
+"""Γ is a worst case over rows and directions, and too many steps only add noise. A vertex and a point well inside the
+set are about half the diameter apart (a quarter of Γ), and columns that fill their bounds evenly have a third of the
+largest variance, others less: a twelfth of Γ and below, of which ``bench/defaults.py`` finds a sixteenth best."""
+
+_CUT = 0.5
+"""Logistic slopes are cut at their size at a score of 0, as in objective perturbation: half the noise, and the sign of
+the log-odds is kept. From ``bench/defaults.py``."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,8 @@ def default(
 ) -> FrankWolfe:
     """Frank–Wolfe with everything chosen from public facts, and the least noise that keeps the guarantee.
 
-    The clip is the largest |slope|·‖x‖∞ over the set, so that nothing is ever clipped. The number of steps T balances
+    The clip is the largest |slope|·‖x‖∞ over the set, so that nothing is ever clipped, but for the logistic loss, whose
+    slopes are cut at ½. The number of steps T balances
     the two parts of the excess risk, 2Γ/(T + 2) of the walk and b·ln m of the choice among m vertices, with
     Γ = β(‖x‖∞·diam₁)²/16, a typical share of the worst case, and b the scale of the selection on the mean gradient
     (Talwar–Thakurta–Zhang 2015, Theorem 5.5).
@@ -89,7 +95,8 @@ def default(
         problem: the problem.
         guarantee: what to keep; ε = ∞ runs without noise, δ = 0 asks for pure DP.
         iterations: T; None balances the bound.
-        clip: ℓ∞ bound on a row's gradient; None takes the largest possible one, and without privacy none.
+        clip: ℓ∞ bound on a row's gradient; None takes the largest possible one (logistic: half of it), and without
+            privacy none.
         feature_bound: public bound on every |x_j|; None takes the rows' ℓ2 bound. It steers T and the clip only: the
             clip itself is enforced on every row.
         target_bound: public bound on |y|, for the same purposes; None takes 1.
@@ -113,7 +120,8 @@ def default(
         raise InvalidInput("a private run needs a finite row_norm or feature_bound.")
     reach = Domain(feature_bound * domain.radius_in(d, order=1), -targets, targets)
     if clip is None:
-        clip = _finite("slope", problem.loss.lipschitz(reach)) * feature_bound
+        slope = _CUT if isinstance(problem.loss, Logistic) else _finite("slope", problem.loss.lipschitz(reach))
+        clip = slope * feature_bound
     if iterations is None:
         curvature = _finite("curvature", problem.loss.smoothness(reach))
         curvature *= _TYPICAL_CURVATURE * (feature_bound * domain.diameter(d, order=1)) ** 2
@@ -141,6 +149,14 @@ def _noise_in_theory(steps: int, guarantee: Guarantee, selection: str) -> float:
     log = math.log(1 / guarantee.delta)
     root_rho = guarantee.epsilon / (math.sqrt(log + guarantee.epsilon) + math.sqrt(log))
     return min(pure, 2 * sensitivity * math.sqrt(steps / (8 if selection == "exponential" else 2)) / root_rho)
+
+
+def selection_noise(vertices: int, n: float, guarantee: Guarantee) -> float:
+    """q = ν·ln m/n: what choosing among m vertices costs in the mean gradient, over its bound and the root of T.
+
+    ν√T is the noise multiplier of T choices (with δ = 0, where it grows like T, that of sixteen).
+    """
+    return _noise_in_theory(_SOME_STEPS, guarantee, "exponential") / math.sqrt(_SOME_STEPS) * math.log(vertices) / n
 
 
 def _balanced_steps(curvature: float, gap: float, guarantee: Guarantee, selection: str) -> int:

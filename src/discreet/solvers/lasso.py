@@ -1,17 +1,23 @@
-"""The Lasso as a problem for private Frank–Wolfe: which set, which clip, from public facts alone.
+"""The Lasso: which set, which solver, which clip, from public facts alone.
 
-Least squares over an ℓ1 ball, with targets and features centred in their public bounds. The noise of a choice is
-proportional to radius × clip, and the two decide the accuracy more than anything else:
+Least squares over an ℓ1 ball, with targets and features centred in their public bounds. Two ways lead there:
 
-* the clip is a quarter of the largest target. Larger residuals count as if they were that large, as in Huber's loss;
-* the radius is 4 times the ratio of the bounds, or 2 times where nε < 2000 and noise outweighs what a larger set gains.
+* Frank–Wolfe pays for the largest *entry* F of a row and for ln d. The noise of a choice is proportional to radius ×
+  clip. The clip is an eighth of the largest target: larger residuals count as if they were that large, as in Huber's
+  loss. With q the noise of a choice (`frank_wolfe.selection_noise`) the bound 2Γ/T + radius·clip·q·√T, Γ ∝ radius²,
+  is least at T ∝ (radius/q)^⅔, where it is in proportion to radius^(4/3)·q^⅔: it stays below what there is to learn,
+  whatever the budget, if the radius is at most in proportion to q^−½. Hence radius = min(4, 0.1/√q): what noise would
+  drown is not fitted, and the prediction falls back to the middle of the targets' bounds.
+* The private Newton method pays for the *length* r of a row and for d, and learns correlated columns at once; the set
+  is only where it ends. Its noise over Frank–Wolfe's is r/F, so it is the choice up to (r/F)² = 50, as where no bound
+  on the entries is known. It shrinks by itself, and the radius is 4.
 
-``bench/defaults.py`` compares both with others on synthetic problems: a quarter loses far less than a half, an eighth
-is a little better on average; no radius is best everywhere. Where rows are few for the noise, all are far off.
+Constants are from ``bench/defaults.py``: independent, correlated, binary and rare columns, of which a few matter.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,18 +26,43 @@ from discreet.geometry import L1Ball
 from discreet.losses import Squared
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
-from discreet.solvers.frank_wolfe import FrankWolfe, default
+from discreet.solvers.frank_wolfe import FrankWolfe, default, selection_noise
 from discreet.solvers.planning import Guarantee
 
-__all__ = ["default_radius", "lasso", "walk"]
+__all__ = ["default_radius", "lasso", "narrow", "walk"]
 
-_CLIP = 0.25
-_RADIUS, _SMALL_RADIUS, _ENOUGH = 4.0, 2.0, 2000.0
+_CLIP = 0.125
+_RADIUS, _AFFORDABLE = 4.0, 0.1
+_NARROW, _MOST_COLUMNS = 50.0, 1000
 
 
-def default_radius(n_epsilon: float, feature_bound: float) -> float:
-    """The ℓ1 radius for targets in [−1, 1]: 4 over the feature bound, or 2 where nε < 2000."""
-    return (_RADIUS if n_epsilon >= _ENOUGH else _SMALL_RADIUS) / feature_bound
+def narrow(rows: RowSpec, feature_bound: float) -> bool:
+    """Whether rows are hardly longer than their largest entry: then gradients are released, not vertices chosen.
+
+    Example:
+        >>> narrow(RowSpec(40, norm=40**0.5), 1.0), narrow(RowSpec(400, norm=20.0), 1.0)
+        (True, False)
+    """
+    return rows.n_features <= _MOST_COLUMNS and rows.norm**2 <= _NARROW * feature_bound**2
+
+
+def default_radius(
+    rows: RowSpec, n: float, guarantee: Guarantee, feature_bound: float | None, *, walks: bool = True
+) -> float:
+    """The ℓ1 radius for targets in [−1, 1].
+
+    Args:
+        rows: public facts about the rows.
+        n: public or privately released number of rows.
+        guarantee: what to keep.
+        feature_bound: public bound F on every |x_j|; None takes r/√d, for rows whose length r is spread evenly.
+        walks: whether Frank–Wolfe will walk there: min(4, 0.1/√q)/F; else 4/F.
+    """
+    if feature_bound is None:
+        feature_bound = rows.norm / math.sqrt(max(rows.n_features, 1)) if rows.bounded else 1.0
+    if not (walks and guarantee.private):
+        return _RADIUS / feature_bound
+    return min(_RADIUS, _AFFORDABLE / math.sqrt(selection_noise(2 * rows.dimension, n, guarantee))) / feature_bound
 
 
 def lasso(
@@ -45,7 +76,7 @@ def lasso(
     clip: float | None = None,
     iterations: int | None = None,
 ) -> tuple[Problem, FrankWolfe]:
-    """The problem and the solver of a private Lasso.
+    """The problem and the solver of a private Lasso by Frank–Wolfe.
 
     Args:
         rows: public facts about the rows; an intercept of ``feature_bound`` lets the ball hold a constant too.
@@ -54,7 +85,7 @@ def lasso(
         target_bound: public bound on |y|, targets being centred.
         feature_bound: public bound on every |x_j|, features being centred.
         radius: ℓ1 bound on the coefficients; None chooses it.
-        clip: ℓ∞ bound on a row's gradient; None takes a quarter of target_bound·feature_bound.
+        clip: ℓ∞ bound on a row's gradient; None takes an eighth of target_bound·feature_bound.
         iterations: number of steps; None balances walk and noise.
 
     Raises:
@@ -63,13 +94,13 @@ def lasso(
     Example:
         >>> from discreet.units import Unit
         >>> problem, solver = lasso(RowSpec(100, norm=10.0), 10_000, Guarantee(1.0, 1e-8, Unit("add-remove")))
-        >>> problem.domain, solver.clip
-        (L1Ball(radius=4.0), 0.25)
+        >>> round(problem.domain.radius, 2), solver.clip
+        (1.75, 0.125)
     """
     if not (target_bound > 0 and feature_bound > 0):
         raise InvalidInput(f"bounds must be positive, got target_bound={target_bound}, feature_bound={feature_bound}.")
     if radius is None:
-        radius = target_bound * default_radius(n * guarantee.epsilon, feature_bound)
+        radius = target_bound * default_radius(rows, n, guarantee, feature_bound)
     problem = Problem(rows, Squared(), n, L1Ball(radius))
     given = {"iterations": iterations, "clip": clip}
     options = {name: value for name, value in given.items() if value is not None}

@@ -12,7 +12,8 @@ gradients, whose residuals shrink and are clipped, that decide. λ is the spectr
 preconditioner (and a little more, for few rows), so that no direction is trusted whose curvature the noise could have
 made up; T steps with damping λ filter curvature w like 1 − (λ/(w + λ))^T, a ridge of about λ/T that weak directions
 feel and strong ones do not. In strong directions each iterate is θ* plus fresh noise, and the average of the last half
-removes most of it.
+removes most of it. Over a set the result is the point nearest to that average in the metric β·X̂ᵀX/n + λ/T: the
+quadratic that the steps have minimised, minimised over the set, which releases nothing more.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
+from discreet.geometry.base import Projectable
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Squared
 from discreet.losses.base import Domain
@@ -33,6 +35,7 @@ from discreet.queries.gradient import GradientSum
 from discreet.queries.moments import SecondMoment
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import slope_at_zero
+from discreet.solvers.nearest import nearest
 from discreet.solvers.planning import Guarantee, calibrated, rough_multiplier
 
 __all__ = ["Preconditioned", "default"]
@@ -95,7 +98,10 @@ class Preconditioned:
             if 2 * (t + 1) > self.iterations:
                 kept += 1
                 mean = mean + (theta - mean) / kept
-        return mean
+        if isinstance(problem.domain, WholeSpace):
+            return mean
+        shift = problem.ridge + self.added_curvature(problem) / self.iterations
+        return nearest(problem.domain, mean, _positive_part(curvature) + shift * np.eye(len(mean)))
 
     def added_curvature(self, problem: Problem) -> float:
         """λ in units of the mean loss's Hessian: public."""
@@ -115,6 +121,12 @@ def _damped_inverse(curvature: NDArray[np.float64], ridge: float, damping: float
     return np.asarray((vectors * inverse) @ vectors.T)
 
 
+def _positive_part(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The nearest positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
 def _smoothness(problem: Problem) -> float:
     smoothness = problem.loss.smoothness(Domain())
     if not math.isfinite(smoothness) or problem.rows.outputs != 1:
@@ -122,10 +134,10 @@ def _smoothness(problem: Problem) -> float:
             f"{type(problem.loss).__name__} loss with {problem.rows.outputs} outputs has no curvature bound that a "
             "second moment could give; use solver='descent'."
         )
-    if not isinstance(problem.domain, WholeSpace):
+    if not isinstance(problem.domain, Projectable):
         raise InvalidInput(
-            f"preconditioned steps have no constraint, but the problem has {type(problem.domain).__name__}; "
-            "use solver='descent'."
+            f"preconditioned steps end with a projection on the constraint, which {type(problem.domain).__name__} does "
+            "not have; use solver='frank_wolfe'."
         )
     return smoothness
 
@@ -143,7 +155,7 @@ def default(
     """The private Newton method with the least noise that keeps the guarantee.
 
     Args:
-        problem: a smooth loss with one output, no constraint.
+        problem: a smooth loss with one output; a constraint must have a projection.
         guarantee: what must be kept.
         target_bound: public bound on |y|, from which the clip comes; targets beyond it are allowed. None takes 1.
         clip: ℓ2 bound on a row's gradient; None takes between r·L/4 and r·L, L the largest |slope| at
@@ -154,7 +166,8 @@ def default(
         damping: see `Preconditioned`; None takes 1.5, or more where one step would still fit noise.
 
     Raises:
-        InvalidInput: a share outside (0, 1), a loss without smoothness, a constraint, or both clip and target_bound.
+        InvalidInput: a share outside (0, 1), a loss without smoothness, a set without projection, or both clip and
+            target_bound.
     """
     part = _SHARE if share is None else share
     if not 0 < part < 1:

@@ -39,7 +39,7 @@ _SHRINK, _SHRINK_WIDE = 0.8, 3.0
 """λ = ν·L·R·(0.8 + 3·d/n). A column of energy f has curvature n·f/4, and f is about 1/d: the ridge that balances its
 noise σ = νL grows with d/n (Hoerl–Kennard 1970). The constants are from ``bench/defaults.py``."""
 _LOG_DET = 0.1  # of ε at most
-_TAU = 0.25
+_TAU, _POWER = 0.25, 0.25
 _CENTRE_SHARE = 0.05
 _MOST_COLUMNS, _MOST_ENTRIES, _FAINT = 1000, 5e7, 1e-2
 """Centred rows are dense: no more columns and entries than these. Bags of words have little in common anyway. Centred
@@ -129,7 +129,7 @@ def default(
     *,
     regularisation: float | None = None,
     slope_bound: float | None = None,
-    power: float = 0.25,
+    power: float | None = None,
     spread: float = 25.0,
     energy_share: float = 0.05,
     place_share: float = 0.02,
@@ -146,7 +146,7 @@ def default(
             tenth of ε.
         slope_bound: ℓ2 bound on a weighted row's gradient; by default that of a logistic slope at a score of 0, and
             other losses' own.
-        power: weights are (energy + τ)^−power; 0 leaves columns as they are.
+        power: weights are (energy + τ)^−power, by default ¼; 0 leaves columns as they are.
         spread: over how many entries a row's squared length is expected to be spread.
         energy_share: of the budget (in 1/σ²) for the energies.
         place_share: of the budget for where scores lie.
@@ -162,6 +162,7 @@ def default(
     """
     _check(problem)
     rows, n = problem.rows, problem.n
+    power = _POWER if power is None else power
     if not rows.bounded:
         raise InvalidInput("weighted perturbation needs a row_norm; give one, or use solver='objective_perturbation'.")
     if centre_share is None:

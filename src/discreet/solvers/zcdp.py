@@ -43,8 +43,8 @@ def calibrated_by_zcdp(make: Callable[[float], S], problem: Problem, guarantee: 
     most = _largest_rho(guarantee)
     if not most:
         raise HypothesisViolated(
-            f"no zCDP proves ε = {guarantee.epsilon:g} at δ = {guarantee.delta:g}, whatever the noise; ask for a larger "
-            "epsilon or delta."
+            f"no zCDP proves ε = {guarantee.epsilon:g} at δ = {guarantee.delta:g}, whatever the noise; ask for a "
+            "larger epsilon or delta."
         )
     noise = math.sqrt(zcdp_rho(event(1.0), guarantee.unit) / most)
     while zcdp_epsilon_upper(event(noise), guarantee.delta, guarantee.unit) > guarantee.epsilon:

@@ -27,8 +27,11 @@ _LARGEST_MOMENT = 1000
 whitening is ahead with 800 columns, and with 1500 where ε is large only."""
 _DROWNED_MOMENT = 0.35
 """Beyond this noise share √min(d, n)·ν/n of a gradient a second moment buys nothing, whatever the dimension."""
-_MANY_COORDINATES = 600
-"""From here on a polytope's vertices are chosen rather than gradients released."""
+_MANY_COORDINATES = 5000
+"""From here on a polytope's vertices are chosen rather than gradients released. Where only a row's length is known,
+an entry may be as large, so that a choice is no cheaper than the release: with 20 to 1000 columns the perturbed
+minimiser over an ℓ1 ball was ahead in ``bench/defaults.py``. A declared bound on entries is for `Lasso`, or for
+``solver="frank_wolfe"`` by name. Beyond, it is time that decides: a step of Frank–Wolfe does not grow with d."""
 
 _LOUDEST_COUNTS, _QUIET, _FEW = 4.5e-3, 2.5e-3, 32
 """Weights, scale and offset are worth their budget where columns are 32 at least, the noise of a count, ν, is at most
@@ -57,6 +60,13 @@ def choose(problem: Problem, guarantee: Guarantee) -> str:
 def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     loss, domain, d = problem.loss, problem.domain, math.prod(problem.rows.shape)
     pure, smooth = guarantee.private and guarantee.delta == 0, math.isfinite(loss.smoothness(Domain()))
+    if guarantee.private and isinstance(loss, Squared) and guarantee.delta:
+        if _is_surveyed(problem) and d > _LARGEST_MOMENT:
+            return "wide_descent", "least squares in high dimension: gradients in scales that a survey found"
+        if _is_surveyed(problem) and _noise_share(problem, guarantee) > _DROWNED_MOMENT:
+            return "wide_descent", "least squares under strong noise: first the targets' centre, then what weights can"
+        if d <= _LARGEST_MOMENT and isinstance(domain, Projectable):
+            return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
     if isinstance(domain, SparseSet) and smooth and not pure and problem.rows.outputs == 1:
         return "hard_threshold", "the set is sparse: select coordinates, then spend noise on those alone"
     if isinstance(domain, Atomic) and not isinstance(domain, Projectable) and not problem.ridge:
@@ -70,13 +80,6 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     if not guarantee.private:
         return "objective_perturbation", "no noise: the exact minimiser"
     if isinstance(loss, Squared) and guarantee.delta and isinstance(domain, WholeSpace):
-        surveyed = bool(problem.rows.intercept) and not problem.ridge
-        if surveyed and d <= _LARGEST_MOMENT and _noise_share(problem, guarantee) > _DROWNED_MOMENT:
-            return "wide_descent", "least squares under strong noise: first the targets' centre, then what weights can"
-        if d <= _LARGEST_MOMENT:
-            return "preconditioned", "least squares: a noisy second moment whitens the gradients that follow"
-        if surveyed:
-            return "wide_descent", "least squares in high dimension: gradients in scales that a survey found"
         return "descent", "least squares in high dimension: a few noisy gradients, as far as their noise allows"
     if _is_worth_weights(problem, guarantee):
         return (
@@ -86,6 +89,10 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     if isinstance(loss, Softmax) and guarantee.delta:
         return "descent", "many classes: one release would pay for every class's curvature; noisy gradients do not"
     return "objective_perturbation", "bounded slopes and curvature: one tight release of the minimiser"
+
+
+def _is_surveyed(problem: Problem) -> bool:
+    return isinstance(problem.domain, WholeSpace) and bool(problem.rows.intercept) and not problem.ridge
 
 
 def _is_worth_weights(problem: Problem, guarantee: Guarantee) -> bool:

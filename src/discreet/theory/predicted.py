@@ -180,6 +180,7 @@ def _frank_wolfe(solver: FrankWolfe, problem: Problem) -> Bound:
 
 
 def _preconditioned(solver: Preconditioned, problem: Problem) -> Bound:
+    _unconstrained(problem)
     d, radius, target = _dimension(problem), problem.rows.radius, _target(problem)
     smoothness = problem.loss.smoothness(Domain())
     error = moment_noise_norm(d, solver.moment_multiplier * radius**2, _MOMENT_FAILURE)
