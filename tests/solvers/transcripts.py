@@ -179,7 +179,7 @@ def _splits(measurement: Parts, batch: tuple[int, ...]) -> Iterator[list[list[in
 
 
 def _sum(query: Any, data: Any) -> Any:
-    """The exact sum, remembered for queries that depend neither on where a search is nor on a map of earlier answers."""
+    """The exact sum, remembered for queries that depend on no search's place and no map of earlier answers."""
     if any(hasattr(query, moving) for moving in ("theta", "centres", "through")):
         return query.integers(data)
     known = _SUMS.setdefault(data, {})

@@ -30,9 +30,12 @@ _DROWNED_MOMENT = 0.35
 _MANY_COORDINATES = 5000
 """From here on a polytope's vertices are chosen rather than gradients released. Where only a row's length is known,
 an entry may be as large, so that a choice is no cheaper than the release: with 20 to 1000 columns the perturbed
-minimiser over an ℓ1 ball was ahead in ``bench/defaults.py``. A declared bound on entries is for `Lasso`, or for
+minimiser over an ℓ1 ball was ahead on synthetic problems. A declared bound on entries is for `Lasso`, or for
 ``solver="frank_wolfe"`` by name. Beyond, it is time that decides: a step of Frank–Wolfe does not grow with d."""
 
+_BAG_OF_WORDS, _FAINTEST_COLUMNS = 1000, 0.7
+"""Sparse rows with this many columns are weighted by their columns' energies, while the noise share √min(d, n)·ν/n of a
+gradient stays below 0.7, beyond which energies drown as well. From ``bench/defaults.py``."""
 _LOUDEST_COUNTS, _QUIET, _FEW = 4.5e-3, 2.5e-3, 32
 """Weights, scale and offset are worth their budget where columns are 32 at least, the noise of a count, ν, is at most
 0.45 % of n, and the noise in the mean gradient, √d·ν/n, more than 0.25 % of its bound: with less, the plain minimiser
@@ -81,6 +84,8 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
         return "objective_perturbation", "no noise: the exact minimiser"
     if isinstance(loss, Squared) and guarantee.delta and isinstance(domain, WholeSpace):
         return "descent", "least squares in high dimension: a few noisy gradients, as far as their noise allows"
+    if _is_bag_of_words(problem, guarantee):
+        return "reweighted", "sparse rows of many columns: a few common ones would drown the telling ones"
     if _is_worth_weights(problem, guarantee):
         return (
             "weighted_perturbation",
@@ -95,11 +100,22 @@ def _is_surveyed(problem: Problem) -> bool:
     return isinstance(problem.domain, WholeSpace) and bool(problem.rows.intercept) and not problem.ridge
 
 
+def _is_free_of_choices(problem: Problem, guarantee: Guarantee) -> bool:
+    """Two classes and nothing that weights would contradict."""
+    two_classes = problem.loss.slope_sign_fixed and problem.rows.outputs == 1
+    free = isinstance(problem.domain, WholeSpace) and not problem.ridge
+    return bool(two_classes and free and problem.rows.bounded and guarantee.delta)
+
+
+def _is_bag_of_words(problem: Problem, guarantee: Guarantee) -> bool:
+    many = problem.sparse and problem.rows.dimension >= _BAG_OF_WORDS
+    quiet = _noise_share(problem, guarantee) <= _FAINTEST_COLUMNS
+    return many and quiet and _is_free_of_choices(problem, guarantee)
+
+
 def _is_worth_weights(problem: Problem, guarantee: Guarantee) -> bool:
     rows, n = problem.rows, problem.n
-    two_classes = problem.loss.slope_sign_fixed and rows.outputs == 1
-    free = isinstance(problem.domain, WholeSpace) and not problem.ridge
-    if not (two_classes and free and rows.bounded and guarantee.delta and rows.dimension >= _FEW):
+    if not (_is_free_of_choices(problem, guarantee) and rows.dimension >= _FEW):
         return False
     noise = rough_multiplier(guarantee) / n
     return noise <= _LOUDEST_COUNTS and noise * math.sqrt(rows.dimension) > _QUIET
