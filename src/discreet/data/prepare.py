@@ -65,7 +65,7 @@ def _fit_row(i, values, norm, grid, intercept_squared, most, scale, squared_leng
     """Find a scale under which the rounded row obeys the bound, and its squared length in steps."""
     rough = _roughly_squared(values)
     # nothing is NaN, nothing is lost, and the length summed in order is at most the norm, too
-    short = _TINY < rough <= norm * norm * (1.0 - 1e-6)
+    short = _TINY < rough <= min(norm * norm * (1.0 - 1e-6), _HUGE)
     length = norm if short else _length(values)
     scale[i] = 0.0
     if length > 0.0:

@@ -41,8 +41,10 @@ def nearest(domain: Geometry, point: Array, metric: Array) -> Array:
     if not isinstance(domain, Projectable):
         raise InvalidInput(f"{type(domain).__name__} has no projection, without which no nearest point is found.")
     start = np.asarray(domain.project(point))
+    if np.array_equal(start, point):
+        return start
     largest = float(np.linalg.norm(metric, 2))
-    if not largest > 0 or np.array_equal(start, point):
+    if not largest > 0:
         return start
     theta, ahead, momentum = start, start, 1.0
     for _ in range(_STEPS):

@@ -32,6 +32,7 @@ from discreet.losses.base import Domain
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
+from discreet.queries.minimiser import project
 from discreet.queries.moments import SecondMoment
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import slope_at_zero
@@ -98,7 +99,7 @@ class Preconditioned:
             if 2 * (t + 1) > self.iterations:
                 kept += 1
                 mean = mean + (theta - mean) / kept
-        if isinstance(problem.domain, WholeSpace):
+        if isinstance(problem.domain, WholeSpace) or np.array_equal(project(problem.domain, mean), mean):
             return mean
         shift = problem.ridge + self.added_curvature(problem) / self.iterations
         return nearest(problem.domain, mean, _positive_part(curvature) + shift * np.eye(len(mean)))
@@ -114,6 +115,8 @@ class Preconditioned:
 
 def _damped_inverse(curvature: NDArray[np.float64], ridge: float, damping: float) -> NDArray[np.float64]:
     """(curvature₊ + ridge + damping)⁻¹, negative eigenvalues set to 0, a pseudo-inverse where nothing is added."""
+    if not curvature.any() and ridge + damping > 0:  # a rehearsal's, however many its columns
+        return np.eye(len(curvature)) / (ridge + damping)
     values, vectors = np.linalg.eigh(curvature)
     values = np.maximum(values, 0.0) + ridge + damping
     kept = values > _PSEUDO_INVERSE * max(values[-1], 1e-300)
