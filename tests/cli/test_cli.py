@@ -246,9 +246,10 @@ def test_a_plan_needs_no_data_and_marks_its_choice():
     assert result.exit_code == 0, result.output
     facts = json.loads(result.output)
     (chosen,) = [option for option in facts["options"] if option["chosen"]]
-    assert chosen["solver"] == "objective_perturbation"
-    assert 0 < chosen["predicted_excess_risk"] < 1
-    assert "auto takes objective_perturbation" in plan().output
+    assert chosen["solver"] == "weighted_perturbation"
+    (one,) = [option for option in facts["options"] if option["solver"] == "objective_perturbation"]
+    assert 0 < one["predicted_excess_risk"] < 1
+    assert "auto takes weighted_perturbation" in plan().output
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,14 @@ CASES += [("auto", 1e-6, 3), ("bias_reduced", 1e-6, 2)]
 
 
 def model(solver: str, delta: float | None, ledger: Any, adjacency: str, n: int | None, **settings: Any) -> Any:
+    if solver == "weighted_perturbation":  # for two classes alone
+        return dp.LogisticRegression(
+            1.0, delta, adjacency=adjacency, n_public=n, row_norm=1.0, ledger=ledger, solver=solver, classes=[0, 1],
+            **settings,
+        )  # fmt: skip
     common = {
         "adjacency": adjacency, "n_public": n, "row_norm": 1.0, "ledger": ledger, "target_bounds": (0, 1),
-        "solver": solver, "solver_options": OPTIONS.get(solver), "fit_intercept": False,
+        "solver": solver, "solver_options": OPTIONS.get(solver), "fit_intercept": solver == "wide_descent",
         "domain": L1Ball(2.0) if solver == "frank_wolfe" else None,
     }  # fmt: skip
     return dp.LinearRegression(**{"epsilon": 1.0, "delta": delta, **common, **settings})

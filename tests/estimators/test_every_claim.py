@@ -112,8 +112,9 @@ def planned_search(relation: str, epsilon_: float, delta: float) -> Any:
         model, {"alpha": [0.0, 1.0]}, epsilon=epsilon_, delta=delta, adjacency=relation, n_public=2, trials=2
     )
     candidates = search._candidates()
-    problems = [c._problem(c._prepare(np.zeros((2, 1)), np.ones(2), True)[1], 1.0) for c in candidates]
-    plan = search._plan(candidates, problems, Guarantee(epsilon_, delta, Unit(relation)))  # type: ignore[arg-type]
+    guarantee = Guarantee(epsilon_, delta, Unit(relation))  # type: ignore[arg-type]
+    problems = [c._problem(c._prepare(np.zeros((2, 1)), np.ones(2), True)[1], 1.0, guarantee) for c in candidates]
+    plan = search._plan(candidates, problems, guarantee)
     return replace(plan, solvers=[Settled(1.0), Settled(-1.0)])
 
 

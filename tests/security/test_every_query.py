@@ -33,6 +33,8 @@ from discreet.queries.model_score import ModelScore
 from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
 from discreet.queries.ranks import Grid, Ranks
 from discreet.queries.residual import ResidualSum
+from discreet.queries.row_sum import RowSum
+from discreet.queries.score_histogram import ScoreHistogram
 from discreet.queries.scores import ScoreSum, Walk
 from discreet.queries.sides import Sides
 from discreet.queries.sketch import Sketch, SketchedSum
@@ -86,6 +88,11 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: ModelScore(ROWS, Squared(), theta(rng), False),
     ],
     SparseSum: [lambda rng: SparseSum(PLAIN, 2, "l1"), lambda rng: SparseSum(PLAIN, 3, "l2")],
+    RowSum: [lambda rng: RowSum(ROWS), lambda rng: RowSum(PLAIN)],
+    ScoreHistogram: [
+        lambda rng: ScoreHistogram(ROWS, theta(rng), np.sort(rng.normal(size=6))),
+        lambda rng: ScoreHistogram(PLAIN, theta(rng, PLAIN), np.linspace(-1, 1, 5), labelled=True),
+    ],
     ColumnEnergy: [lambda rng: ColumnEnergy(ROWS), lambda rng: ColumnEnergy(PLAIN, 2.5)],
     Mapped: [
         lambda rng: Mapped(GradientSum(ROWS, Logistic(), theta(rng), 0.5), weighted(rng)),

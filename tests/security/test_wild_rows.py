@@ -66,7 +66,11 @@ def test_no_estimator_is_forgotten() -> None:
 
 
 def test_every_solver_fits_in_some_case() -> None:
-    fitting = {"frank_wolfe": "Lasso", "hard_threshold": "SparseLinearRegression"}
+    fitting = {
+        "frank_wolfe": "Lasso",
+        "hard_threshold": "SparseLinearRegression",
+        "weighted_perturbation": "LogisticRegression",
+    }
     for solver in RECIPES:
         name = fitting.get(solver, "LinearRegression")
         parameters, y = CASES[name][0]

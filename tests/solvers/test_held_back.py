@@ -25,14 +25,15 @@ def test_regularisation_is_the_formula_of_the_docstring(columns, n, eps):
     rows = RowSpec(columns, 1.0, 0.5)
     solver = objective_perturbation.default(Problem(rows, Logistic(), n), guarantee(eps))
     noise, bound = solver.noise_multiplier, min(solver.slope_bound, rows.radius)
-    share = math.sqrt(min(columns + 1, n)) * noise / n
-    assert solver.regularisation == pytest.approx(0.2 * noise * bound * rows.radius * (1 + share / 0.05), rel=0.05)
+    wide, share = noise * min((columns + 1) / n, 1.0), math.sqrt(min(columns + 1, n)) * noise / n
+    factor = max(0.3 + 0.5 * math.sqrt(wide), 4 * share)
+    assert solver.regularisation == pytest.approx(noise * bound * rows.radius * factor, rel=0.05)
 
 
 def test_gamma_noise_counts_by_coordinate():
     """Its length is about d scales, so a coordinate's is √d: 100 times the columns, 10 times the ridge against it."""
     few, many = (
-        objective_perturbation.default(Problem(RowSpec(d, 1.0), Logistic(), 1e8), guarantee(1.0, 0.0))
+        objective_perturbation.default(Problem(RowSpec(d, 1.0), Logistic(), 1e12), guarantee(1.0, 0.0))
         for d in (400, 40_000)
     )
     assert few.noise_multiplier == pytest.approx(many.noise_multiplier, rel=0.01)

@@ -196,6 +196,11 @@ def _(event: ObjectivePerturbation, unit: Unit) -> Rule:
         top = unit.rows_per_unit * event.log_det + mu * mu / 2 + 40 * (mu + event.deviation) + event.deviation**2
         return from_profile(objective_profile(event, unit, other), top)
 
+    def dominated(other: float) -> Pairs | None:
+        """None where a sum over several vertices would count the other releases several times."""
+        one = unit.sensitivity(1.0) == 1 and event.directions == 1
+        return beside(other) if one or other * event.noise_multiplier <= unit.sensitivity(1.0) else None
+
     alone = beside(0.0)
     # where curvature and slope are linked, composing the linked profile numerically is tighter than vertices
-    return alone if event.link else replace(alone, beside=beside)
+    return alone if event.link else replace(alone, beside=dominated)

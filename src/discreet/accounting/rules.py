@@ -71,13 +71,14 @@ class Mu:
 class Pairs:
     """A dominating pair for each direction; the same object twice when they do not differ.
 
-    ``beside``, where there is one, maps μ to the rule of this event together with Gaussian releases of μ in all.
+    ``beside``, where there is one, maps μ to the rule of this event together with Gaussian releases of μ in all, or to
+    None where their numerical composition is tighter.
     """
 
     remove: Side
     add: Side
     times: int = 1
-    beside: Callable[[float], Pairs] | None = None
+    beside: Callable[[float], Pairs | None] | None = None
 
 
 @dataclass(frozen=True)

@@ -51,9 +51,11 @@ def runs(world: World, known: Callable[..., Rule]) -> tuple[Run, ...]:
                 rho += count * value
             case Pairs() as pairs:
                 sides.append((pairs, count * pairs.times))
-    if mu_squared > 0 and rho == 0 and len(sides) == 1 and sides[0][1] == 1 and sides[0][0].beside is not None:
-        sides = [(sides[0][0].beside(math.sqrt(mu_squared)), 1)]
-        mu_squared = 0.0
+    if mu_squared > 0 and rho == 0 and len(sides) == 1 and sides[0][1] == 1:
+        beside = sides[0][0].beside
+        together = beside(math.sqrt(mu_squared)) if beside else None
+        if together is not None:
+            sides, mu_squared = [(together, 1)], 0.0
     common: list[tuple[Pair | ProfilePair, int]] = []
     if mu_squared > 0:
         common.append((GaussianPair(math.sqrt(mu_squared)), 1))
