@@ -33,7 +33,7 @@ largest variance, others less: a twelfth of Γ and below, of which ``bench/defau
 
 _CUT = 0.5
 """Logistic slopes are cut at their size at a score of 0, as in objective perturbation: half the noise, and the sign of
-the log-odds is kept. From ``bench/defaults.py``."""
+the log-odds is kept. Chosen on synthetic problems; ``bench/defaults.py`` sweeps it."""
 
 
 @dataclass(frozen=True)

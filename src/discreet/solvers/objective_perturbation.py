@@ -35,7 +35,7 @@ the offset of unequal classes is shrunk with the rest; 4s is for so much noise t
 Under little noise a coefficient of 3 log-odds a unit row is shrunk by as much as the tilt moves it."""
 _SHRINK_REGRESSION, _FAINT = 2.0, 0.05
 """Numbers: λ = 2·ν·L·R·(1 + s/0.05), s = √min(d, n)·ν/n: targets are coded to [−1, 1], so a unit row's score is about 1
-at most. All constants are from ``bench/defaults.py``."""
+at most. All constants were chosen on the problems of ``bench/synthetic.py``; ``bench/defaults.py`` sweeps them."""
 CUT, _NOISY = 0.5, 1e-3
 """Logistic slopes are cut at their size at a score of 0 where the noise in the mean gradient, √d·ν/n, exceeds a
 thousandth of its bound. The cut loss is a straight line on the wrong side of the boundary: its minimiser still has the

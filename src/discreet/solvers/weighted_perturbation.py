@@ -37,7 +37,8 @@ __all__ = ["WeightedPerturbation", "default"]
 
 _SHRINK, _SHRINK_WIDE = 0.8, 3.0
 """λ = ν·L·R·(0.8 + 3·d/n). A column of energy f has curvature n·f/4, and f is about 1/d: the ridge that balances its
-noise σ = νL grows with d/n (Hoerl–Kennard 1970). The constants are from ``bench/defaults.py``."""
+noise σ = νL grows with d/n (Hoerl–Kennard 1970). The constants were chosen on the problems of
+``bench/synthetic.py`` and texts like them; ``bench/defaults.py`` sweeps them."""
 _LOG_DET = 0.1  # of ε at most
 _TAU, _POWER = 0.25, 0.25
 _CENTRE_SHARE = 0.05

@@ -41,7 +41,7 @@ from discreet.solvers.planning import PURE_REFUSED, Guarantee, calibrated
 
 __all__ = ["Survey", "WideDescent", "default"]
 
-# constants are from bench/defaults.py
+# constants were chosen on the problems of bench/synthetic.py; bench/defaults.py sweeps them
 _SURVEY_STEPS, _GAIN = 16, 0.5
 _FIRST_SPREADS = 0.2, 0.4
 """Where the searches for half-widths begin: of the target's bound and of the row norm."""

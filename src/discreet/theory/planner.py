@@ -39,7 +39,7 @@ gradient stays below 0.7, beyond which energies drown as well. From ``bench/defa
 _LOUDEST_COUNTS, _QUIET, _FEW = 4.5e-3, 2.5e-3, 32
 """Weights, scale and offset are worth their budget where columns are 32 at least, the noise of a count, ν, is at most
 0.45 % of n, and the noise in the mean gradient, √d·ν/n, more than 0.25 % of its bound: with less, the plain minimiser
-is less biased. From ``bench/defaults.py``."""
+is less biased. Chosen on synthetic problems, the last with a look at a9a (``docs/benchmarks.md``)."""
 
 
 @dataclass(frozen=True)
