@@ -42,7 +42,7 @@ noise σ = νL grows with d/n (Hoerl–Kennard 1970). The constants were chosen 
 _LOG_DET = 0.1  # of ε at most
 _TAU, _POWER = 0.25, 0.25
 _CENTRE_SHARE = 0.05
-_MOST_COLUMNS, _MOST_ENTRIES, _FAINT = 1000, 5e7, 1e-2
+_MOST_COLUMNS, _MOST_ENTRIES, _FAINT = 1000, 1e7, 1e-2
 """Centred rows are dense: no more columns and entries than these. Bags of words have little in common anyway. Centred
 rows differ in length, and clipping them costs what less noise brings unless √d·ν/n is above a hundredth."""
 
@@ -153,7 +153,7 @@ def default(
         place_share: of the budget for where scores lie.
         line_share: of the budget for scale and offset.
         centre_share: of the budget for the mean row; 0 leaves rows uncentred. By default a twentieth, or 0 for more
-            than 1000 columns (or 5e7 entries), little noise (√d·ν/n ≤ 0.01), and models without an intercept.
+            than 1000 columns (or 1e7 entries), little noise (√d·ν/n ≤ 0.01), and models without an intercept.
         damping: τ in units of the squared row norm; by default (ν/2)²·radius²/(norm²·n), where a column's chance
             variance in a gradient sum is a quarter of the noise's.
 
