@@ -72,6 +72,12 @@ class ColumnEnergy:
 
     def _entries(self, block: Block, *, rounded: bool) -> tuple[Any, NDArray[np.float64]]:
         """(columns, contributions) of a block's entries, or their sums for dense rows."""
+        if isinstance(block, DenseBlock) and rounded:
+            from discreet.queries.energy_kernels import add_energies
+
+            total = np.zeros(self.shape)
+            add_energies(block.X, block.scale, self.rows.unit**2 / self.grid, float(self.bound), total)
+            return slice(None), total
         if isinstance(block, DenseBlock):
             n, width = block.X.shape
             values, row = block.X.reshape(-1), np.repeat(np.arange(n), width)
