@@ -261,3 +261,10 @@ def test_bad_input():
     assert isinstance(filtered.filter(REPLACE), RenyiFilter)
     assert filtered.planned(PROBLEM, REPLACE).filter(REPLACE) is None
     assert filtered.planned(PROBLEM, REPLACE).iterations <= filtered.iterations
+
+
+@pytest.mark.parametrize("n", [2.0, 3.0, 4.0, 5.0])
+def test_the_defaults_fit_in_any_number_of_rows_that_a_private_count_may_give(n: float) -> None:
+    problem = Problem(RowSpec(2, 1.0), Logistic(), n)
+    solver = default(problem, Guarantee(1.0, 1e-6, Unit("add-remove", 2)), iterations=3)
+    assert solver.smallest << solver.levels <= n

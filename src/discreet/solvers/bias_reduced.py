@@ -323,7 +323,7 @@ def default(
         clip: ℓ2 bound on a row's gradient; by default that of the largest slope at θ = 0.
         noise_multiplier: noise of each leaf's sum over ``clip``.
         smallest: rows of a leaf.
-        levels: number of doublings from a leaf to the largest batch, 2 to 4 by default.
+        levels: number of doublings from a leaf to the largest batch, 2 to 4 by default (1 below 4 rows).
         step: step size.
         iterations: the most steps, at most 128 by default.
         iterate: ``"average"``, ``"last"`` or, for losses that are not convex, ``"random"``; by default the last where
@@ -382,7 +382,8 @@ def default(
 
     leaf = max(1, int(problem.n) >> _MOST_HALVINGS)  # and its doubles, so that few batches are to be accounted for
     bases = [leaf << k for k in range(_MOST_HALVINGS)] if smallest is None else [smallest]
-    doublings = _LEVELS if levels is None else (levels,)
+    few = problem.n < 1 << _LEVELS[0]  # rows: one doubling is all that fits
+    doublings = (levels,) if levels is not None else (1,) if few else _LEVELS
     shapes = [(b, m) for b in bases for m in doublings if (b << m) <= problem.n]
     if not shapes:
         raise InvalidInput(f"a batch of smallest·2^levels rows must fit in n = {problem.n:g}; ask for smaller ones.")
