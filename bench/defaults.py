@@ -92,19 +92,25 @@ class Sweep:
 _WEIGHTED = "solvers.weighted_perturbation"
 _OBJECTIVE, _NEWTON = "solvers.objective_perturbation", "solvers.preconditioned"
 _WIDE, _MANY_COLUMNS = "solvers.wide_descent", ("dense", "words", "tiny", "wide")
-_CLASSES, _NUMBERS = ("binary",), ("regression",)
+_CLASSES, _NUMBERS, _BAGS = ("binary",), ("regression",), ("words", "texts")
 SWEEPS = [
     Sweep("shrink", "objective perturbation: λ/(ν·L·R) under little noise", f"{_OBJECTIVE}._SHRINK",
           (0.1, 0.3, 0.6), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
     Sweep("shrink-wide", "objective perturbation: growth of λ with √(ν·min(d, n)/n)", f"{_OBJECTIVE}._SHRINK_WIDE",
-          (0.0, 0.5, 1.0), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
+          (0.15, 0.3, 0.5, 1.0), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
     Sweep("shrink-noisy", "objective perturbation: growth of λ with the noise share", f"{_OBJECTIVE}._SHRINK_NOISY",
           (0.0, 4.0, 8.0), _CLASSES, solver="objective_perturbation", most=(6000, 5500), epsilons=(0.1, 0.5)),
     Sweep("weighted-shrink", "weighted perturbation: λ/(ν·L·R) with few columns", f"{_WEIGHTED}._SHRINK",
           (0.4, 0.8, 1.6), _CLASSES, solver="weighted_perturbation", most=(1000, 5500), epsilons=(0.5, 1.0, 2.0, 8.0)),
     Sweep("weighted-wide", "weighted perturbation: growth of λ with d/n", f"{_WEIGHTED}._SHRINK_WIDE",
-          (1.0, 3.0, 10.0), _CLASSES, ("words",), solver="weighted_perturbation", most=(60_000, 9500),
-          epsilons=(0.5, 1.0, 2.0, 8.0)),
+          (1.0, 3.0, 10.0), _CLASSES, ("dense", "binary", "table", "tiny"), solver="weighted_perturbation",
+          most=(60_000, 9500), epsilons=(0.5, 1.0, 2.0, 8.0)),
+    Sweep("word-cut", "weighted perturbation of bags of words: slope at which losses are cut", f"{_WEIGHTED}._WORD_CUT",
+          (0.15, 0.25, 0.35, 0.5), _CLASSES, _BAGS, epsilons=(0.1, 0.5, 2.0, 8.0), least=1000),
+    Sweep("word-shrink", "weighted perturbation of bags of words: λ/(ν·L·R)", f"{_WEIGHTED}._WORD_SHRINK",
+          (1.0, 1.5, 2.0, 3.0, 5.0), _CLASSES, _BAGS, epsilons=(0.1, 0.5, 2.0, 8.0), least=1000),
+    Sweep("word-power", "weighted perturbation of bags of words: exponent of the weights", f"{_WEIGHTED}._POWER",
+          (0.0, 0.25, 0.375, 0.5), _CLASSES, _BAGS, epsilons=(0.1, 0.5, 2.0, 8.0), least=1000),
     Sweep("weighted-power", "weighted perturbation: exponent of the weights", f"{_WEIGHTED}._POWER",
           (0.0, 0.25, 0.5), _CLASSES, solver="weighted_perturbation", most=(60_000, 9500),
           epsilons=(0.5, 1.0, 2.0, 8.0)),
@@ -220,7 +226,7 @@ SWEEPS = [
           ("objective_perturbation", "preconditioned", "descent"), _CLASSES, ("table", "dense", "binary"),
           most=(900, 5500)),
     Sweep("solver-words", "logistic regression on sparse rows with many columns", "solver",
-          ("auto", "objective_perturbation", "reweighted", "weighted_perturbation", "descent"), _CLASSES, ("words",)),
+          ("auto", "objective_perturbation", "reweighted", "descent"), _CLASSES, _BAGS),
     Sweep("sparse-reach", "sparse descent: scores sought before scale is fitted",
           "solvers.sparse_descent._REACH_OF_LINE",
           (0.5, 1.5, 4.5), _CLASSES, ("words",), solver="sparse_descent", least=15_000, epsilons=(1.0, 4.0)),

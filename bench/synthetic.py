@@ -124,6 +124,35 @@ def word_rows(
     return sp.csr_array(sp.diags_array(1 / np.sqrt(X.multiply(X).sum(axis=1))) @ X)
 
 
+def subject_rows(
+    rng: Generator, n: int, d: int, subjects: NDArray[np.int64], length: float, lean: float, mixed: float
+) -> sp.csr_array:
+    """Zipf's words; in documents on a subject three words in ten are e^(lean·N(0, 1)) times as frequent.
+
+    Two words in five are on no subject, ``mixed`` of the others on that of another document, and a third of words
+    repeat one that the document already has: a word that is used once is used again.
+    """
+    base = 1.0 / (np.arange(1.0, d + 1) + 3)
+    lengths = np.maximum(4, rng.lognormal(np.log(length), 0.7, size=n)).astype(int)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    document = np.repeat(np.arange(n), lengths)
+    on = np.where(rng.random(len(document)) < mixed, rng.permutation(subjects)[document], subjects[document])
+    on[rng.random(len(document)) < 0.4] = -1
+    words, u = np.empty(len(document), dtype=np.int32), rng.random(len(document))
+    for subject in range(-1, int(subjects.max()) + 1):
+        leaning = lean * rng.normal(size=d) * (rng.random(d) < 0.3) * (subject >= 0)
+        chances = np.cumsum(base * np.exp(leaning))
+        drawn = on == subject
+        words[drawn] = np.searchsorted(chances / chances[-1], u[drawn]).clip(0, d - 1)
+    place = np.arange(len(document)) - starts[document]
+    earlier = starts[document] + (rng.random(len(document)) * place).astype(int)
+    words = np.where(rng.random(len(document)) < 0.3, words[earlier], words)
+    X = sp.csr_array((np.ones(len(words)), words, starts), shape=(n, d))
+    X.sum_duplicates()
+    X.data = 1 + np.log(X.data)
+    return sp.csr_array(sp.diags_array(1 / np.sqrt(X.multiply(X).sum(axis=1))) @ X)
+
+
 # --- truths -----------------------------------------------------------------------------------------------------------
 
 
@@ -196,6 +225,23 @@ def worded(
     X, y = word_rows(rng, n + _TEST_ROWS, d, topics, length, **telling), topics.astype(float)
     task: Task = "binary" if classes == 2 else "multinomial"
     return _finish(name, "words", task, X, y, y, n, classes=classes)
+
+
+def written(
+    name: str, rng: Generator, n: int, d: int, share: float, length: float, kinds: int, lean: float, unequal: float,
+    mixed: float,
+) -> Synthetic:  # fmt: skip
+    """Classes made of many subjects, the k-th of frequency k^−unequal: some common, some rare within their class."""
+    frequency = np.arange(1.0, kinds + 1) ** -unequal
+    frequency /= frequency.sum()
+    belongs, filled = np.zeros(kinds), 0.0
+    for subject in rng.permutation(kinds):
+        if filled + frequency[subject] <= 1.02 * share:
+            belongs[subject] = 1.0
+            filled += frequency[subject]
+    subjects = rng.choice(kinds, size=n + _TEST_ROWS, p=frequency)
+    y = belongs[subjects]
+    return _finish(name, "texts", "binary", subject_rows(rng, len(y), d, subjects, length, lean, mixed), y, y, n)
 
 
 def _worded_regression(name: str, rng: Generator, n: int, d: int) -> Synthetic:
@@ -404,6 +450,19 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
         add(f"words n={n} d={d}", lambda m, r, n=n, d=d, p=share, k=length: worded(m, r, n, d, 2, p, k))
     add("words n=3000 d=50000", lambda m, r: worded(m, r, 3000, 50_000, 2, 0.5, 150))
     add("words regression n=4000 d=5000", lambda m, r: _worded_regression(m, r, 4000, 5000))
+    # texts on many subjects
+    for n, d, share, length, kinds, lean, unequal, mixed in [
+        (9000, 15_000, 0.33, 60, 40, 2.0, 1.0, 0.0),
+        (11_000, 40_000, 0.5, 120, 40, 1.5, 0.5, 0.0),
+        (4500, 1000, 0.15, 15, 12, 2.0, 1.0, 0.0),
+        (1600, 20_000, 0.5, 300, 10, 0.8, 0.5, 0.0),
+        (3000, 8000, 0.5, 100, 6, 1.0, 0.0, 0.15),
+        (20_000, 10_000, 0.18, 30, 20, 2.0, 0.7, 0.1),
+    ]:
+        add(
+            f"texts n={n} d={d}",
+            lambda m, r, a=(n, d, share, length, kinds, lean, unequal, mixed): written(m, r, *a),
+        )
     # tiny n, many columns
     for n, d in [(50, 2000), (100, 4000)]:
         add(

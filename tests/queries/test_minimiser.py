@@ -160,3 +160,16 @@ def test_unbounded_curvature_rows_or_slopes_cannot_be_released():
             replace(measurement, noise_multiplier=1.0, tolerance=1.0)
     with pytest.raises(InvalidInput, match="slope_bound"):
         RidgeMinimiser(RowSpec(1, 1.0), Squared(), 1.0).minimise(data, np.zeros(1), 1e-6)
+
+
+@pytest.mark.parametrize("cut", [0.05, 0.25, 0.4, 0.5, 0.8])
+def test_cut_logistic_losses_bend_no_more_than_claimed(cut):
+    """Over lengths r ≤ R and scores z, the curvature where the slope is below its cut L/r, times r²; nearly attained."""
+    rows = RowSpec(3, 2.0, 1.0)
+    query = RidgeMinimiser(rows, Logistic(), 1.0, cut * rows.radius)
+    z = np.linspace(-8, 8, 20_001)
+    most = 0.0
+    for length in np.linspace(0.01, 1.0, 100) * rows.radius:
+        uncut = np.abs(Logistic().slope(z, 1.0)) < query.gradient_bound / length
+        most = max(most, float((Logistic().curvature(z, 1.0) * uncut).max() * length**2))
+    assert 0.999 * query.curvature_bound < most <= query.curvature_bound

@@ -80,11 +80,12 @@ def test_two_classes_are_weighted_where_noise_matters_and_counts_can_be_read(col
 @pytest.mark.parametrize(
     ("columns", "epsilon", "expected"),
     [
-        (5000, 1.0, "reweighted"),
+        (5000, 1.0, "weighted_perturbation"),
+        (5000, 0.2, "weighted_perturbation"),  # also where tables are no longer weighted
         (500, 1.0, "weighted_perturbation"),
         (5000, 0.02, "objective_perturbation"),  # energies drown in noise
     ],
 )
-def test_bags_of_words_are_whitened(columns, epsilon, expected):
+def test_bags_of_words_are_weighted(columns, epsilon, expected):
     problem = Problem(RowSpec(columns, 1.0, 0.5), Logistic(), 5000.0, sparse=True)
     assert choose(problem, Guarantee(epsilon, 1e-8, Unit("add-remove"))) == expected

@@ -99,8 +99,14 @@ class RidgeMinimiser:
 
     @property
     def curvature_bound(self) -> float:
-        """β: bound on curvature·‖x‖²."""
-        return self.loss.smoothness(Domain()) * self.rows.radius**2
+        """β: bound on curvature·‖x‖².
+
+        A logistic slope s has the curvature s(1 − s), so with t = s‖x‖ ≤ L it is t(‖x‖ − t) ≤ L(R − L) for L ≤ R/2.
+        """
+        cut, radius = self.gradient_bound, self.rows.radius
+        if isinstance(self.loss, Logistic) and cut < radius / 2:
+            return cut * (radius - cut) * (1 + 2.0**-40)
+        return self.loss.smoothness(Domain()) * radius**2
 
     @property
     def log_det(self) -> float:

@@ -38,7 +38,13 @@ __all__ = ["WeightedPerturbation", "default"]
 _SHRINK, _SHRINK_WIDE = 0.8, 3.0
 """λ = ν·L·R·(0.8 + 3·d/n). A column of energy f has curvature n·f/4, and f is about 1/d: the ridge that balances its
 noise σ = νL grows with d/n (Hoerl–Kennard 1970). The constants were chosen on the problems of
-``bench/synthetic.py`` and texts like them; ``bench/defaults.py`` sweeps them."""
+``bench/synthetic.py``; ``bench/defaults.py`` sweeps them."""
+BAG_OF_WORDS = 1000
+_WORD_CUT, _WORD_SHRINK = 0.25, 2.0
+"""Sparse rows of at least so many columns are taken for bags of words: λ = 2·ν·L·R and slopes cut at ¼. In a bag of
+words most directions have next to no curvature, so noise in a score is νLR/λ = ½ whatever the dimension; less ridge is
+noise, and more would stop at what the commonest words tell. With slopes cut at ¼ every row counts in full until it is
+right by a margin of 1.1, from where on the others are heard: kinds of text that are rare within their class."""
 _LOG_DET = 0.1  # of ε at most
 _TAU, _POWER = 0.25, 0.25
 _CENTRE_SHARE = 0.05
@@ -143,10 +149,10 @@ def default(
     Args:
         problem: public facts: two classes, no constraint, no ridge of the user's.
         guarantee: what to keep.
-        regularisation: λ in units of the sum; by default ν·L·R·(0.8 + 3·d/n), and so large that log det is at most a
-            tenth of ε.
-        slope_bound: ℓ2 bound on a weighted row's gradient; by default that of a logistic slope at a score of 0, and
-            other losses' own.
+        regularisation: λ in units of the sum; by default ν·L·R·(0.8 + 3·d/n), for bags of words (sparse rows of at
+            least 1000 columns) 2·ν·L·R, and so large that log det is at most a tenth of ε.
+        slope_bound: ℓ2 bound on a weighted row's gradient; by default that of a logistic slope at a score of 0, for
+            bags of words half of it, and other losses' own.
         power: weights are (energy + τ)^−power, by default ¼; 0 leaves columns as they are.
         spread: over how many entries a row's squared length is expected to be spread.
         energy_share: of the budget (in 1/σ²) for the energies.
@@ -178,8 +184,10 @@ def default(
         )
     if not math.isfinite(problem.loss.smoothness(Domain())):
         raise HypothesisViolated(f"{type(problem.loss).__name__} has unbounded curvature; use a smoothed loss.")
+    words = problem.sparse and rows.n_features >= BAG_OF_WORDS
     if slope_bound is None:
-        slope_bound = CUT * rows.radius if isinstance(problem.loss, Logistic) and guarantee.private else math.inf
+        cut = isinstance(problem.loss, Logistic) and guarantee.private
+        slope_bound = (_WORD_CUT if words else CUT) * rows.radius if cut else math.inf
     if not guarantee.private:
         return WeightedPerturbation(0.0, 0.0, 0.0, 0.0, regularisation or 0.0, damping or 1 / n, power, slope_bound)
     if guarantee.delta == 0:
@@ -191,7 +199,8 @@ def default(
     nu = calibrate(events.Gaussian, guarantee.epsilon, guarantee.delta, guarantee.unit) / math.sqrt(left)
     if regularisation is None:
         bounds = RidgeMinimiser(rows, problem.loss, 1.0, slope_bound)
-        shrink = nu * bounds.gradient_bound * rows.radius * (_SHRINK + _SHRINK_WIDE * rows.n_features / n)
+        shrink = nu * bounds.gradient_bound * rows.radius
+        shrink *= _WORD_SHRINK if words else _SHRINK + _SHRINK_WIDE * rows.n_features / n
         regularisation = max(
             shrink, guarantee.unit.rows_per_unit * bounds.curvature_bound / (_LOG_DET * guarantee.epsilon)
         )

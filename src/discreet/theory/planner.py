@@ -18,6 +18,7 @@ from discreet.solvers import Guarantee, Problem, Solver, recipe
 from discreet.solvers.exponential_mechanism import MOST_AXES
 from discreet.solvers.planning import rough_multiplier
 from discreet.solvers.rehearsal import rehearse
+from discreet.solvers.weighted_perturbation import BAG_OF_WORDS
 from discreet.theory.predicted import predicted_risk
 
 __all__ = ["Option", "choose", "options"]
@@ -33,9 +34,9 @@ an entry may be as large, so that a choice is no cheaper than the release: with 
 minimiser over an ℓ1 ball was ahead on synthetic problems. A declared bound on entries is for `Lasso`, or for
 ``solver="frank_wolfe"`` by name. Beyond, it is time that decides: a step of Frank–Wolfe does not grow with d."""
 
-_BAG_OF_WORDS, _FAINTEST_COLUMNS = 1000, 0.7
-"""Sparse rows with this many columns are weighted by their columns' energies, while the noise share √min(d, n)·ν/n of a
-gradient stays below 0.7, beyond which energies drown as well. From ``bench/defaults.py``."""
+_FAINTEST_COLUMNS = 0.7
+"""Columns of bags of words are weighted while the noise share √min(d, n)·ν/n of a gradient stays below 0.7, beyond
+which their energies drown as well. From ``bench/defaults.py``."""
 _LOUDEST_COUNTS, _QUIET, _FEW = 4.5e-3, 2.5e-3, 32
 """Weights, scale and offset are worth their budget where columns are 32 at least, the noise of a count, ν, is at most
 0.45 % of n, and the noise in the mean gradient, √d·ν/n, more than 0.25 % of its bound: with less, the plain minimiser
@@ -85,7 +86,7 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
     if isinstance(loss, Squared) and guarantee.delta and isinstance(domain, WholeSpace):
         return "descent", "least squares in high dimension: a few noisy gradients, as far as their noise allows"
     if _is_bag_of_words(problem, guarantee):
-        return "reweighted", "sparse rows of many columns: a few common ones would drown the telling ones"
+        return "weighted_perturbation", "sparse rows of many columns: a few common ones would drown the telling ones"
     if _is_worth_weights(problem, guarantee):
         return (
             "weighted_perturbation",
@@ -108,7 +109,7 @@ def _is_free_of_choices(problem: Problem, guarantee: Guarantee) -> bool:
 
 
 def _is_bag_of_words(problem: Problem, guarantee: Guarantee) -> bool:
-    many = problem.sparse and problem.rows.dimension >= _BAG_OF_WORDS
+    many = problem.sparse and problem.rows.n_features >= BAG_OF_WORDS
     quiet = _noise_share(problem, guarantee) <= _FAINTEST_COLUMNS
     return many and quiet and _is_free_of_choices(problem, guarantee)
 
