@@ -164,7 +164,7 @@ def test_unbounded_curvature_rows_or_slopes_cannot_be_released():
 
 @pytest.mark.parametrize("cut", [0.05, 0.25, 0.4, 0.5, 0.8])
 def test_cut_logistic_losses_bend_no_more_than_claimed(cut):
-    """Over lengths r ≤ R and scores z, the curvature where the slope is below its cut L/r, times r²; nearly attained."""
+    """Over lengths r ≤ R and scores z: the curvature where the slope is below L/r, times r²; nearly attained."""
     rows = RowSpec(3, 2.0, 1.0)
     query = RidgeMinimiser(rows, Logistic(), 1.0, cut * rows.radius)
     z = np.linspace(-8, 8, 20_001)
