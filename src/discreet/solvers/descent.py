@@ -93,6 +93,9 @@ _REACH, _REACH_OF_CLASSES = 5.0, 10.0
 """Scores up to about ±5 are reachable: a model's confidence from 0.7 % to 99.3 %; with several classes, ±10. Public,
 the same for all data, from ``bench/defaults.py``."""
 
+_SCORE_NOISE = 1.0
+"""Two classes: what noise may add to a row's score at least, by the travel; from ``bench/defaults.py``."""
+
 _MOST_ITERATIONS = 400
 _DECAY, _MOST_HEAVY_ITERATIONS, _PACE, _FEW_STEPS = 0.9, 200, 3.5, 75
 """Several outputs: with momentum a step goes ten times as far, and is stable up to a size of 2(1 + decay)/β = 3.8/β
@@ -116,7 +119,8 @@ def default(
 
     With T steps of size η and noise √T·κ·C/n in each of d coordinates, averaging gives an excess risk of at most
     D²/(2ηT) + ηT·dκ²C²/(2n²): only the travel ηT matters, best at ηT = D·n/(√d·κ·C). η ≤ 1/β asks for
-    T ≥ β·ηT steps; more would only cost time. D, the distance to travel, is taken as 5/radius.
+    T ≥ β·ηT steps; more would only cost time. D, the distance to travel, is taken as 5/radius. Classes are told apart by
+    scores, to which such noise adds ηT·κC·radius/n whatever d: where that is below 1, two classes travel on until it is 1.
 
     With K outputs (softmax) d counts every output, and that bound is far too careful: noise of size ηTκC/n a coordinate
     costs ½·tr(H)·(ηTκC/n)², and the Hessian's trace is at most (1 − 1/K)·radius² whatever d. A quarter of that, for a
@@ -170,6 +174,8 @@ def default(
         once = calibrated(lambda s: Descent(s, 1, clip, Sgd(1.0)), problem, guarantee)
         noise = once.noise_multiplier * clip / problem.n
         travel = distance / (math.sqrt(math.prod(rows.shape)) * noise)
+        if problem.loss.slope_sign_fixed:
+            travel = max(travel, _SCORE_NOISE / (radius * noise))
         if rows.outputs > 1:
             trace = (1 - 1 / rows.outputs) / 4 * radius**2
             travel = max(travel, (rows.outputs * distance**2 / (2 * trace * noise**2)) ** (1 / 3))
