@@ -120,3 +120,23 @@ def test_the_best_candidate_is_found_however_large_its_loss():
             solver_options={"candidates": candidates[order]},
         )
         np.testing.assert_array_equal(model.fit(X, PRICES - 50).coef_, candidates[0])
+
+
+ALIKE = {
+    "constant": np.ones((60, 2)),
+    "zero": np.zeros((60, 2)),
+    "equal": np.repeat(RNG.normal(size=(60, 1)), 2, axis=1),
+}
+
+
+@pytest.mark.parametrize("columns", ALIKE)
+@pytest.mark.parametrize("solver", ["auto", "objective_perturbation", "output_perturbation", "preconditioned"])
+def test_columns_that_tell_nothing_apart_leave_the_predictions_of_the_others(columns, solver):
+    """Minimisers are not unique there; what they predict is."""
+    rows, y = ALIKE[columns], PRICES[:60]
+    model = dp.LinearRegression(epsilon=INF, solver=solver).fit(rows, y)
+    truth = reference.LinearRegression().fit(rows, y)
+    np.testing.assert_allclose(model.predict(rows), truth.predict(rows), rtol=1e-6)
+    labels = dp.LogisticRegression(epsilon=INF, solver=solver, classes=[0, 1]).fit(rows, LABELS[:60])
+    truth = reference.LogisticRegression(C=np.inf, tol=1e-12, max_iter=10_000).fit(rows[:, :1], LABELS[:60])
+    np.testing.assert_allclose(labels.predict_proba(rows), truth.predict_proba(rows[:, :1]), atol=1e-6)
