@@ -92,6 +92,32 @@ def test_all_kinds_of_tables_give_the_same_model():
         assert (dp.LogisticRegression(1.0, schema=SCHEMA, random_state=3).fit(table, target).coef_ == expected).all()
 
 
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, pl.DataFrame, pa.table, dict], ids=["pandas", "polars", "arrow", "dict"]
+)
+def test_names_of_columns_are_remembered_so_that_their_order_cannot_be_mistaken(make, tmp_path):
+    columns = dict(zip("abc", X.T, strict=True))
+    table, swapped = make(columns), make({name: columns[name] for name in "cba"})
+    model = logistic().fit(table, LABELS)
+    np.testing.assert_array_equal(model.coef_, logistic().fit(X, LABELS).coef_)
+    assert model.feature_names_in_.tolist() == model.coef_names_.tolist() == ["a", "b", "c"]
+    model.save(tmp_path / "model.npz")
+    for fitted in (model, dp.load(tmp_path / "model.npz")):
+        np.testing.assert_array_equal(fitted.predict(table), model.predict(pd.DataFrame(columns)))
+        with pytest.raises(ValueError, match="feature names should match"):
+            fitted.predict(swapped)
+    mean = dp.MeanEstimator(row_norm=1.0).fit(table)
+    assert mean.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert not hasattr(model.fit(X, LABELS), "feature_names_in_")
+    assert model.coef_names_.tolist() == ["x0", "x1", "x2"]
+
+
+def test_every_coefficient_has_a_name():
+    model = dp.LogisticRegression(schema=SCHEMA).fit(TABLE.drop(columns="sick"), TABLE["sick"])
+    assert len(model.coef_names_) == model.coef_.shape[1]
+    assert {name[:3] for name in model.coef_names_} == {"age", "job"}
+
+
 def test_dense_and_sparse_rows_give_the_same_model():
     dense, sparse = logistic().fit(X, LABELS), logistic().fit(sp.csr_array(X), LABELS)
     assert (dense.coef_ == sparse.coef_).all()
