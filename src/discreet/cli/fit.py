@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,8 +67,10 @@ def fit(
     declared = read_schema(schema, table.columns)
     kind = model_for(declared, target, model)
     column = NamedColumn.of(table, target, declared)
-    if output.parent and not output.parent.is_dir():
-        raise InvalidInput(f"there is no folder {output.parent} to write the model to; nothing was released.")
+    inputs = [file, schema, _ledger_file(ledger)]
+    _require_place(output, inputs)
+    certificate = certificate or output.with_suffix(".certificate.json")
+    _require_place(certificate, [*inputs, output])
     settings: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
@@ -84,10 +88,26 @@ def fit(
     estimator = kind(**settings, **model_parameters(kind, param or [], [*settings, *_FROM_THE_SCHEMA]))
     estimator.fit(table, column)
     estimator.save(output)
-    certificate = certificate or output.with_suffix(".certificate.json")
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
     show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
     console.print(f"model        {output}\ncertificate  {certificate}")
+
+
+def _require_place(place: Path, others: Sequence[Path | None]) -> None:
+    """Refuse, before anything is charged, a place that could not be written to afterwards, or that holds an input."""
+    if place.resolve() in {path.resolve() for path in others if path is not None}:
+        raise InvalidInput(
+            f"{place} has another part in this command and would be written over: choose another file. Nothing was "
+            "released."
+        )
+    if not place.parent.is_dir():
+        raise InvalidInput(f"there is no folder {place.parent} to write {place.name} to; nothing was released.")
+    if place.is_dir() or not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise InvalidInput(f"{place} cannot be written: choose another file. Nothing was released.")
+
+
+def _ledger_file(url: str | None) -> Path | None:
+    return None if url is None else Path(url.removeprefix("sqlite:///"))
 
 
 def _ledger(url: str | None, dataset: str) -> Any:

@@ -224,7 +224,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     @property
     def coef_names_(self) -> NDArray[Any]:
-        """What each column of ``coef_`` is about: a feature of the schema's encoding, a column of the table, x0, x1, …"""
+        """What each column of ``coef_`` is about: a feature of the encoding, a column of the table, or x0, x1, …"""
         check_is_fitted(self, "coef_")
         columns = np.atleast_2d(self.coef_).shape[1]
         return np.array(self._features.names or [f"x{j}" for j in range(columns)], dtype=object)
