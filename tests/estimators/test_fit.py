@@ -340,3 +340,14 @@ def test_targets_of_arrow_are_read():
     labels = pa.array(["yes"] * 100 + ["no"] * 100)
     model = dp.LogisticRegression(1.0, row_norm=1.0, classes=["no", "yes"]).fit(rows, labels)
     assert model.predict(rows[:1]) == ["yes"]
+
+
+@pytest.mark.parametrize(("classes", "labels"), [(["0", "1"], (Z > 0).astype(int)), ([0, 1], LABELS)])
+def test_classes_that_no_label_can_be_are_refused_by_their_type(classes, labels):
+    ledger = dp.Ledger()
+    with pytest.raises(InvalidInput, match="declare classes as they are in y"):
+        logistic(classes=classes, ledger=ledger).fit(X, labels)
+    assert not ledger.history()
+    # a list or an array of objects declares no type: there a label decides about nothing but its own row
+    logistic(classes=classes).fit(X, list(labels))
+    logistic(classes=classes).fit(X, labels.astype(object))
