@@ -36,11 +36,13 @@ def fitted(kind, y, solver, **settings):
     "solver",
     [
         "auto",
+        "bias_reduced",
         "descent",
         "hard_threshold",
         "objective_perturbation",
         "output_perturbation",
         "preconditioned",
+        "sparse_descent",
         "sufficient_statistics",
     ],
 )
@@ -55,21 +57,35 @@ def test_least_squares(solver, bounds, intercept):
     ("solver", "y"),
     [
         ("auto", LABELS),
+        ("bias_reduced", LABELS),
         ("descent", LABELS),
         ("hard_threshold", LABELS),
         ("objective_perturbation", LABELS),
         ("output_perturbation", LABELS),
         ("preconditioned", LABELS),
+        ("sparse_descent", LABELS),
         ("auto", GRADES),
+        ("bias_reduced", GRADES),
         ("descent", GRADES),
         ("objective_perturbation", GRADES),
         ("output_perturbation", GRADES),
+        ("sparse_descent", GRADES),
     ],
 )
 def test_logistic_regression(solver, y):
     model = fitted(dp.LogisticRegression, y, solver, classes=np.unique(y), alpha=0.01, fit_intercept=False)
     truth = reference.LogisticRegression(C=1 / (0.01 * len(y)), tol=1e-12, max_iter=10_000, fit_intercept=False)
     np.testing.assert_allclose(model.coef_, truth.fit(X, y).coef_, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["bias_reduced", "hard_threshold", "sparse_descent", "weighted_perturbation"])
+def test_logistic_regression_with_an_intercept_and_without_a_penalty(solver):
+    model = dp.LogisticRegression(
+        epsilon=INF, row_norm=1.0, classes=[0, 1], solver=solver, solver_options=ALL_FEATURES.get(solver)
+    ).fit(X[:399], LABELS[:399])  # an odd number of rows has no two halves
+    truth = reference.LogisticRegression(C=np.inf, tol=1e-12, max_iter=10_000).fit(X[:399], LABELS[:399])
+    np.testing.assert_allclose(model.coef_, truth.coef_, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(model.intercept_, truth.intercept_, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["auto", "objective_perturbation", "output_perturbation"])
