@@ -91,5 +91,5 @@ def test_candidates_are_parameters_in_the_set(candidates, message):
 def test_a_set_of_another_dimension_is_told_where_coefficients_come_from(domain):
     with pytest.raises(InvalidInput, match="There are 4 coefficients, one for each of 3 features and last the interc"):
         model("auto", domain, fit_intercept=True).fit(X, Y)
-    with pytest.raises(InvalidInput, match="There are 9 coefficients, .* for each of 3 classes in turn"):
+    with pytest.raises(InvalidInput, match=r"There are 9 coefficients, .* for each of 3 classes in turn"):
         dp.LogisticRegression(row_norm=1.0, classes=[0, 1, 2], domain=domain, fit_intercept=False).fit(X, Y > 0)

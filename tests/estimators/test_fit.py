@@ -351,3 +351,17 @@ def test_classes_that_no_label_can_be_are_refused_by_their_type(classes, labels)
     # a list or an array of objects declares no type: there a label decides about nothing but its own row
     logistic(classes=classes).fit(X, list(labels))
     logistic(classes=classes).fit(X, labels.astype(object))
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (dp.LinearSVC(row_norm=1.0, classes=["sick", "well"], smoothing=0.0), "smoothing"),
+        (dp.QuantileRegression(**REGRESSOR, quantile=2.0), "quantile"),
+        (dp.QuantileRegression(**REGRESSOR, smoothing=-1.0), "smoothing"),
+        (dp.SparseLinearRegression(**REGRESSOR, sparsity=0), "sparsity"),
+    ],
+)
+def test_refusals_name_the_parameter_that_was_given(model, name):
+    with pytest.raises(InvalidInput, match=f"^{name} must"):
+        model.fit(X, LABELS if hasattr(model, "classes") else NUMBERS)

@@ -156,3 +156,20 @@ def test_columns_that_tell_nothing_apart_leave_the_predictions_of_the_others(col
     labels = dp.LogisticRegression(epsilon=INF, solver=solver, classes=[0, 1]).fit(rows, LABELS[:60])
     truth = reference.LogisticRegression(C=np.inf, tol=1e-12, max_iter=10_000).fit(rows[:, :1], LABELS[:60])
     np.testing.assert_allclose(labels.predict_proba(rows), truth.predict_proba(rows[:, :1]), atol=1e-6)
+
+
+@pytest.mark.parametrize("bound", [None, 2.0])
+def test_the_lasso_is_scikit_learn_s_at_the_radius_of_its_solution(bound):
+    truth = reference.Lasso(alpha=1.0, fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X, PRICES - 50)
+    radius = np.abs(truth.coef_).sum()
+    assert np.count_nonzero(truth.coef_) == 3  # the penalty binds, and drops a feature
+    model = dp.Lasso(epsilon=INF, radius=radius, row_norm=bound, fit_intercept=False).fit(X, PRICES - 50)
+    np.testing.assert_allclose(model.coef_, truth.coef_, rtol=0, atol=1e-6)
+
+
+def test_sparse_regression_is_least_squares_on_the_best_features_without_any_bound():
+    columns = np.column_stack([X, RNG.uniform(-0.5, 0.5, (400, 6))])
+    model = dp.SparseLinearRegression(epsilon=INF, sparsity=3, fit_intercept=False).fit(columns, PRICES - 50)
+    truth = reference.LinearRegression(fit_intercept=False).fit(X[:, :3], PRICES - 50)
+    np.testing.assert_allclose(model.coef_, [*truth.coef_, *[0.0] * 7], rtol=0, atol=1e-6)
+    assert model.privacy_.solver == "preconditioned"

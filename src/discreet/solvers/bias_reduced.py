@@ -106,7 +106,7 @@ class BiasReduced:
         for name in ("iterations", "smallest", "levels", "sparsity"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"{name} must be at least 1, got {getattr(self, name)!r}.")
-        if not (0 < self.step < math.inf and 0 < self.clip and (self.clip < math.inf or not self.noise_multiplier)):
+        if not (0 < self.step < math.inf and self.clip > 0 and (self.clip < math.inf or not self.noise_multiplier)):
             raise InvalidInput(f"step and clip must be positive and finite, got {self.step!r} and {self.clip!r}.")
         if self.batches not in get_args(Batches) or self.iterate not in get_args(Iterate):
             raise InvalidInput(
