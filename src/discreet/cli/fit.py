@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from discreet.cli.common import MODELS, console, ledger_at, model_for, read_schema, show_certificate
+from discreet.cli.common import MODELS, console, ledger_for, model_for, read_schema, require_place, show_certificate
 from discreet.cli.settings import SETS, model_parameters, read_set, solver_options
 from discreet.data.frames import Table, read_table
 from discreet.data.schema import Schema
@@ -67,10 +65,9 @@ def fit(
     declared = read_schema(schema, table.columns)
     kind = model_for(declared, target, model)
     column = NamedColumn.of(table, target, declared)
-    inputs = [file, schema, _ledger_file(ledger)]
-    _require_place(output, inputs)
+    require_place(output, [file, schema, ledger])
     certificate = certificate or output.with_suffix(".certificate.json")
-    _require_place(certificate, [*inputs, output])
+    require_place(certificate, [file, schema, ledger, output])
     settings: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
@@ -81,7 +78,7 @@ def fit(
         "domain": None if domain is None else read_set(domain),
         "schema": declared,
         "n_public": n_public,
-        "ledger": _ledger(ledger, dataset),
+        "ledger": ledger_for(ledger, dataset),
         "random_state": seed,
         "verbose": not quiet,
     }
@@ -91,36 +88,6 @@ def fit(
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
     show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
     console.print(f"model        {output}\ncertificate  {certificate}")
-
-
-def _require_place(place: Path, others: Sequence[Path | None]) -> None:
-    """Refuse, before anything is charged, a place that could not be written to afterwards, or that holds an input."""
-    if place.resolve() in {path.resolve() for path in others if path is not None}:
-        raise InvalidInput(
-            f"{place} has another part in this command and would be written over: choose another file. Nothing was "
-            "released."
-        )
-    if not place.parent.is_dir():
-        raise InvalidInput(f"there is no folder {place.parent} to write {place.name} to; nothing was released.")
-    if place.is_dir() or not os.access(place if place.exists() else place.parent, os.W_OK):
-        raise InvalidInput(f"{place} cannot be written: choose another file. Nothing was released.")
-
-
-def _ledger_file(url: str | None) -> Path | None:
-    return None if url is None else Path(url.removeprefix("sqlite:///"))
-
-
-def _ledger(url: str | None, dataset: str) -> Any:
-    if url is None:
-        if dataset != "default":
-            raise InvalidInput(f"--dataset {dataset} names a budget in a ledger: give --ledger too.")
-        return None
-    from discreet.ledger import Ledger
-
-    found = Ledger(ledger_at(url), dataset=dataset)
-    if found.budget is None:
-        console.print(f"{url} only records what is spent. To limit it, set a budget first: discreet ledger --help")
-    return found
 
 
 def register(app: typer.Typer) -> None:
