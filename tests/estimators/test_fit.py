@@ -365,3 +365,9 @@ def test_classes_that_no_label_can_be_are_refused_by_their_type(classes, labels)
 def test_refusals_name_the_parameter_that_was_given(model, name):
     with pytest.raises(InvalidInput, match=f"^{name} must"):
         model.fit(X, LABELS if hasattr(model, "classes") else NUMBERS)
+
+
+def test_settings_of_a_certificate_leave_out_what_was_not_set():
+    model = dp.LinearRegression(**REGRESSOR, solver="hard_threshold", solver_options={"sparsity": 2}).fit(X, NUMBERS)
+    assert "radius" not in model.privacy_.settings
+    assert "None" not in model.privacy_.to_json()
