@@ -45,6 +45,7 @@ _NAMES = {
     "SparseLinearRegression": "discreet.estimators",
     "Unit": "discreet.units",
     "load": "discreet.estimators",
+    "private_bounds": "discreet.estimators",
     "quantile": "discreet.estimators",
 }
 

@@ -11,6 +11,9 @@ DiscreetError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 __all__ = [
     "BudgetExceeded",
     "DiscreetError",
@@ -19,6 +22,7 @@ __all__ = [
     "LedgerUnavailable",
     "NotCertifiable",
     "PlanViolation",
+    "did_you_mean",
 ]
 
 
@@ -48,3 +52,16 @@ class PlanViolation(DiscreetError):
 
 class NotCertifiable(DiscreetError):
     """The chosen accounting method cannot prove a bound for this event."""
+
+
+def did_you_mean(name: Any, known: Iterable[str]) -> str:
+    """A question to end a refusal with, where a known name is spelled much like the unknown one.
+
+    Example:
+        >>> did_you_mean("frank_wolf", ["descent", "frank_wolfe"]), did_you_mean("magic", ["descent"])
+        (" Did you mean 'frank_wolfe'?", '')
+    """
+    from difflib import get_close_matches
+
+    close = get_close_matches(str(name), list(known), n=1, cutoff=0.7)
+    return f" Did you mean {close[0]!r}?" if close else ""

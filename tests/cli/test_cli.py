@@ -90,6 +90,13 @@ def test_parquet(folder):
         (["--target", "sick", "--epsilon", "1", "--adjacency", "near"], "adjacency"),
         (["--target", "sick", "--epsilon", "1", "--adjacency", "add-remove"], "delta"),
         (["--target", "sick", "--epsilon", "1", "-o", "nowhere/model.npz"], "nowhere"),
+        (["--target", "sick", "--epsilon", "1", "-o", "."], "cannot be written"),
+        (["--target", "sick", "--epsilon", "1", "-o", "people.csv"], "written over"),
+        (["--target", "sick", "--epsilon", "1", "-o", "schema.yaml"], "written over"),
+        (["--target", "sick", "--epsilon", "1", "-o", "ledger.db"], "written over"),
+        (["--target", "sick", "--epsilon", "1", "--certificate", "nowhere/c.json"], "nowhere"),
+        (["--target", "sick", "--epsilon", "1", "--certificate", "./schema.yaml"], "written over"),
+        (["--target", "sick", "--epsilon", "1", "--certificate", "./model.npz"], "written over"),
         (["--target", "sick", "--epsilon", "1", "--solver", "magic"], "magic"),
         (["--target", "sick", "--epsilon", "1", "--option", "iterations=3"], "--solver"),
         (["--target", "sick", "--epsilon", "1", "--solver", "descent", "--option", "iterations"], "NAME=VALUE"),
@@ -107,7 +114,7 @@ def test_parquet(folder):
         (["--target", "sick", "--epsilon", "1", "--domain", "group:1"], "group:RADIUS:0,0,1"),
         (["--target", "sick", "--epsilon", "1", "--domain", "group:1:0,x"], "'x'"),
         (["--target", "sick", "--epsilon", "1", "--domain", "group:1:0,0,2"], "group 1 has no coordinate"),
-        (["--target", "sick", "--epsilon", "1", "--domain", "group:1:0,1"], "lives in dimension 2"),
+        (["--target", "sick", "--epsilon", "1", "--domain", "group:1:0,1"], "dimension 2, but was asked about"),
         (["--target", "sick", "--epsilon", "1", "--dataset", "clinic"], "no dataset 'clinic'"),
         (
             ["--target", "visits", "--epsilon", "1", "--model", "quantile", "--param", "quantile=high"],
@@ -237,6 +244,42 @@ def test_the_demonstration_runs_once_and_is_refused_past_its_budget(tmp_path):
     assert "rm -r" in second.output
 
 
+def test_private_quantiles_of_a_column(folder):
+    asked = ["quantile", "people.csv", "--schema", "schema.yaml", "--column", "age", "--epsilon", "2", "--seed", "1"]
+    result = RUN.invoke(app, [*asked, "--q", "0.25", "--q", "0.75", "--ledger", "memory:"])
+    assert result.exit_code == 0, result.output
+    (head, *rows) = list(csv.reader(result.stdout.splitlines()))
+    assert head == ["q", "value"]
+    assert [float(row[0]) for row in rows] == [0.25, 0.75]
+    assert [float(row[1]) for row in rows] == pytest.approx([36, 72], abs=6)
+    assert RUN.invoke(app, asked).stdout.startswith("q,value\n0.5,")
+    assert "not declared numeric" in problem(RUN.invoke(app, ["job" if word == "age" else word for word in asked]))
+    assert "'wealth'" in problem(RUN.invoke(app, ["wealth" if word == "age" else word for word in asked]))
+
+
+def test_bounds_are_narrowed_privately_charged_and_fitted_with(folder):
+    (folder / "wide.yaml").write_text(SCHEMA.replace("[18, 90]", "[0, 100000]").replace("[0, 50]", "[0, 100000]"))
+    asked = ["bounds", "people.csv", "--schema", "wide.yaml", "--epsilon", "1", "--ledger", "ledger.db"]
+    for output, message in (("wide.yaml", "written over"), ("nowhere/schema.yaml", "no folder")):
+        assert message in problem(RUN.invoke(app, [*asked, "-o", output]))
+    assert "go together" in problem(RUN.invoke(app, [*asked, "--low", "0.1"]))
+    result = RUN.invoke(app, [*asked, "-o", "narrow.yaml"])
+    assert result.exit_code == 0, result.output
+    found = dp.Schema.from_yaml(folder / "narrow.yaml")
+    assert 70 < found["age"].high < 200
+    assert found["sick"] == dp.Schema.from_yaml(folder / "wide.yaml")["sick"]
+    assert [charge.note for charge in dp.Ledger("sqlite:///ledger.db").history()] == [
+        "bounds of age",
+        "bounds of visits",
+    ]
+    again = ["fit", "people.csv", "--schema", "narrow.yaml", "--target", "sick", "--epsilon", "1", "-q"]
+    assert RUN.invoke(app, again).exit_code == 0
+    shown = RUN.invoke(app, [*asked[:6], "--column", "age", "--seed", "0"])
+    assert shown.exit_code == 0, shown.output
+    assert dp.Schema.from_yaml(shown.stdout)["visits"].high == 100_000
+    assert dp.Schema.from_yaml(shown.stdout)["age"].high < 1000
+
+
 def plan(*options):
     return RUN.invoke(app, ["plan", "--n", "30000", "--d", "50", "--epsilon", "1", *options])
 
@@ -268,9 +311,17 @@ def test_the_choice_follows_the_problem(options, expected):
     assert [option["solver"] for option in facts["options"] if option["chosen"]] == [expected]
 
 
-@pytest.mark.parametrize("options", [["--loss", "magic"], ["--n", "0"], ["--l1-radius", "1", "--sparsity", "2"]])
-def test_a_plan_refuses_nonsense(options):
-    assert plan(*options).exception is not None
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--loss", "magic"], "magic"),
+        (["--n", "0"], "at least 1"),
+        (["--l1-radius", "1", "--sparsity", "2"], "give one of"),
+        (["--domain", "group:1:0,0"], "There are 50 coefficients, one for each of 50 features."),
+    ],
+)
+def test_a_plan_refuses_nonsense(options, message):
+    assert message in problem(plan(*options))
 
 
 def test_a_schema_template_uses_names_alone(folder):

@@ -294,3 +294,8 @@ def test_a_logarithmic_scale_has_a_finite_ratio() -> None:
     with pytest.raises(InvalidInput, match="high/low"):
         Numeric(1e-300, 1e300, scale="log")
     assert not Numeric(1e-300, 1e300).logarithmic
+
+
+def test_a_path_in_place_of_a_schema_is_told_how_files_are_read():
+    with pytest.raises(InvalidInput, match=r"Schema\.from_yaml reads a file"):
+        Schema("schema.yaml")

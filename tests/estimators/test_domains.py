@@ -83,3 +83,13 @@ def test_hard_thresholding_stays_inside_the_declared_set():
 def test_candidates_are_parameters_in_the_set(candidates, message):
     with pytest.raises(InvalidInput, match=message):
         model("exponential_mechanism", geometry.L2Ball(0.5), solver_options={"candidates": candidates}).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "domain", [geometry.GroupL1Ball([0, 0, 1]), geometry.Polytope(CORNERS), geometry.Box([0] * 3, 1)]
+)
+def test_a_set_of_another_dimension_is_told_where_coefficients_come_from(domain):
+    with pytest.raises(InvalidInput, match="There are 4 coefficients, one for each of 3 features and last the interc"):
+        model("auto", domain, fit_intercept=True).fit(X, Y)
+    with pytest.raises(InvalidInput, match=r"There are 9 coefficients, .* for each of 3 classes in turn"):
+        dp.LogisticRegression(row_norm=1.0, classes=[0, 1, 2], domain=domain, fit_intercept=False).fit(X, Y > 0)

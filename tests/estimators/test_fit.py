@@ -92,6 +92,32 @@ def test_all_kinds_of_tables_give_the_same_model():
         assert (dp.LogisticRegression(1.0, schema=SCHEMA, random_state=3).fit(table, target).coef_ == expected).all()
 
 
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, pl.DataFrame, pa.table, dict], ids=["pandas", "polars", "arrow", "dict"]
+)
+def test_names_of_columns_are_remembered_so_that_their_order_cannot_be_mistaken(make, tmp_path):
+    columns = dict(zip("abc", X.T, strict=True))
+    table, swapped = make(columns), make({name: columns[name] for name in "cba"})
+    model = logistic().fit(table, LABELS)
+    np.testing.assert_array_equal(model.coef_, logistic().fit(X, LABELS).coef_)
+    assert model.feature_names_in_.tolist() == model.coef_names_.tolist() == ["a", "b", "c"]
+    model.save(tmp_path / "model.npz")
+    for fitted in (model, dp.load(tmp_path / "model.npz")):
+        np.testing.assert_array_equal(fitted.predict(table), model.predict(pd.DataFrame(columns)))
+        with pytest.raises(ValueError, match="feature names should match"):
+            fitted.predict(swapped)
+    mean = dp.MeanEstimator(row_norm=1.0).fit(table)
+    assert mean.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert not hasattr(model.fit(X, LABELS), "feature_names_in_")
+    assert model.coef_names_.tolist() == ["x0", "x1", "x2"]
+
+
+def test_every_coefficient_has_a_name():
+    model = dp.LogisticRegression(schema=SCHEMA).fit(TABLE.drop(columns="sick"), TABLE["sick"])
+    assert len(model.coef_names_) == model.coef_.shape[1]
+    assert {name[:3] for name in model.coef_names_} == {"age", "job"}
+
+
 def test_dense_and_sparse_rows_give_the_same_model():
     dense, sparse = logistic().fit(X, LABELS), logistic().fit(sp.csr_array(X), LABELS)
     assert (dense.coef_ == sparse.coef_).all()
@@ -314,3 +340,34 @@ def test_targets_of_arrow_are_read():
     labels = pa.array(["yes"] * 100 + ["no"] * 100)
     model = dp.LogisticRegression(1.0, row_norm=1.0, classes=["no", "yes"]).fit(rows, labels)
     assert model.predict(rows[:1]) == ["yes"]
+
+
+@pytest.mark.parametrize(("classes", "labels"), [(["0", "1"], (Z > 0).astype(int)), ([0, 1], LABELS)])
+def test_classes_that_no_label_can_be_are_refused_by_their_type(classes, labels):
+    ledger = dp.Ledger()
+    with pytest.raises(InvalidInput, match="declare classes as they are in y"):
+        logistic(classes=classes, ledger=ledger).fit(X, labels)
+    assert not ledger.history()
+    # a list or an array of objects declares no type: there a label decides about nothing but its own row
+    logistic(classes=classes).fit(X, list(labels))
+    logistic(classes=classes).fit(X, labels.astype(object))
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (dp.LinearSVC(row_norm=1.0, classes=["sick", "well"], smoothing=0.0), "smoothing"),
+        (dp.QuantileRegression(**REGRESSOR, quantile=2.0), "quantile"),
+        (dp.QuantileRegression(**REGRESSOR, smoothing=-1.0), "smoothing"),
+        (dp.SparseLinearRegression(**REGRESSOR, sparsity=0), "sparsity"),
+    ],
+)
+def test_refusals_name_the_parameter_that_was_given(model, name):
+    with pytest.raises(InvalidInput, match=f"^{name} must"):
+        model.fit(X, LABELS if hasattr(model, "classes") else NUMBERS)
+
+
+def test_settings_of_a_certificate_leave_out_what_was_not_set():
+    model = dp.LinearRegression(**REGRESSOR, solver="hard_threshold", solver_options={"sparsity": 2}).fit(X, NUMBERS)
+    assert "radius" not in model.privacy_.settings
+    assert "None" not in model.privacy_.to_json()

@@ -36,11 +36,13 @@ def fitted(kind, y, solver, **settings):
     "solver",
     [
         "auto",
+        "bias_reduced",
         "descent",
         "hard_threshold",
         "objective_perturbation",
         "output_perturbation",
         "preconditioned",
+        "sparse_descent",
         "sufficient_statistics",
     ],
 )
@@ -55,21 +57,35 @@ def test_least_squares(solver, bounds, intercept):
     ("solver", "y"),
     [
         ("auto", LABELS),
+        ("bias_reduced", LABELS),
         ("descent", LABELS),
         ("hard_threshold", LABELS),
         ("objective_perturbation", LABELS),
         ("output_perturbation", LABELS),
         ("preconditioned", LABELS),
+        ("sparse_descent", LABELS),
         ("auto", GRADES),
+        ("bias_reduced", GRADES),
         ("descent", GRADES),
         ("objective_perturbation", GRADES),
         ("output_perturbation", GRADES),
+        ("sparse_descent", GRADES),
     ],
 )
 def test_logistic_regression(solver, y):
     model = fitted(dp.LogisticRegression, y, solver, classes=np.unique(y), alpha=0.01, fit_intercept=False)
     truth = reference.LogisticRegression(C=1 / (0.01 * len(y)), tol=1e-12, max_iter=10_000, fit_intercept=False)
     np.testing.assert_allclose(model.coef_, truth.fit(X, y).coef_, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["bias_reduced", "hard_threshold", "sparse_descent", "weighted_perturbation"])
+def test_logistic_regression_with_an_intercept_and_without_a_penalty(solver):
+    model = dp.LogisticRegression(
+        epsilon=INF, row_norm=1.0, classes=[0, 1], solver=solver, solver_options=ALL_FEATURES.get(solver)
+    ).fit(X[:399], LABELS[:399])  # an odd number of rows has no two halves
+    truth = reference.LogisticRegression(C=np.inf, tol=1e-12, max_iter=10_000).fit(X[:399], LABELS[:399])
+    np.testing.assert_allclose(model.coef_, truth.coef_, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(model.intercept_, truth.intercept_, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["auto", "objective_perturbation", "output_perturbation"])
@@ -120,3 +136,40 @@ def test_the_best_candidate_is_found_however_large_its_loss():
             solver_options={"candidates": candidates[order]},
         )
         np.testing.assert_array_equal(model.fit(X, PRICES - 50).coef_, candidates[0])
+
+
+ALIKE = {
+    "constant": np.ones((60, 2)),
+    "zero": np.zeros((60, 2)),
+    "equal": np.repeat(RNG.normal(size=(60, 1)), 2, axis=1),
+}
+
+
+@pytest.mark.parametrize("columns", ALIKE)
+@pytest.mark.parametrize("solver", ["auto", "objective_perturbation", "output_perturbation", "preconditioned"])
+def test_columns_that_tell_nothing_apart_leave_the_predictions_of_the_others(columns, solver):
+    """Minimisers are not unique there; what they predict is."""
+    rows, y = ALIKE[columns], PRICES[:60]
+    model = dp.LinearRegression(epsilon=INF, solver=solver).fit(rows, y)
+    truth = reference.LinearRegression().fit(rows, y)
+    np.testing.assert_allclose(model.predict(rows), truth.predict(rows), rtol=1e-6)
+    labels = dp.LogisticRegression(epsilon=INF, solver=solver, classes=[0, 1]).fit(rows, LABELS[:60])
+    truth = reference.LogisticRegression(C=np.inf, tol=1e-12, max_iter=10_000).fit(rows[:, :1], LABELS[:60])
+    np.testing.assert_allclose(labels.predict_proba(rows), truth.predict_proba(rows[:, :1]), atol=1e-6)
+
+
+@pytest.mark.parametrize("bound", [None, 2.0])
+def test_the_lasso_is_scikit_learn_s_at_the_radius_of_its_solution(bound):
+    truth = reference.Lasso(alpha=1.0, fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X, PRICES - 50)
+    radius = np.abs(truth.coef_).sum()
+    assert np.count_nonzero(truth.coef_) == 3  # the penalty binds, and drops a feature
+    model = dp.Lasso(epsilon=INF, radius=radius, row_norm=bound, fit_intercept=False).fit(X, PRICES - 50)
+    np.testing.assert_allclose(model.coef_, truth.coef_, rtol=0, atol=1e-6)
+
+
+def test_sparse_regression_is_least_squares_on_the_best_features_without_any_bound():
+    columns = np.column_stack([X, RNG.uniform(-0.5, 0.5, (400, 6))])
+    model = dp.SparseLinearRegression(epsilon=INF, sparsity=3, fit_intercept=False).fit(columns, PRICES - 50)
+    truth = reference.LinearRegression(fit_intercept=False).fit(X[:, :3], PRICES - 50)
+    np.testing.assert_allclose(model.coef_, [*truth.coef_, *[0.0] * 7], rtol=0, atol=1e-6)
+    assert model.privacy_.solver == "preconditioned"

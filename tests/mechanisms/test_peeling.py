@@ -162,3 +162,8 @@ def test_the_claim_survives_an_attack_that_halved_noise_does_not():
     assert 0.3 * claimed < proved <= claimed
     too_little, _ = _attack(2.0)
     assert too_little > claimed
+
+
+def test_s_may_be_numpy_s_whole_number():
+    assert Peeling(np.int64(3), 1.0, 1.0) == Peeling(3, 1.0, 1.0)
+    assert LaplacePeeling(np.int64(3), 1.0) == LaplacePeeling(3, 1.0)

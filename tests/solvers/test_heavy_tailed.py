@@ -263,11 +263,24 @@ def test_laplace_noise_is_the_accountant_s_for_every_guarantee(eps, delta, s):
     assert quiet.entry_bound == math.inf
 
 
+def test_pure_privacy_takes_laplace_noise_unless_it_is_told_otherwise():
+    problem = Problem(RowSpec(3, math.inf), Squared(), 100.0)
+    pure = Guarantee(1.0, 0.0, ADD_REMOVE)
+    solver = heavy_tailed.default(problem, pure, sparsity=2)
+    assert isinstance(solver.peeling, LaplacePeeling)
+    assert epsilon(compose(rehearse(solver, problem, ADD_REMOVE)), 0.0, ADD_REMOVE).upper <= 1.0
+    assert isinstance(heavy_tailed.default(problem, Guarantee(1.0, 1e-6, ADD_REMOVE), sparsity=2).peeling, Peeling)
+    with pytest.raises(InvalidInput, match="mechanism='laplace'"):
+        heavy_tailed.default(problem, pure, sparsity=2, mechanism="gumbel")
+
+
 def test_bad_input():
     problem = Problem(RowSpec(3, math.inf), Squared(), 10.0)
     guarantee = Guarantee(1.0, 1e-6, ADD_REMOVE)
     with pytest.raises(InvalidInput, match="squared loss"):
         rehearse(HeavyTailed(Peeling(2, 1.0, 1.0), 2, 1.0, 1.0, 1.0), Problem(ROWS, Logistic(), 10.0), ADD_REMOVE)
+    with pytest.raises(InvalidInput, match="hard_threshold"):  # before a sparsity is asked for
+        heavy_tailed.default(Problem(ROWS, Logistic(), 10.0), guarantee)
     with pytest.raises(InvalidInput, match="step"):
         HeavyTailed(Peeling(2, 1.0, 1.0), 2, 1.0, 0.0, 1.0)
     with pytest.raises(InvalidInput, match="moment"):

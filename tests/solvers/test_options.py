@@ -110,3 +110,12 @@ def test_the_lasso_by_name_is_the_lasso_by_default():
     assert (found["clip"], found["iterations"]) == (0.0625, 4)
     with pytest.raises(InvalidInput, match="feature_bound"):
         lasso("descent", radius=1.0, feature_bound=0.5)
+
+
+def test_a_misspelled_name_is_met_with_the_nearest_one():
+    with pytest.raises(InvalidInput, match="Did you mean 'frank_wolfe'"):
+        fit("frank_wolf", {})
+    with pytest.raises(InvalidInput, match="Did you mean 'iterations'"):
+        fit("descent", {"itterations": 3})
+    with pytest.raises(InvalidInput, match=r"target_bound\.$"):  # nothing is like it
+        fit("sufficient_statistics", {"xyz": 3})

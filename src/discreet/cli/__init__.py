@@ -1,4 +1,4 @@
-"""The command line: ``discreet plan | fit | predict | account | calibrate | schema | ledger | demo``."""
+"""The command line: ``discreet plan | fit | predict | quantile | bounds | account | calibrate | schema | ledger``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from discreet.cli import account, demo, fit, ledger, plan, predict, schema
+from discreet.cli import account, demo, fit, ledger, plan, predict, quantiles, schema
 from discreet.errors import DiscreetError
 
 __all__ = ["app", "main"]
@@ -21,6 +21,7 @@ app = typer.Typer(
 fit.register(app)
 predict.register(app)
 plan.register(app)
+quantiles.register(app)
 account.register(app)
 schema.register(app)
 ledger.register(app)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -13,7 +15,19 @@ from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.report.certificate import Certificate
 
-__all__ = ["MODELS", "console", "ledger_at", "model_for", "read_schema", "show_certificate"]
+if TYPE_CHECKING:
+    from discreet.ledger import Ledger
+
+__all__ = [
+    "MODELS",
+    "console",
+    "ledger_at",
+    "ledger_for",
+    "model_for",
+    "read_schema",
+    "require_place",
+    "show_certificate",
+]
 
 console = Console(highlight=False)
 
@@ -32,6 +46,35 @@ MODELS = {
 def ledger_at(words: str) -> str | Path:
     """A url as it is, anything else as the path of a file."""
     return words if ":" in words else Path(words)
+
+
+def ledger_for(url: str | None, dataset: str) -> Ledger | None:
+    """The ledger of a command's options; one without a budget says that it only records."""
+    if url is None:
+        if dataset != "default":
+            raise InvalidInput(f"--dataset {dataset} names a budget in a ledger: give --ledger too.")
+        return None
+    from discreet.ledger import Ledger
+
+    found = Ledger(ledger_at(url), dataset=dataset)
+    if found.budget is None:
+        Console(stderr=True, highlight=False).print(
+            f"{url} only records what is spent. To limit it, set a budget first: discreet ledger --help"
+        )
+    return found
+
+
+def require_place(place: Path, others: Sequence[Path | str | None]) -> None:
+    """Refuse, before anything is charged, a place that could not be written to afterwards, or that holds an input."""
+    if place.resolve() in {Path(str(path).removeprefix("sqlite:///")).resolve() for path in others if path is not None}:
+        raise InvalidInput(
+            f"{place} has another part in this command and would be written over: choose another file. Nothing was "
+            "released."
+        )
+    if not place.parent.is_dir():
+        raise InvalidInput(f"there is no folder {place.parent} to write {place.name} to; nothing was released.")
+    if place.is_dir() or not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise InvalidInput(f"{place} cannot be written: choose another file. Nothing was released.")
 
 
 def read_schema(path: Path | None, columns: tuple[str, ...]) -> Schema:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from discreet.cli.common import MODELS, console, ledger_at, model_for, read_schema, show_certificate
+from discreet.cli.common import MODELS, console, ledger_for, model_for, read_schema, require_place, show_certificate
 from discreet.cli.settings import SETS, model_parameters, read_set, solver_options
 from discreet.data.frames import Table, read_table
 from discreet.data.schema import Schema
@@ -65,8 +65,9 @@ def fit(
     declared = read_schema(schema, table.columns)
     kind = model_for(declared, target, model)
     column = NamedColumn.of(table, target, declared)
-    if output.parent and not output.parent.is_dir():
-        raise InvalidInput(f"there is no folder {output.parent} to write the model to; nothing was released.")
+    require_place(output, [file, schema, ledger])
+    certificate = certificate or output.with_suffix(".certificate.json")
+    require_place(certificate, [file, schema, ledger, output])
     settings: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
@@ -77,30 +78,16 @@ def fit(
         "domain": None if domain is None else read_set(domain),
         "schema": declared,
         "n_public": n_public,
-        "ledger": _ledger(ledger, dataset),
+        "ledger": ledger_for(ledger, dataset),
         "random_state": seed,
         "verbose": not quiet,
     }
     estimator = kind(**settings, **model_parameters(kind, param or [], [*settings, *_FROM_THE_SCHEMA]))
     estimator.fit(table, column)
     estimator.save(output)
-    certificate = certificate or output.with_suffix(".certificate.json")
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
     show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
     console.print(f"model        {output}\ncertificate  {certificate}")
-
-
-def _ledger(url: str | None, dataset: str) -> Any:
-    if url is None:
-        if dataset != "default":
-            raise InvalidInput(f"--dataset {dataset} names a budget in a ledger: give --ledger too.")
-        return None
-    from discreet.ledger import Ledger
-
-    found = Ledger(ledger_at(url), dataset=dataset)
-    if found.budget is None:
-        console.print(f"{url} only records what is spent. To limit it, set a budget first: discreet ledger --help")
-    return found
 
 
 def register(app: typer.Typer) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, did_you_mean
 from discreet.geometry import Box, GroupInfL1Ball, GroupL1Ball, L1Ball, L2Ball, Polytope, Simplex, SparseSet
 from discreet.geometry.base import Geometry
 
@@ -50,7 +50,8 @@ def model_parameters(kind: Any, words: Sequence[str], taken: Sequence[str]) -> d
     parameters = _pairs(words, "--param")
     for name in parameters:
         if name not in free:
-            raise InvalidInput(f"{kind.__name__} has no --param {name!r}; it has {', '.join(free)}.")
+            guess = did_you_mean(name, free)
+            raise InvalidInput(f"{kind.__name__} has no --param {name!r}; it has {', '.join(free)}.{guess}")
     return parameters
 
 

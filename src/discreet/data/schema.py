@@ -44,7 +44,8 @@ class Schema(Mapping[str, Column]):
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
         if not isinstance(columns, Mapping) or not columns:
-            raise InvalidInput(f"a schema declares at least one column, got {columns!r}.")
+            file = " Schema.from_yaml reads a file." if isinstance(columns, str | Path) else ""
+            raise InvalidInput(f"a schema declares at least one column, got {columns!r}.{file}")
         for name, column in columns.items():
             if not isinstance(name, str) or not name:
                 raise InvalidInput(f"a column's name is text, got {name!r}.")
@@ -160,8 +161,8 @@ def schema_missing(columns: Sequence[str]) -> InvalidInput:
     """The error for a table without a schema: it shows one to fill in."""
     return InvalidInput(
         "a table needs a schema: the public bounds and categories of its columns, which are never taken from the data. "
-        "Nothing was released. Save this as schema.yaml, fill it in, and pass schema=Schema.from_yaml('schema.yaml'):\n"
-        + schema_template(columns)
+        "Nothing was released. Save this as schema.yaml, fill it in, and give it by --schema schema.yaml or "
+        "schema=Schema.from_yaml('schema.yaml'):\n" + schema_template(columns)
     )
 
 

@@ -3,6 +3,7 @@
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
 from discreet.estimators.mean import MeanEstimator
 from discreet.estimators.persistence import load
+from discreet.estimators.private_bounds import private_bounds
 from discreet.estimators.quantile import quantile
 from discreet.estimators.regressors import (
     HuberRegression,
@@ -28,5 +29,6 @@ __all__ = [
     "QuantileRegression",
     "SparseLinearRegression",
     "load",
+    "private_bounds",
     "quantile",
 ]

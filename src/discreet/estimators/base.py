@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from discreet.data.columns import Column
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
-from discreet.estimators.features import Features, numbers_only
+from discreet.estimators.features import Features, checked_matrix
 from discreet.estimators.privacy import LENGTHS, SOME_ROWS, PrivateEstimator, check_lengths, check_range
 from discreet.estimators.progress import progress_bar
 from discreet.events import Event, compose
@@ -197,17 +197,7 @@ class PrivateLinearModel(PrivateEstimator):
             if reset:
                 self.n_features_in_ = len(features.encoder.schema) - (features.encoder.target is not None)
             return matrix
-        with np.errstate(all="ignore"):  # numbers too long for a float64 become infinite, without a word
-            return validate_data(
-                self,
-                numbers_only(X),
-                reset=reset,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                order="C",
-                ensure_all_finite=False,
-                accept_large_sparse=True,
-            )
+        return checked_matrix(self, X, reset=reset)
 
     def _constant(self, features: Features, columns: int) -> float:
         """The intercept's column."""
@@ -231,6 +221,13 @@ class PrivateLinearModel(PrivateEstimator):
         self._take(weights, offsets)
 
     # --- using ----------------------------------------------------------------------------------------------
+
+    @property
+    def coef_names_(self) -> NDArray[Any]:
+        """What each column of ``coef_`` is about: a feature of the encoding, a column of the table, or x0, x1, …"""
+        check_is_fitted(self, "coef_")
+        columns = np.atleast_2d(self.coef_).shape[1]
+        return np.array(self._features.names or [f"x{j}" for j in range(columns)], dtype=object)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "coef_")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ class _Classifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
 
     def _read_target(self, y: Any, column: Column | None, private: bool) -> tuple[NDArray[np.float64], int]:
         labels = column_vector(y)
-        coding = Labels.declare(labels, self.classes, column)
+        coding = Labels.declare(labels, self.classes, column, typed=hasattr(y, "dtype"))
         self.classes_, self._declared = coding.classes, coding.declared
         return coding.encode(labels), coding.outputs
 
@@ -113,6 +114,8 @@ class LinearSVC(_Classifier):
                 f"LinearSVC takes two classes, got {len(self.classes_)}; Only binary classification is supported. Use "
                 "LogisticRegression for more."
             )
+        if not 0 < self.smoothing < math.inf:
+            raise InvalidInput(f"smoothing must be positive and finite, got {self.smoothing!r}.")
         return SmoothedHinge(float(self.smoothing))
 
     def __sklearn_tags__(self) -> Any:

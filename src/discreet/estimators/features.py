@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
 
 from discreet.data.columns import read_floats, untyped
 from discreet.data.encoding import Encoder
@@ -16,7 +18,7 @@ from discreet.data.frames import as_table, has_column_names
 from discreet.data.schema import Schema, schema_missing
 from discreet.errors import InvalidInput
 
-__all__ = ["Features", "numbers_only"]
+__all__ = ["Features", "checked_matrix", "numbers_only"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,42 @@ class Features:
             raise InvalidInput("a private fit needs rows of bounded length: give a finite row_norm.")
         names = tuple(as_table(X).columns) if has_column_names(X) else ()
         return cls(float(row_norm), names)
+
+
+def checked_matrix(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as a matrix of floats, dense or CSR, with scikit-learn's checks of its width and of its columns' names.
+
+    Scikit-learn knows the names of pandas frames. Those of other tables (Polars, Arrow, mappings) are remembered and
+    compared here in the same way, so that columns in another order are refused and not read as each other.
+    """
+    numbers = numbers_only(X)
+    names = as_table(X).columns if has_column_names(X) and isinstance(numbers, np.ndarray) else None
+    if names is not None and not reset:
+        _require_names(estimator, names)
+    with np.errstate(all="ignore"), warnings.catch_warnings():  # numbers too long for a float64 become infinite
+        if names is not None:
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+        matrix = validate_data(
+            estimator,
+            numbers,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite=False,
+            accept_large_sparse=True,
+        )
+    if names is not None and reset:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    return matrix
+
+
+def _require_names(estimator: Any, names: tuple[str, ...]) -> None:
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is not None and list(known) != list(names):
+        raise InvalidInput(
+            f"The feature names should match those that were passed during fit, in the same order: {', '.join(known)}."
+        )
 
 
 def numbers_only(X: Any) -> Any:

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import validate_data
 
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
-from discreet.estimators.features import numbers_only
+from discreet.estimators.features import checked_matrix
 from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator, check_lengths
 from discreet.events import Event, compose
 from discreet.rows import RowSpec
@@ -90,11 +89,7 @@ class MeanEstimator(PrivateEstimator):
         """
         self._check_privacy()
         private = math.isfinite(self.epsilon)
-        kinds = [np.float64, np.float32]
-        with np.errstate(all="ignore"):
-            matrix = validate_data(
-                self, numbers_only(X), accept_sparse="csr", dtype=kinds, order="C", ensure_all_finite=False
-            )
+        matrix = checked_matrix(self, X, reset=True)
         n, d = matrix.shape
         rows, sparsity = self._declared(d, private)
         unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ def save(model: Any, path: str | Path) -> None:
         "model": type(model).__name__,
         "parameters": {name: _number(getattr(model, name)) for name in _PARAMETERS if hasattr(model, name)},
         "row_norm": _number(features.row_norm),
-        "names": list(features.names),
+        "names": list(features.names if features.encoder else getattr(model, "feature_names_in_", ())),
         "schema": features.encoder.schema.to_dict() if features.encoder else None,
         "target": features.encoder.target if features.encoder else None,
         "n_features_in": model.n_features_in_,
@@ -89,6 +89,8 @@ def load(path: str | Path) -> Any:
     encoder = Encoder(schema, target=facts["target"]) if schema else None
     model._features = Features(float(facts["row_norm"]), tuple(facts["names"]), encoder)
     model.n_features_in_ = facts["n_features_in"]
+    if facts["names"] and encoder is None:
+        model.feature_names_in_ = np.array(facts["names"], dtype=object)
     model.coef_, model.intercept_ = coef, intercept if intercept.ndim else float(intercept)
     if facts["classes"] is not None:
         model.classes_ = np.asarray(facts["classes"])

@@ -243,5 +243,5 @@ def _spent(event: Event, guarantee: Guarantee) -> float:
 def _plain(solver: Any) -> dict[str, Any]:
     """A solver's settings as plain values for the certificate."""
     tree = asdict(solver) if is_dataclass(solver) and not isinstance(solver, type) else {}
-    plain = (int, float, str, bool, dict)
+    plain = (int, float, str, bool, dict, type(None))
     return {key: value if isinstance(value, plain) else str(value) for key, value in tree.items()}

@@ -13,12 +13,13 @@ from discreet.errors import InvalidInput
 from discreet.estimators.privacy import bits_for, opened
 from discreet.ledger import Ledger
 from discreet.measurements import QuantileDraw, Together
+from discreet.noise.bits import Bits
 from discreet.queries.ranks import Grid, Ranks
 from discreet.rows import RowSpec
 from discreet.units import Adjacency, Unit
 from discreet.vault import Vault
 
-__all__ = ["quantile"]
+__all__ = ["drawn", "quantile", "released"]
 
 
 def quantile(
@@ -80,18 +81,28 @@ def quantile(
         raise InvalidInput(f"bounds must be (low, high), declared without looking at values; got {bounds!r}.") from None
     if not isinstance(step, int | float | np.number | None):
         raise InvalidInput(f"step must be a positive number, got {step!r}.")
-    grid = Grid.between(low, high, step)
-    each = float(epsilon) / (wanted.size * unit.rows_per_unit) * (1 - 1e-12)
-    draws = [QuantileDraw(Ranks(grid, float(one)), each) for one in wanted.ravel()]
-    rows = RowSpec(0, norm=1.0, intercept=1.0)  # no features: the values are targets
-    data = in_memory(np.empty((len(column), 0)), column, rows)
-    vault = Vault(data, unit, opened(ledger), bits_for(random_state))
-    answers = np.array(vault.release(Together(draws), note=f"quantiles {wanted.tolist()}"))
+    draws = drawn(wanted, float(epsilon), Grid.between(low, high, step), unit)
+    answers = released(column, draws, unit, opened(ledger), bits_for(random_state), f"quantiles {wanted.tolist()}")
     if wanted.ndim == 0:
         return float(answers[0])
     order = np.argsort(wanted, kind="stable")
     answers[order] = np.sort(answers)  # post-processing: quantiles do not cross
     return answers
+
+
+def drawn(wanted: NDArray[np.float64], epsilon: float, grid: Grid, unit: Unit) -> Together:
+    """One draw a quantile, ``epsilon``-DP all together for the unit."""
+    each = epsilon / (wanted.size * unit.rows_per_unit) * (1 - 1e-12)
+    return Together([QuantileDraw(Ranks(grid, float(one)), each) for one in wanted.ravel()])
+
+
+def released(
+    column: NDArray[np.float64], draws: Together, unit: Unit, ledger: Ledger, bits: Bits, note: str
+) -> NDArray[np.float64]:
+    """The answers about one column of numbers, charged first."""
+    rows = RowSpec(0, norm=1.0, intercept=1.0)  # no features: the values are targets
+    data = in_memory(np.empty((len(column), 0)), column, rows)
+    return np.array(Vault(data, unit, ledger, bits).release(draws, note=note))
 
 
 def _column(values: Any) -> NDArray[np.float64]:

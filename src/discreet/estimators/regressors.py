@@ -19,7 +19,7 @@ from discreet.geometry import L1Ball, SparseSet
 from discreet.geometry.base import Geometry
 from discreet.losses import Huber, Loss, Poisson, Quantile, Squared
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem, Solver
+from discreet.solvers import Guarantee, Problem, Solver, recipe
 from discreet.solvers.lasso import default_radius, narrow, walk
 from discreet.solvers.options import checked_options
 
@@ -31,6 +31,10 @@ __all__ = [
     "QuantileRegression",
     "SparseLinearRegression",
 ]
+
+
+_MOST_EXACT, _MOST_WHITENED = 5000, 1000
+"""Columns up to which the minimiser over a set is found exactly, and up to which a second moment is formed."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -94,6 +98,10 @@ class QuantileRegression(_Regressor):
     smoothing: float = 0.05
 
     def _loss(self) -> Loss:
+        if not 0 < self.quantile < 1:
+            raise InvalidInput(f"quantile must lie strictly between 0 and 1, got {self.quantile!r}.")
+        if not 0 <= self.smoothing < math.inf:
+            raise InvalidInput(f"smoothing must be finite and non-negative, got {self.smoothing!r}.")
         return Quantile(float(self.quantile), float(self.smoothing))
 
 
@@ -134,6 +142,7 @@ class Lasso(_Regressor):
 
     ``solver="auto"`` is Frank–Wolfe, which pays for the largest entry of a row, or, where rows are hardly longer than
     that ((row_norm/feature_bound)² ≤ 50, at most 1000 columns), the private Newton method, which pays for their length.
+    Without privacy it is the exact minimiser, up to 5000 columns.
 
     Args:
         radius: ℓ1 norm that the coefficients may have, with targets coded to [−1, 1] by their bounds; by default 4 over
@@ -154,8 +163,11 @@ class Lasso(_Regressor):
         entry = self._entry = self._largest_entry(features)
         private, vertices = math.isfinite(self.epsilon), self.solver == "frank_wolfe"
         if self.solver == "auto" and not self.alpha:
-            vertices = not private or self.delta == 0 or not narrow(RowSpec(columns, features.row_norm), entry)
-        self._walks = vertices
+            pure = private and self.delta == 0
+            vertices = pure or not narrow(RowSpec(columns, features.row_norm), entry)
+        self._vertices = vertices
+        exact = self.solver == "auto" and not private and columns <= _MOST_EXACT
+        self._walks = vertices and not exact
         usual = super()._constant(features, columns)
         return min(usual, entry) if vertices and private else usual
 
@@ -173,8 +185,8 @@ class Lasso(_Regressor):
             raise InvalidInput("Lasso's set is the ℓ1 ball: give radius, not domain.")
         if self.radius is not None:
             return L1Ball(float(self.radius))
-        entry = self._entry if self._walks else self.feature_bound
-        return L1Ball(default_radius(rows, n, guarantee, entry, walks=self._walks))
+        entry = self._entry if self._vertices else self.feature_bound
+        return L1Ball(default_radius(rows, n, guarantee, entry, walks=self._vertices))
 
     def _plan(self, problem: Problem, guarantee: Guarantee) -> tuple[str, Solver]:
         if not self._walks:
@@ -182,6 +194,8 @@ class Lasso(_Regressor):
                 raise InvalidInput(
                     f"feature_bound has no effect on solver={self.solver!r} with a radius: leave it out."
                 )
+            if self.solver == "auto" and not (guarantee.private or self.solver_options):  # no noise to save: exactly
+                return "objective_perturbation", recipe("objective_perturbation")(problem, guarantee)
             return super()._plan(problem, guarantee)
         if self.solver == "auto" and self.solver_options:
             raise InvalidInput("solver_options need a named solver; with solver='auto' all are chosen for you.")
@@ -209,4 +223,12 @@ class SparseLinearRegression(_Regressor):
     def _domain(self, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:
         if self.domain is not None:
             raise InvalidInput("the set is that of sparse vectors: give sparsity, not domain.")
+        if self.sparsity < 1:
+            raise InvalidInput(f"sparsity must be at least 1, got {self.sparsity!r}.")
         return SparseSet(int(self.sparsity))
+
+    def _plan(self, problem: Problem, guarantee: Guarantee) -> tuple[str, Solver]:
+        few = problem.rows.dimension <= _MOST_WHITENED
+        if self.solver == "auto" and not guarantee.private and few and not self.solver_options:
+            return "preconditioned", recipe("preconditioned")(problem, guarantee)  # as with privacy; needs no row_norm
+        return super()._plan(problem, guarantee)

@@ -50,8 +50,15 @@ class Labels:
     column: Column | None = None
 
     @classmethod
-    def declare(cls, y: NDArray[Any], classes: Any, column: Column | None) -> Labels:
-        """The class set from ``classes`` or the schema; else from y, with a warning."""
+    def declare(cls, y: NDArray[Any], classes: Any, column: Column | None, *, typed: bool) -> Labels:
+        """The class set from ``classes`` or the schema; else from y, with a warning.
+
+        Args:
+            y: labels.
+            classes: what the user declared, if anything.
+            column: what the schema declares, if anything.
+            typed: whether y came with a type, as arrays and series do: then it is public. A list has none.
+        """
         if classes is not None:
             if np.ndim(classes) != 1:
                 raise InvalidInput(f"classes must be a list of labels, got {classes!r}.")
@@ -71,6 +78,8 @@ class Labels:
                 PrivacyWarning,
                 4,
             )
+        if typed and column is None:
+            _require_one_kind(y.dtype.kind, found)
         if len(found) < 2:
             raise InvalidInput(f"a classifier needs at least two classes, got {len(found)} class: {found.tolist()!r}.")
         return cls(found, classes is not None or column is not None, column)
@@ -108,6 +117,18 @@ def _code(position: dict[Any, int], label: Any) -> float:
 
 def _key(label: Any) -> Any:
     return float(label) if isinstance(label, bool | int | float) else label
+
+
+def _require_one_kind(kind: str, classes: NDArray[Any]) -> None:
+    """Refuse text among numbers and the reverse, where both types are declared: no label could be a class."""
+    text, numbers = "UST", "biuf"
+    other = (kind in text and classes.dtype.kind in numbers) or (kind in numbers and classes.dtype.kind in text)
+    if other:
+        what, instead = ("text", "numbers") if kind in text else ("numbers", "text")
+        raise InvalidInput(
+            f"y is declared as {what}, but classes are {instead}: {classes.tolist()!r}. No label would be one of them; "
+            "declare classes as they are in y. Nothing was released."
+        )
 
 
 def _refuse_numbers(y: NDArray[Any]) -> None:

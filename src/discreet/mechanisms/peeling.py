@@ -58,7 +58,7 @@ class Peeling:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _check_sparsity(self.s)
+        object.__setattr__(self, "s", _checked_sparsity(self.s))
         check_multiplier(self.selection_multiplier)
         check_multiplier(self.noise_multiplier)
         if (self.selection_multiplier == 0) != (self.noise_multiplier == 0):
@@ -113,7 +113,7 @@ class LaplacePeeling:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _check_sparsity(self.s)
+        object.__setattr__(self, "s", _checked_sparsity(self.s))
         check_multiplier(self.noise_multiplier)
 
     def event(self, query: Query, unit: Unit) -> events.Event:
@@ -147,9 +147,10 @@ class LaplacePeeling:
         return _largest(value, self.s)
 
 
-def _check_sparsity(s: int) -> None:
-    if isinstance(s, bool) or not isinstance(s, int) or s < 1:
+def _checked_sparsity(s: int) -> int:
+    if isinstance(s, bool) or not isinstance(s, int | np.integer) or s < 1:
         raise InvalidInput(f"peeling releases a positive whole number s of coordinates, got {s!r}.")
+    return int(s)
 
 
 def _kept(s: int, query: Query) -> int:

@@ -233,5 +233,8 @@ class Objective:
             z = residual / diagonal
             inner, last = float(np.vdot(residual, z)), inner
             direction = z + (inner / last) * direction
+        square = float(np.vdot(target, target))  # 0 where columns are constant or equal and nothing is left to solve
+        if x.any() or not square:
+            return x
         # flat along the gradient: a step that changes scores by about one, which the line search shortens
-        return x if x.any() else target * (self.n / float(np.vdot(target, target)))
+        return target * (self.n / square)

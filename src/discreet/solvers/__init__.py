@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, did_you_mean
 from discreet.solvers.base import Filtered, Problem, Solver, Steps
 from discreet.solvers.planning import Guarantee
 
@@ -35,6 +35,7 @@ RECIPES = (
 def recipe(name: str) -> Callable[..., Any]:
     """``default`` of the solver called ``name``."""
     if name not in RECIPES:
-        raise InvalidInput(f"unknown solver {name!r}; choose 'auto' or one of {', '.join(RECIPES)}.")
+        guess = did_you_mean(name, RECIPES)
+        raise InvalidInput(f"unknown solver {name!r}; choose 'auto' or one of {', '.join(RECIPES)}.{guess}")
     chosen: Callable[..., Any] = importlib.import_module(f"discreet.solvers.{name}").default
     return chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
@@ -50,11 +51,24 @@ class Problem:
             raise InvalidInput(f"the number of rows must be positive, got {self.n!r}.")
         if not self.ridge >= 0:
             raise InvalidInput(f"ridge must be non-negative, got {self.ridge!r}.")
+        try:
+            self.domain.radius_in(math.prod(self.rows.shape))
+        except InvalidInput as mismatch:
+            raise InvalidInput(f"the domain does not fit the model: {mismatch} {_counted(self.rows)}") from None
 
     @property
     def start(self) -> NDArray[np.float64]:
         """θ = 0."""
         return np.zeros(self.rows.shape)
+
+
+def _counted(rows: RowSpec) -> str:
+    """Where the number of coefficients comes from."""
+    each = f"one for each of {rows.n_features} features"
+    each += " and last the intercept's" if rows.intercept else ""
+    return f"There are {math.prod(rows.shape)} coefficients, {each}" + (
+        f", for each of {rows.outputs} classes in turn." if rows.outputs > 1 else "."
+    )
 
 
 class Solver(Protocol):

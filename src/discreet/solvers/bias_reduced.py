@@ -106,7 +106,7 @@ class BiasReduced:
         for name in ("iterations", "smallest", "levels", "sparsity"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"{name} must be at least 1, got {getattr(self, name)!r}.")
-        if not (0 < self.step < math.inf and 0 < self.clip < math.inf):
+        if not (0 < self.step < math.inf and self.clip > 0 and (self.clip < math.inf or not self.noise_multiplier)):
             raise InvalidInput(f"step and clip must be positive and finite, got {self.step!r} and {self.clip!r}.")
         if self.batches not in get_args(Batches) or self.iterate not in get_args(Iterate):
             raise InvalidInput(
@@ -166,6 +166,9 @@ class BiasReduced:
         """ĝ at θ, given N = ``level``."""
         query = GradientSum(problem.rows, problem.loss, theta.reshape(problem.rows.shape), self.clip)
         leaves, half, batch = 2 << level, self.smallest << level, self.smallest << (level + 1)
+        if batch >= problem.n and not (self.noise_multiplier or self.projecting):  # all rows, and nothing to hide
+            total = yield Noisy(query, Gaussian(0.0))
+            return np.asarray(total.ravel() / problem.n)
         sampling = self._sampling(batch, problem.n)
         if not self.projecting:
             total = yield Noisy(query, Gaussian(self.noise_multiplier), sampling)
@@ -284,6 +287,7 @@ _REACH, _REACH_OF_LINE = 3.0, 1.5
 fitted afterwards. Public, the same for all data."""
 
 _MOST_ITERATIONS, _LEVELS, _MOST_HALVINGS = 128, (2, 3, 4), 6
+_EXACT_ITERATIONS = 2000
 _LINE_SHARE = 0.08
 _ROUNDING = 1e-9  # sums of many small costs may round up
 _NOISES = tuple(2.0 ** (k / 2) for k in range(-2, 15))
@@ -318,7 +322,8 @@ def default(
 
     Args:
         problem: public facts.
-        guarantee: what to keep; ε = ∞ runs without noise and filter.
+        guarantee: what to keep; ε = ∞ runs without noise, filter and cuts, by default 2000 steps with all rows in each,
+            so that it ends at the minimiser.
         sparsity: most non-zero entries of a row; by default nothing is assumed, and the ℓ2 ball alone projects.
         clip: ℓ2 bound on a row's gradient; by default that of the largest slope at θ = 0.
         noise_multiplier: noise of each leaf's sum over ``clip``.
@@ -348,11 +353,18 @@ def default(
     slope = steepest(problem, guarantee, _REACH)
     share = checked_share(problem, guarantee, line_share, _LINE_SHARE)
     kept = iterate or ("last" if share else "average")
-    clip = rows.radius * slope if clip is None else clip
+    if clip is None:
+        clip = rows.radius * slope if guarantee.private else math.inf
     sparsity = rows.dimension if sparsity is None else sparsity
     batches: Batches = "fixed-size" if guarantee.unit.relation == "replace-one" else "poisson"
     smoothness = problem.loss.smoothness(domain)
     longest = 1.0 / ((smoothness if math.isfinite(smoothness) else slope / 0.1) * rows.radius**2 + problem.ridge)
+    if not guarantee.private and smallest is None and levels is None and not projecting:
+        size, steps = longest if step is None else step, _EXACT_ITERATIONS if iterations is None else iterations
+        half = math.ceil(problem.n / 2)  # two of them hold all rows
+        return BiasReduced(
+            0.0, steps, clip, size, half, 1, sparsity, batches, iterate or "last", seed=seed, projecting=False
+        )
     most = _MOST_ITERATIONS if iterations is None else iterations
     distance = min(problem.domain.diameter(math.prod(rows.shape)), (_REACH_OF_LINE if share else _REACH) / rows.radius)
 

@@ -30,7 +30,7 @@ from discreet.solvers.zcdp import calibrated_by_zcdp
 
 __all__ = ["HardThreshold", "PeeledThreshold", "default", "slope_at_zero", "sparse_domain"]
 
-_EXACT_ITERATIONS = 1000  # without noise steps are free
+_EXACT_ITERATIONS = 2000  # without noise steps are free
 _MOST_ITERATIONS = 200
 _SHORT_OF_DROWNING = 1 / 6
 """Places are chosen at every step, by gradients that share the budget: long before the noise is as long as the model it
@@ -173,7 +173,7 @@ def default(
         target_bound: public bound on |y|; None takes 1, or clips nothing without privacy.
         entry_bound: public bound on |x_ij|; None takes the bound on a row's length.
         radius: ℓ2 bound on θ; None takes the problem's set.
-        iterations: None takes the number above, without privacy 1000.
+        iterations: None takes the number above, without privacy 2000.
         smoothness: public bound on the mean loss's smoothness along 2s-sparse directions; None takes
             β·min(r², 2s·entry_bound²), which always holds. The step is its inverse.
         condition: public bound on the ratio of the largest to the least eigenvalue along such directions. The error
@@ -237,7 +237,7 @@ def declared_sparsity(problem: Problem, sparsity: int | None, radius: float | No
             raise InvalidInput(f"sparsity={sparsity} contradicts the problem's set of sparsity {problem.domain.s}.")
         return problem.domain.s, problem.domain.radius if radius is None else radius
     if sparsity is None:
-        raise InvalidInput("hard thresholding needs a sparsity: give one, or a SparseSet as domain.")
+        raise InvalidInput("a sparse model needs a sparsity: give the option sparsity=…, or a SparseSet as domain.")
     return sparsity, radius
 
 

@@ -92,7 +92,7 @@ def default(
     radius: float | None = None,
     moment: float | None = None,
     smoothness: float | None = None,
-    mechanism: Literal["gumbel", "laplace"] = "gumbel",
+    mechanism: Literal["gumbel", "laplace"] | None = None,
     parts: int | None = None,
     entry_bound: float | None = None,
     step: float | None = None,
@@ -111,7 +111,8 @@ def default(
         moment: public bound M on E[x_ij⁴] and E[y⁴]; None takes 1.
         smoothness: public bound on the eigenvalues of E[xxᵀ] along sparse directions; None takes √M, which bounds
             E[x_ij²], so that columns without correlation contract if their kurtosis is below 6.8.
-        mechanism: ``"gumbel"`` for `Peeling`; ``"laplace"`` for `LaplacePeeling`, which is pure DP and takes δ = 0 too.
+        mechanism: ``"gumbel"`` for `Peeling`; ``"laplace"`` for `LaplacePeeling`, which is pure DP and what None
+            takes where δ = 0.
         parts: T; None takes ⌈ln n⌉.
         entry_bound: K; None takes `balanced_entry_bound`, without privacy none.
         step: η; None takes 1/smoothness.
@@ -120,6 +121,10 @@ def default(
         InvalidInput: a moment or smoothness that is not positive or would have no effect, an unknown mechanism, or
             δ = 0 without Laplace noise.
     """
+    if not isinstance(problem.loss, Squared):
+        raise InvalidInput(
+            f"heavy-tailed regression has squared loss, not {type(problem.loss).__name__}; use solver='hard_threshold'."
+        )
     if smoothness is not None and step is not None:
         raise InvalidInput("smoothness chooses the step, which was given too: leave one out.")
     if moment is not None and entry_bound is not None and (step is not None or smoothness is not None):
@@ -131,8 +136,11 @@ def default(
         raise InvalidInput(f"moment must be positive and finite, got {moment!r}.")
     if smoothness is not None and not 0 < smoothness < math.inf:
         raise InvalidInput(f"smoothness must be positive and finite, got {smoothness!r}.")
-    if mechanism not in ("gumbel", "laplace"):
+    if mechanism not in ("gumbel", "laplace", None):
         raise InvalidInput(f"mechanism must be 'gumbel' or 'laplace', got {mechanism!r}.")
+    pure = guarantee.private and guarantee.delta == 0
+    if mechanism == "gumbel" and pure:
+        raise InvalidInput("delta = 0 asks for pure DP, which Gaussian values cannot give; use mechanism='laplace'.")
     steps = max(1, math.ceil(math.log(max(problem.n, 2)))) if parts is None else parts
     eta = 1 / (math.sqrt(moment) if smoothness is None else smoothness) if step is None else step
 
@@ -140,7 +148,7 @@ def default(
         return HeavyTailed(peeling, steps, bound, eta, reach)
 
     peeling: Peeling | LaplacePeeling
-    if mechanism == "laplace":
+    if mechanism == "laplace" or pure:
         peeling = LaplacePeeling(s, _least_laplace(make, problem, guarantee, s))
         scale = peeling.noise_multiplier
     else:  # what it costs is in the multipliers alone, so K can wait for them

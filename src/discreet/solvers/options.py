@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, did_you_mean
 from discreet.solvers import recipe
 
 __all__ = ["checked_options", "option_types"]
@@ -53,7 +53,8 @@ def checked_options(solver: str, options: Mapping[str, Any] | None) -> dict[str,
     taken: dict[str, Any] = {}
     for name, value in (options or {}).items():
         if name not in known:
-            raise InvalidInput(f"solver {solver!r} has no option {name!r}; it has {', '.join(sorted(known))}.")
+            guess = did_you_mean(name, known)
+            raise InvalidInput(f"solver {solver!r} has no option {name!r}; it has {', '.join(sorted(known))}.{guess}")
         if value is not None:
             taken[name] = _checked(name, value, known[name])
     return taken

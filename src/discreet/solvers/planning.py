@@ -16,8 +16,9 @@ from discreet.units import Unit
 __all__ = ["PURE_REFUSED", "Guarantee", "calibrated", "rough_multiplier"]
 
 PURE_REFUSED = (
-    "delta = 0 asks for pure DP, which Gaussian noise cannot give; use objective_perturbation, output_perturbation, "
-    "frank_wolfe or exponential_mechanism, or a delta above 0."
+    "delta = 0 asks for pure DP, which Gaussian noise cannot give; use objective_perturbation or output_perturbation "
+    "(losses of bounded slope and curvature), frank_wolfe (over an ℓ1 ball or another polytope), exponential_mechanism "
+    "(candidates, or a grid in few dimensions) or heavy_tailed (sparse least squares), or a delta above 0."
 )
 
 

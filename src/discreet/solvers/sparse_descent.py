@@ -95,7 +95,7 @@ class SparseDescent:
         for name in ("iterations", "sparsity"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"{name} must be at least 1, got {getattr(self, name)!r}.")
-        if not (0 < self.step < math.inf and 0 < self.clip < math.inf):
+        if not (0 < self.step < math.inf and self.clip > 0 and (self.clip < math.inf or not self.noise_multiplier)):
             raise InvalidInput(f"step and clip must be positive and finite, got {self.step!r} and {self.clip!r}.")
         for name, value, kinds in (
             ("estimator", self.estimator, get_args(Estimator)),
@@ -154,7 +154,9 @@ class SparseDescent:
 
 
 def onto_balls(mean: NDArray[np.float64], problem: Problem, sparsity: int, clip: float) -> NDArray[np.float64]:
-    """The projection on the balls that hold every mean of gradients."""
+    """The projection on the balls that hold every mean of gradients; without a clip there are none."""
+    if math.isinf(clip):
+        return mean
     return np.asarray(L2Ball(clip).project(L1Ball(sparse_radius(problem, sparsity, clip)).project(mean)))
 
 
@@ -274,7 +276,9 @@ def default(
     share = checked_share(problem, guarantee, line_share, _LINE_SHARE if lazy else 0.0)
     kept = iterate or ("last" if lazy else "average")
     slope = steepest(problem, guarantee, _REACH)
-    bound = rows.radius * slope if clip is None else clip
+    bound = clip
+    if bound is None:
+        bound = rows.radius * slope if guarantee.private else math.inf
     entries = rows.dimension if sparsity is None else sparsity
     smoothness = problem.loss.smoothness(Domain(score_bound=_REACH, target_low=-1.0, target_high=1.0))
     beta = (smoothness if math.isfinite(smoothness) else slope / 0.1) * rows.radius**2 + problem.ridge

@@ -1,8 +1,8 @@
 """Excess-risk bounds as code: each theorem with its constants, its hypotheses checked.
 
 Bounds that take a ``noise_std`` hold for whatever the accountant calibrated; ``*_rate`` functions put in the
-noise of a zCDP budget in closed form. All are about the empirical risk. The proofs are in
-``docs/maths/theory.md``, and the tests run each algorithm and compare.
+noise of a zCDP budget in closed form. All are about the empirical risk but for those that say population. The proofs
+are in ``docs/maths/theory.md``, and the tests run each algorithm and compare.
 """
 
 from discreet.theory.bias_reduced import biased_descent, biased_descent_stationarity
@@ -53,6 +53,7 @@ from discreet.theory.perturbation import (
     output_perturbation,
     output_perturbation_inf,
 )
+from discreet.theory.population import output_perturbation_inf_population, sparse_population_lower_bound
 from discreet.theory.sparse import (
     log_packing,
     sparse_descent_gaussian,
@@ -96,6 +97,7 @@ __all__ = [
     "objective_perturbation_constrained",
     "output_perturbation",
     "output_perturbation_inf",
+    "output_perturbation_inf_population",
     "preconditioned",
     "rank_bound",
     "sampled_gradient_bound",
@@ -110,6 +112,7 @@ __all__ = [
     "sparse_mean_gaussian",
     "sparse_mean_laplace",
     "sparse_mean_lower_bound",
+    "sparse_population_lower_bound",
     "sparse_stationarity",
     "strongly_convex_last_iterate",
     "sufficient_statistics",

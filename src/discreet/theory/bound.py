@@ -62,15 +62,19 @@ def require(holds: bool, hypothesis: str) -> None:
 def require_positive(**values: float) -> None:
     """Every value must be positive and finite."""
     for name, value in values.items():
-        if not (math.isfinite(value) and value > 0):
-            raise HypothesisViolated(f"the theorem needs a positive finite {name}, got {value}.")
+        if not (_is_finite(value) and value > 0):
+            raise HypothesisViolated(f"the theorem needs a positive finite {name}, got {value!r}.")
 
 
 def require_non_negative(**values: float) -> None:
     """Every value must be finite and at least 0."""
     for name, value in values.items():
-        if not (math.isfinite(value) and value >= 0):
-            raise HypothesisViolated(f"the theorem needs a finite {name} of at least 0, got {value}.")
+        if not (_is_finite(value) and value >= 0):
+            raise HypothesisViolated(f"the theorem needs a finite {name} of at least 0, got {value!r}.")
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and math.isfinite(value)
 
 
 def require_count(**values: int) -> None:
@@ -94,6 +98,8 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
         raise InvalidInput(f"epsilon must be positive, got {epsilon}.")
     if not 0 < delta < 1:
         raise InvalidInput(f"delta must lie strictly between 0 and 1, got {delta}.")
+    if math.isinf(epsilon):
+        return math.inf
     log = math.log(1 / delta)
     # (√(log + ε) − √log)², written without cancellation.
     return (epsilon / (math.sqrt(log + epsilon) + math.sqrt(log))) ** 2

@@ -77,6 +77,8 @@ def average_iterate(
 def best_step(*, distance: float, lipschitz: float, d: int, noise_std: float, iterations: int) -> float:
     """R/√(T(G² + dσ²)), the step that minimises `average_iterate`."""
     require_positive(distance=distance, lipschitz=lipschitz)
+    require_non_negative(noise_std=noise_std)
+    require_count(d=d, iterations=iterations)
     return distance / math.sqrt(iterations * (lipschitz**2 + d * noise_std**2))
 
 

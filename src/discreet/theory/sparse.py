@@ -23,6 +23,7 @@ from discreet.units import Adjacency, Unit
 
 __all__ = [
     "log_packing",
+    "spaced",
     "sparse_descent_gaussian",
     "sparse_descent_pure",
     "sparse_descent_smooth",
@@ -248,7 +249,7 @@ def _hardest_instance(
     squares = excess = 0.0
     sparsities = {min(2**j, s) for j in range(s.bit_length() + 1)}
     for sparsity in sparsities:
-        for blocks in _grid(min(n, d // sparsity)):
+        for blocks in spaced(min(n, d // sparsity)):
             log_m = log_packing(d // blocks, sparsity)
             largest = n // blocks
             rows = [(log_m - math.log(c)) / (epsilon * per_row) for c in (1.5, 2, 4)]
@@ -266,7 +267,7 @@ def _hardest_instance(
     return squares, excess
 
 
-def _grid(largest: int) -> list[int]:
+def spaced(largest: int) -> list[int]:
     """1, 2, 3, … spaced by a quarter of an octave up to ``largest``."""
     if largest < 1:
         return []

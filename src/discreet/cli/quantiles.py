@@ -1,0 +1,112 @@
+"""``discreet quantile`` and ``discreet bounds``: private quantiles of a file's columns, for themselves or as bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discreet.cli.common import ledger_for, read_schema, require_place
+from discreet.data.frames import read_table
+from discreet.errors import InvalidInput
+from discreet.units import Unit
+
+__all__ = ["bounds", "quantile", "register"]
+
+File = Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet file.")]
+SchemaFile = Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")]
+Epsilon = Annotated[float, typer.Option(help="Privacy budget of the whole answer (pure DP).")]
+Relation = Annotated[str, typer.Option(help="replace-one or add-remove.")]
+Rows = Annotated[int, typer.Option(help="The most rows one person has.")]
+LedgerUrl = Annotated[str | None, typer.Option(help="Ledger, e.g. sqlite:///ledger.db or a path.")]
+Dataset = Annotated[str, typer.Option(help="Whose budget is charged, by its name in the ledger.")]
+Seed = Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")]
+
+
+def quantile(
+    file: File,
+    column: Annotated[str, typer.Option(help="A numeric column of the schema.")],
+    epsilon: Epsilon,
+    q: Annotated[list[float] | None, typer.Option(help="Quantile in [0, 1]; may be repeated. Default: 0.5.")] = None,
+    schema: SchemaFile = None,
+    adjacency: Relation = "replace-one",
+    rows_per_unit: Rows = 1,
+    ledger: LedgerUrl = None,
+    dataset: Dataset = "default",
+    seed: Seed = None,
+) -> None:
+    """Private quantiles of one column, within its public bounds."""
+    from discreet.data.columns import Numeric
+    from discreet.estimators import quantile as private_quantile
+
+    table = read_table(file)
+    declared = read_schema(schema, table.columns)
+    known = declared.target(column)
+    if not isinstance(known, Numeric):
+        raise InvalidInput(f"column {column!r} is not declared numeric: it has no quantiles.")
+    if column not in table:
+        raise InvalidInput(f"the first line of the file has no column {column!r}. Nothing was released.")
+    wanted = q or [0.5]
+    found: Any = private_quantile(
+        table[column],
+        wanted,
+        epsilon=epsilon,
+        bounds=(known.low, known.high),
+        adjacency=Unit(adjacency, rows_per_unit),  # type: ignore[arg-type]
+        step=1.0 if known.integer and known.high - known.low < 1 << 28 else None,
+        ledger=ledger_for(ledger, dataset),
+        random_state=seed,
+    )
+    print("q,value")
+    for one, value in zip(wanted, found.tolist(), strict=True):
+        print(f"{one:g},{value:.10g}")
+
+
+def bounds(
+    file: File,
+    epsilon: Epsilon,
+    schema: SchemaFile = None,
+    column: Annotated[list[str] | None, typer.Option(help="May be repeated. Default: every numeric column.")] = None,
+    low: Annotated[float | None, typer.Option(help="Quantile that new lower bounds are near to; with --high.")] = None,
+    high: Annotated[float | None, typer.Option(help="Quantile that new upper bounds are near to.")] = None,
+    n_public: Annotated[int | None, typer.Option(help="Number of rows, if it is public (add-remove).")] = None,
+    adjacency: Relation = "replace-one",
+    rows_per_unit: Rows = 1,
+    ledger: LedgerUrl = None,
+    dataset: Dataset = "default",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Schema file; default: standard output.")
+    ] = None,
+    seed: Seed = None,
+) -> None:
+    """Narrow a schema's wide public bounds by private quantiles; write a schema to fit with."""
+    from discreet.estimators import private_bounds
+
+    table = read_table(file)
+    declared = read_schema(schema, table.columns)
+    if (low is None) != (high is None):
+        raise InvalidInput("--low and --high go together; without them both follow from ε and the number of rows.")
+    if output is not None:
+        require_place(output, [file, schema, ledger])
+    found = private_bounds(
+        table,
+        declared,
+        epsilon=epsilon,
+        adjacency=Unit(adjacency, rows_per_unit),  # type: ignore[arg-type]
+        columns=column,
+        quantiles=None if low is None or high is None else (low, high),
+        n_public=n_public,
+        ledger=ledger_for(ledger, dataset),
+        random_state=seed,
+    )
+    if output is None:
+        print(found.to_yaml(), end="")
+    else:
+        output.write_text(found.to_yaml(), encoding="utf-8")
+
+
+def register(app: typer.Typer) -> None:
+    """Add both commands."""
+    app.command()(quantile)
+    app.command()(bounds)
