@@ -75,7 +75,7 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
         return "hard_threshold", "the set is sparse: select coordinates, then spend noise on those alone"
     if isinstance(domain, Atomic) and not isinstance(domain, Projectable) and not problem.ridge:
         return "frank_wolfe", "a polytope without a projection: choosing vertices needs none"
-    if isinstance(domain, Atomic) and not problem.ridge and (guarantee.delta == 0 or d > _MANY_COORDINATES):
+    if isinstance(domain, Atomic) and not problem.ridge and (pure or d > _MANY_COORDINATES):
         return "frank_wolfe", "a polytope in high dimension: choosing vertices costs log d, noisy gradients cost √d"
     if pure and not smooth and d <= MOST_AXES and not problem.ridge:
         return "exponential_mechanism", "pure privacy, a loss without bounded curvature, few dimensions: a grid"
