@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -144,7 +145,7 @@ class RidgeMinimiser:
 
         With θ₀ the point of the set nearest to 0, the minimiser is within (nL + ‖b‖ + λ‖θ₀‖)/λ of it.
         """
-        nearest = 2 * self.regularisation * float(np.linalg.norm(project(self.domain, np.zeros(self.rows.shape))))
+        nearest = 2 * self.regularisation * _distance_from_zero(self.domain, self.rows.shape)
         return 2.0**-51 * (MOST_ROWS * self.gradient_bound + tilt_length + nearest)
 
     def minimise(self, data: Dataset, tilt: Array, tolerance: float) -> Array:
@@ -180,6 +181,12 @@ class RidgeMinimiser:
         from discreet.queries.constrained_minimiser import descend_within
 
         return descend_within(objective, tolerance)
+
+
+@lru_cache(maxsize=4)
+def _distance_from_zero(domain: Geometry, shape: tuple[int, ...]) -> float:
+    """Of a set; calibration asks for it a hundred times."""
+    return float(np.linalg.norm(project(domain, np.zeros(shape))))
 
 
 def project(domain: Geometry, theta: Array) -> Array:

@@ -259,7 +259,8 @@ class BiasReduced:
 
     def level_costs(self, problem: Problem, unit: Unit) -> tuple[float, ...]:
         """A step's Rényi divergence at the filter's order for each N."""
-        asked = (next(self.estimate(problem, problem.start.ravel(), k)) for k in range(self.levels))
+        nowhere = np.broadcast_to(0.0, problem.rows.shape)  # no event depends on θ: a thousand candidates need no room
+        asked = (next(self.estimate(problem, nowhere, k)) for k in range(self.levels))
         return tuple(_divergence(measurement.event(unit), self.order, unit) for measurement in asked)
 
     def _sampling(self, rows: int, n: float) -> FixedSizeSampling | PoissonSampling:

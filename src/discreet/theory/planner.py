@@ -17,7 +17,7 @@ from discreet.losses import Domain, Softmax, Squared
 from discreet.solvers import Guarantee, Problem, Solver, recipe
 from discreet.solvers.exponential_mechanism import MOST_AXES
 from discreet.solvers.planning import rough_multiplier
-from discreet.solvers.rehearsal import rehearse
+from discreet.solvers.rehearsal import foresee
 from discreet.theory.predicted import predicted_risk
 
 __all__ = ["Option", "choose", "options"]
@@ -154,7 +154,7 @@ def options(problem: Problem, guarantee: Guarantee) -> list[Option]:
     for name in names:
         try:
             solver = recipe(name)(problem, guarantee)
-            plan = rehearse(solver, problem, guarantee.unit)
+            plan = foresee(solver, problem, guarantee.unit)
         except DiscreetError as refusal:
             found.append(Option(name, None, 0, math.nan, math.nan, False, str(refusal).split(";")[0]))
             continue
