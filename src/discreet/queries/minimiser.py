@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from discreet.data.base import Dataset
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry.base import Geometry, Projectable
+from discreet.geometry.l1_ball import L1Ball
+from discreet.geometry.l2_ball import L2Ball
 from discreet.geometry.long_projection import has_long_projection
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain, Logistic, Loss, Softmax
@@ -186,6 +188,8 @@ class RidgeMinimiser:
 @lru_cache(maxsize=4)
 def _distance_from_zero(domain: Geometry, shape: tuple[int, ...]) -> float:
     """Of a set; calibration asks for it a hundred times."""
+    if isinstance(domain, WholeSpace | L1Ball | L2Ball):  # they hold 0
+        return 0.0
     return float(np.linalg.norm(project(domain, np.zeros(shape))))
 
 

@@ -38,8 +38,8 @@ def foresee(solver: Solver, problem: Problem, unit: Unit) -> list[Event]:
     """The plan that `rehearse` finds, in a time that does not grow with the number of columns: for choosing settings.
 
     What depends on the number of columns is a setting of the solver, made from the whole problem before; no event does
-    beyond that, so the plan on an outline with few columns is the plan. Nothing is charged by it: the vault rehearses in
-    full before it charges, and answers nothing outside the plan that it charged.
+    beyond that, so the plan on an outline with few columns is the plan. Nothing is charged by it: the vault rehearses
+    in full before it charges, and answers nothing outside the plan that it charged.
     """
     try:
         return rehearse(solver, _outline(problem), unit)
