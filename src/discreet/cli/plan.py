@@ -59,6 +59,8 @@ def plan(
     }
     settings |= _targets(kind, classes) | _set(kind, l1_radius, sparsity, domain)
     guarantee, found = compared(_estimator(kind, settings, param or []), n, d, sparse=sparse_rows)
+    if not any(option.solver for option in found):
+        raise InvalidInput(f"no solver applies: {found[0].reason}.")
     if as_json:
         facts = {"n": n, "d": d, "model": kind, "epsilon": _or_none(epsilon), "delta": guarantee.delta}
         facts |= {"adjacency": adjacency, "rows_per_unit": rows_per_unit, "counts_rows": count_rows}

@@ -372,12 +372,12 @@ def default(
         beta = 1 / longest
         if projects and made.bias_bound(problem):
             moment = made.second_moment_bound(problem)
-            eta = min(longest, distance / math.sqrt(taken * moment)) if step is None else step
+            eta = (min(longest, distance / math.sqrt(taken * moment)) or longest) if step is None else step
             risk = distance**2 / (2 * eta * taken) + eta * moment / 2 + distance * made.bias_bound(problem)
         else:
             variance = made.score_variance()
             travel = (distance**2 * taken / (2 * beta * variance)) ** (1 / 3)
-            eta = min(longest, travel / taken) if step is None else step
+            eta = (min(longest, travel / taken) or longest) if step is None else step  # 0: a set of one point
             risk = distance**2 / (2 * eta * taken) + beta * eta**2 * taken * variance / 2
         return risk, replace(made, step=eta)
 

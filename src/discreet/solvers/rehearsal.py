@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import DiscreetError
 from discreet.events import Event
-from discreet.geometry import L1Ball, L2Ball, Simplex, SparseSet, WholeSpace
+from discreet.geometry import Box, L1Ball, L2Ball, Simplex, SparseSet, WholeSpace
 from discreet.measurements import Measurement
 from discreet.solvers.base import Problem, Solver, Steps
 from discreet.units import Unit
@@ -51,7 +51,10 @@ def _outline(problem: Problem) -> Problem:
     """The same problem with few columns, if its set has no dimension of its own."""
     rows, domain = problem.rows, problem.domain
     few = max(_FEW_COLUMNS, 2 * domain.s) if isinstance(domain, SparseSet) else _FEW_COLUMNS
-    if rows.n_features <= few or not isinstance(domain, WholeSpace | L1Ball | L2Ball | Simplex | SparseSet):
+    sizeless = isinstance(domain, WholeSpace | L1Ball | L2Ball | Simplex | SparseSet)
+    if isinstance(domain, Box):
+        sizeless = np.ndim(domain.low) == np.ndim(domain.high) == 0
+    if rows.n_features <= few or not sizeless:
         return problem
     return replace(problem, rows=replace(rows, n_features=few))
 

@@ -135,7 +135,7 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
     smoothness = problem.loss.smoothness(Domain(score_bound=_REACH)) * problem.rows.radius**2 + problem.ridge
     free = isinstance(problem.domain, WholeSpace)
     bounds = []
-    if step * smoothness < 1 or (free and step * smoothness <= 1 + 1e-12):
+    if step * smoothness <= 1 + 1e-12:
         bounds.append(
             smooth_average_iterate(
                 distance=target,
