@@ -237,42 +237,6 @@ def test_the_demonstration_runs_once_and_is_refused_past_its_budget(tmp_path):
     assert "rm -r" in second.output
 
 
-def plan(*options):
-    return RUN.invoke(app, ["plan", "--n", "30000", "--d", "50", "--epsilon", "1", *options])
-
-
-def test_a_plan_needs_no_data_and_marks_its_choice():
-    result = plan("--json")
-    assert result.exit_code == 0, result.output
-    facts = json.loads(result.output)
-    (chosen,) = [option for option in facts["options"] if option["chosen"]]
-    assert chosen["solver"] == "weighted_perturbation"
-    (one,) = [option for option in facts["options"] if option["solver"] == "objective_perturbation"]
-    assert 0 < one["predicted_excess_risk"] < 1
-    assert "auto takes weighted_perturbation" in plan().output
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["--loss", "squared"], "preconditioned"),
-        (["--loss", "squared", "--sparsity", "5"], "preconditioned"),
-        (["--loss", "logistic", "--sparsity", "5"], "hard_threshold"),
-        (["--l1-radius", "5", "--d", "5001"], "frank_wolfe"),
-        (["--classes", "4"], "descent"),
-        (["--delta", "0"], "objective_perturbation"),
-    ],
-)
-def test_the_choice_follows_the_problem(options, expected):
-    facts = json.loads(plan(*options, "--json").output)
-    assert [option["solver"] for option in facts["options"] if option["chosen"]] == [expected]
-
-
-@pytest.mark.parametrize("options", [["--loss", "magic"], ["--n", "0"], ["--l1-radius", "1", "--sparsity", "2"]])
-def test_a_plan_refuses_nonsense(options):
-    assert plan(*options).exception is not None
-
-
 def test_a_schema_template_uses_names_alone(folder):
     result = RUN.invoke(app, ["schema", "people.csv"])
     assert result.output.count(": {numeric: [LOW, HIGH]}") == 4  # one a column

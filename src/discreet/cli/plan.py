@@ -138,6 +138,7 @@ def _show(found: list[Option]) -> None:
     for option in found:
         if option.chosen:
             console.print(f"auto takes {option.name}: {option.reason}.")
+            console.print(f"its settings: {_settings_in_words(option)}.")
         elif not option.solver:
             console.print(f"{option.name} does not apply: {option.reason}.")
     for option in found:
@@ -153,9 +154,25 @@ def _fact(option: Option) -> dict[str, Any]:
         "releases": option.releases,
         "noise_multiplier": _or_none(option.noise_multiplier),
         "predicted_excess_risk": _or_none(option.predicted_risk),
+        "settings": _settings(option),
         "reason": option.reason,
         "unpredicted": option.unpredicted,
     }
+
+
+def _settings(option: Option) -> dict[str, Any]:
+    """As a certificate has them; what is not finite is not JSON."""
+    from discreet.estimators.privacy import plain_settings
+
+    found = plain_settings(option.solver) if option.solver else {}
+    return {name: _or_none(value) if isinstance(value, float) else value for name, value in found.items()}
+
+
+def _settings_in_words(option: Option) -> str:
+    shown = {name: value for name, value in _settings(option).items() if isinstance(value, bool | int | float | str)}
+    return ", ".join(
+        f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}" for name, value in shown.items()
+    )
 
 
 def _or_none(value: float) -> float | None:

@@ -26,6 +26,7 @@ from discreet.geometry.base import Geometry, Projectable
 from discreet.geometry.l1_ball import L1Ball
 from discreet.geometry.l2_ball import L2Ball
 from discreet.geometry.long_projection import has_long_projection
+from discreet.geometry.simplex import Simplex
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain, Logistic, Loss, Softmax
 from discreet.queries.mapped import MappedRows, RowMap
@@ -190,6 +191,8 @@ def _distance_from_zero(domain: Geometry, shape: tuple[int, ...]) -> float:
     """Of a set; calibration asks for it a hundred times."""
     if isinstance(domain, WholeSpace | L1Ball | L2Ball):  # they hold 0
         return 0.0
+    if isinstance(domain, Simplex):  # its centre is nearest
+        return domain.radius / math.sqrt(math.prod(shape))
     return float(np.linalg.norm(project(domain, np.zeros(shape))))
 
 

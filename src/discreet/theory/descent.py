@@ -112,8 +112,8 @@ def smooth_average_iterate(
 ) -> Bound:
     """The mean of the last m of θ_1, …, θ_T for a β-smooth loss and exact gradients: R²/(2ηm) + (T/m)·c·ηdσ²/2.
 
-    For η ≤ 1/β: c = min(2, 1/(1 − ηβ)) in general, and 1 + ηβ where no projection is made. No Lipschitz constant: without
-    noise the error falls as 1/T.
+    For η ≤ 1/β: c = min(2, 1/(1 − ηβ)) in general, and 1 + ηβ where no projection is made. No Lipschitz constant:
+    without noise the error falls as 1/T.
 
     Args:
         distance: R, a bound on ‖θ_0 − θ*‖₂.
