@@ -62,15 +62,13 @@ def test_next_to_no_noise_plans_no_more_steps_than_help(epsilon: float) -> None:
     assert fewer.iterations < 100
 
 
-@pytest.mark.parametrize("kind", ["independent", "correlated", "binary"])
-def test_a_walk_of_4096_steps_is_as_good_as_a_longer_one(kind: str) -> None:
-    """Without noise, where more steps could only help: at most a thousandth of the variance explained is gained."""
+def test_a_walk_of_4096_steps_is_as_good_as_a_longer_one() -> None:
+    """Correlated columns and no noise, where more steps only help: at most a thousandth of what is explained is gained.
+
+    ``bench/defaults.py`` has more kinds of columns.
+    """
     rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (300, 40))
-    if kind == "correlated":
-        X = np.clip((rng.normal(size=(300, 4)) @ rng.normal(size=(4, 40)) + rng.normal(size=(300, 40))) / 5, -1, 1)
-    elif kind == "binary":
-        X = np.sign(X)
+    X = np.clip((rng.normal(size=(300, 4)) @ rng.normal(size=(4, 40)) + rng.normal(size=(300, 40))) / 5, -1, 1)
     y = X[:, :5] @ [0.2, -0.2, 0.1, 0.1, -0.1] + 0.1 * rng.normal(size=300)
     problem = Problem(RowSpec(40, norm=math.sqrt(40)), Squared(), 300.0, L1Ball(4.0))
 
@@ -78,7 +76,7 @@ def test_a_walk_of_4096_steps_is_as_good_as_a_longer_one(kind: str) -> None:
         theta = run(FrankWolfe(0.0, steps, math.inf), problem, X, y)
         return float(0.5 * np.mean((X @ theta - y) ** 2))
 
-    few, enough, many = risk(64), risk(4096), risk(12_288)
+    few, enough, many = risk(64), risk(4096), risk(8192)
     assert many < enough < few
     assert enough - many < 1e-3 * (0.5 * np.mean(y**2) - many)
 
