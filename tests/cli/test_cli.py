@@ -280,50 +280,6 @@ def test_bounds_are_narrowed_privately_charged_and_fitted_with(folder):
     assert dp.Schema.from_yaml(shown.stdout)["age"].high < 1000
 
 
-def plan(*options):
-    return RUN.invoke(app, ["plan", "--n", "30000", "--d", "50", "--epsilon", "1", *options])
-
-
-def test_a_plan_needs_no_data_and_marks_its_choice():
-    result = plan("--json")
-    assert result.exit_code == 0, result.output
-    facts = json.loads(result.output)
-    (chosen,) = [option for option in facts["options"] if option["chosen"]]
-    assert chosen["solver"] == "weighted_perturbation"
-    (one,) = [option for option in facts["options"] if option["solver"] == "objective_perturbation"]
-    assert 0 < one["predicted_excess_risk"] < 1
-    assert "auto takes weighted_perturbation" in plan().output
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["--loss", "squared"], "preconditioned"),
-        (["--loss", "squared", "--sparsity", "5"], "preconditioned"),
-        (["--loss", "logistic", "--sparsity", "5"], "hard_threshold"),
-        (["--l1-radius", "5", "--d", "5001"], "frank_wolfe"),
-        (["--classes", "4"], "descent"),
-        (["--delta", "0"], "objective_perturbation"),
-    ],
-)
-def test_the_choice_follows_the_problem(options, expected):
-    facts = json.loads(plan(*options, "--json").output)
-    assert [option["solver"] for option in facts["options"] if option["chosen"]] == [expected]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--loss", "magic"], "magic"),
-        (["--n", "0"], "at least 1"),
-        (["--l1-radius", "1", "--sparsity", "2"], "give one of"),
-        (["--domain", "group:1:0,0"], "There are 50 coefficients, one for each of 50 features."),
-    ],
-)
-def test_a_plan_refuses_nonsense(options, message):
-    assert message in problem(plan(*options))
-
-
 def test_a_schema_template_uses_names_alone(folder):
     result = RUN.invoke(app, ["schema", "people.csv"])
     assert result.output.count(": {numeric: [LOW, HIGH]}") == 4  # one a column

@@ -51,6 +51,36 @@ def logistic_sample(n: int, d: int, seed: int = 0) -> tuple[Floats, Floats]:
 # Plan
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 100.0, 1e4])
+def test_next_to_no_noise_plans_no_more_steps_than_help(epsilon: float) -> None:
+    """The bound would ask for T ∝ (nε)^⅔; what is asked for by name is still taken."""
+    problem = Problem(RowSpec(100, norm=10.0, intercept=1.0), Squared(), 1e8, L1Ball(4.0))
+    guarantee = Guarantee(epsilon, 1e-16, Unit("add-remove"))
+    assert default(problem, guarantee).iterations == 4096
+    assert default(problem, guarantee, iterations=20_000).iterations == 20_000
+    fewer = default(Problem(problem.rows, Squared(), 1e3, L1Ball(4.0)), Guarantee(1.0, 1e-6, Unit("add-remove")))
+    assert fewer.iterations < 100
+
+
+def test_a_walk_of_4096_steps_is_as_good_as_a_longer_one() -> None:
+    """Correlated columns and no noise, where more steps only help: at most a thousandth of what is explained is gained.
+
+    ``bench/defaults.py`` has more kinds of columns.
+    """
+    rng = np.random.default_rng(0)
+    X = np.clip((rng.normal(size=(300, 4)) @ rng.normal(size=(4, 40)) + rng.normal(size=(300, 40))) / 5, -1, 1)
+    y = X[:, :5] @ [0.2, -0.2, 0.1, 0.1, -0.1] + 0.1 * rng.normal(size=300)
+    problem = Problem(RowSpec(40, norm=math.sqrt(40)), Squared(), 300.0, L1Ball(4.0))
+
+    def risk(steps: int) -> float:
+        theta = run(FrankWolfe(0.0, steps, math.inf), problem, X, y)
+        return float(0.5 * np.mean((X @ theta - y) ** 2))
+
+    few, enough, many = risk(64), risk(4096), risk(8192)
+    assert many < enough < few
+    assert enough - many < 1e-3 * (0.5 * np.mean(y**2) - many)
+
+
 @pytest.mark.parametrize(("relation", "sensitivity"), [("add-remove", 1), ("replace-one", 2)])
 def test_the_plan_is_one_selection_a_step(relation: Relation, sensitivity: int) -> None:
     """ε = 2Δ/b a step, Δ = C (add-remove) or 2C (replace-one), b = 8C."""

@@ -100,8 +100,9 @@ def test_unconstrained_steps_of_the_inverse_smoothness() -> None:
     args = {"distance": 0.2 * math.sqrt(d), "smoothness": 1.0, "d": d, "noise_std": sigma, "iterations": T, "step": 1.0}
     bound = smooth_average_iterate(constrained=False, **args).value
     assert np.mean(excess) <= bound <= 12 * np.mean(excess)
+    assert smooth_average_iterate(**args).value == pytest.approx(bound)  # 1 + ηβ = 2 at η = 1/β
     with pytest.raises(HypothesisViolated):
-        smooth_average_iterate(**args)
+        smooth_average_iterate(**args | {"step": 1.001})
 
 
 def test_sufficient_statistics_in_the_shrunken_regime() -> None:

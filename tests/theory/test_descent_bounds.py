@@ -160,6 +160,20 @@ def test_smooth_average_iterate(noise_std: float) -> None:
     assert_holds(excess, bound.value, within=40)
 
 
+@pytest.mark.parametrize("step", [0.4, 0.5])
+def test_smooth_average_iterate_under_an_active_constraint(step: float) -> None:
+    """Up to a step of 1/β, where no slack is left in the smoothness: the noise costs twice ηdσ²/2 at most."""
+    d, T, noise_std = 20, 30, 0.1
+    curvatures = np.geomspace(0.2, 2.0, d)
+    target = np.zeros(d)
+    target[-1] = 1.5  # outside the unit ball, so the constrained minimiser is e_d
+    path = descend(lambda theta: curvatures * (theta - target), np.zeros(d), [step] * T, noise_std, 5, radius=1.0)
+    excess = 0.5 * (curvatures * (path[1:].mean(axis=0) - target) ** 2).sum(axis=1) - 0.5 * 2.0 * 0.25
+    bound = smooth_average_iterate(distance=1.0, smoothness=2.0, d=d, noise_std=noise_std, iterations=T, step=step)
+    assert bound.parts["privacy"] == pytest.approx(step * d * noise_std**2)
+    assert_holds(excess, bound.value, within=40)
+
+
 def test_strongly_convex_last_iterate_is_attained_by_an_isotropic_quadratic() -> None:
     d, T, step, noise_std, curvature = 15, 12, 0.3, 0.4, 1.5
     target = np.ones(d) / math.sqrt(d)
@@ -257,7 +271,7 @@ def test_rate_has_the_textbook_shape() -> None:
         lambda: last_iterate_decaying(diameter=1, lipschitz=1, d=2, noise_std=0, steps=[1.0, 2.0]),
         lambda: last_iterate_decaying(diameter=1, lipschitz=1, d=2, noise_std=0, steps=[1.0, 0.0]),
         lambda: last_iterate_decaying(diameter=math.inf, lipschitz=1, d=2, noise_std=0, steps=[1.0]),
-        lambda: smooth_average_iterate(distance=1, smoothness=2.0, d=2, noise_std=0, iterations=9, step=0.5),
+        lambda: smooth_average_iterate(distance=1, smoothness=2.0, d=2, noise_std=0, iterations=9, step=0.51),
         lambda: strongly_convex_last_iterate(
             distance=1, strong_convexity=3.0, smoothness=2.0, d=2, noise_std=0, iterations=9, step=0.5
         ),

@@ -10,12 +10,13 @@ import pytest
 
 from discreet.data.memory import in_memory
 from discreet.errors import HypothesisViolated
-from discreet.geometry import L1Ball, SparseSet
+from discreet.geometry import L1Ball, L2Ball, SparseSet, WholeSpace
 from discreet.ledger import Ledger
 from discreet.losses import Huber, Logistic, Squared
 from discreet.noise.bits import Bits
 from discreet.rows import RowSpec
-from discreet.solvers import RECIPES, Guarantee, Problem, recipe
+from discreet.solvers import RECIPES, Filtered, Guarantee, Problem, recipe
+from discreet.solvers.exponential_mechanism import grid_radius
 from discreet.solvers.hard_threshold import HardThreshold
 from discreet.theory.planner import options
 from discreet.theory.predicted import predicted_bound, predicted_risk
@@ -42,7 +43,12 @@ def measured(solver: Any, problem: Problem, y: np.ndarray, least: np.ndarray, cu
     def risk(theta: np.ndarray) -> float:
         return float(loss.value(X @ theta, y).mean())
 
-    runs = [Vault(data, ADD, Ledger(), Bits.seeded(seed)).run(solver, problem) for seed in range(5)]
+    def run(seed: int) -> np.ndarray:
+        vault = Vault(data, ADD, Ledger(), Bits.seeded(seed))
+        budget = solver.filter(ADD) if isinstance(solver, Filtered) else None
+        return vault.run(solver, problem) if budget is None else vault.run_filtered(solver, problem, budget)
+
+    runs = [run(seed) for seed in range(5)]
     return float(np.mean([risk(theta) for theta in runs])) - risk(least)
 
 
@@ -81,6 +87,58 @@ def test_frank_wolfe_on_its_set() -> None:
     assert 0 < measured(solver, problem, y, np.eye(D)[2] * 0.9) <= predicted_risk(solver, problem)
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("objective_perturbation", {"slope_bound": 1.0}),
+        ("descent", {}),
+        ("bias_reduced", {}),
+        ("sparse_descent", {"estimator": "projection", "sparsity": 1}),
+    ],
+)
+def test_classification_in_a_ball_that_holds_the_minimiser_on_its_sphere(name, options, epsilon) -> None:
+    """The mean of five runs; bounds are worst cases, a thousandfold at most of what is measured here."""
+    least = math.log(7 / 3) * np.sign(CENTRE)
+    problem = Problem(RowSpec(D, 1.0), Logistic(), float(N), L2Ball(float(np.linalg.norm(least))))
+    solver = recipe(name)(problem, Guarantee(epsilon, 1e-6, ADD), **options)
+    bound = predicted_risk(solver, problem, ADD)
+    found = measured(solver, problem, labels(), least)
+    assert 0 < found <= bound <= 1000 * found
+
+
+def test_a_filtered_run_takes_as_many_steps_as_its_bound_counts() -> None:
+    """At least T₀, and no more than the budget allows: what the bound is stated for, against a run."""
+    problem = Problem(RowSpec(D, 1.0), Logistic(), float(N), L2Ball(1.0))
+    solver = recipe("bias_reduced")(problem, Guarantee(1.0, 1e-6, ADD), noise_multiplier=8.0, smallest=256)
+    costs = solver.level_costs(problem, ADD)
+    assert min(costs) < max(costs)
+    assert solver.iterations > solver.budget / max(costs)  # the filter ends it
+    data, done = in_memory(X, labels(), problem.rows), []
+    vault = Vault(data, ADD, Ledger(), Bits.seeded(1))
+    vault.run_filtered(solver, problem, solver.filter(ADD), progress=lambda count, _: done.append(count))
+    assert math.floor(solver.budget / max(costs)) <= done[-1] <= solver.budget / min(costs)
+    assert 0 < predicted_risk(solver, problem, ADD) < math.inf
+    with pytest.raises(HypothesisViolated, match="unit"):
+        predicted_bound(solver, problem)
+
+
+@pytest.mark.parametrize("domain", [WholeSpace(), L2Ball(2.0), SparseSet(1)], ids=repr)
+def test_the_grid_of_the_exponential_mechanism_is_part_of_its_risk(domain) -> None:
+    """With hardly any noise the grid is all: no point of the set in the cube is farther from a candidate."""
+    rows = RowSpec(2, 1.0)
+    problem = Problem(rows, Squared(), 1e6, domain)
+    solver = recipe("exponential_mechanism")(problem, Guarantee(8.0, 0.0, ADD))
+    radius = grid_radius(solver.candidates, problem)
+    assert radius is not None
+    points = np.random.default_rng(0).uniform(-5, 5, (2000, 2))
+    points = np.array([domain.project(point) for point in points])
+    farthest = max(float(np.linalg.norm(solver.candidates - point, axis=1).min()) for point in points)
+    assert 0.5 * radius / (1 if domain.convex else 2) < farthest <= radius
+    assert predicted_bound(solver, problem).parts["grid"] >= radius
+    assert grid_radius(solver.candidates[1:], problem) is None
+
+
 def test_the_exponential_mechanism_against_its_own_best_candidate() -> None:
     rows = RowSpec(1, 1.0)
     problem, y = Problem(rows, Squared(), 300.0), np.full(300, 0.25)
@@ -93,22 +151,28 @@ def test_the_exponential_mechanism_against_its_own_best_candidate() -> None:
 
 
 def test_no_number_where_a_hypothesis_is_not_a_public_fact() -> None:
-    """Restricted eigenvalues; a minimiser of the whole space that is projected; batches; a set that is not convex."""
+    """Restricted eigenvalues; a minimiser of the whole space that is projected; gradients projected together; an
+    unbounded set; clipped scores; released weights; batches; a set that is not convex."""
     guarantee = Guarantee(1.0, 1e-6, ADD)
     free = Problem(RowSpec(D, 1.0), Logistic(), float(N))
     ball = Problem(RowSpec(D, 1.0), Logistic(), float(N), L1Ball(1.0))
     sparse = Problem(RowSpec(D, 1.0), Logistic(), float(N), SparseSet(2))
     refused = [
         (HardThreshold(1.0, 3, 1.0, 1.0, 2), sparse),
-        (recipe("objective_perturbation")(ball, guarantee), ball),
+        (recipe("objective_perturbation")(ball, guarantee, constraint="after"), ball),
+        (recipe("sparse_descent")(ball, guarantee), ball),
+        (recipe("sparse_descent")(free, guarantee, estimator="projection"), free),
+        (recipe("bias_reduced")(free, guarantee), free),
+        (recipe("boosted")(free, guarantee), free),
+        (recipe("weighted_perturbation")(free, guarantee), free),
         (recipe("output_perturbation")(ball, guarantee), ball),
         (recipe("descent")(free, guarantee, rate=0.1), free),
         (recipe("descent")(free, guarantee), sparse),
     ]
     for solver, problem in refused:
-        assert math.isnan(predicted_risk(solver, problem))
+        assert math.isnan(predicted_risk(solver, problem, ADD))
         with pytest.raises(HypothesisViolated):
-            predicted_bound(solver, problem)
+            predicted_bound(solver, problem, ADD)
 
 
 PROVED = ("preconditioned", "objective_perturbation", "descent", "output_perturbation", "sufficient_statistics")

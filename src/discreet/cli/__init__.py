@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import typer
 
@@ -28,10 +29,23 @@ ledger.register(app)
 demo.register(app)
 
 
+_UsageError: Any = typer.BadParameter.__base__  # typer brings its own click, or takes the one that is there
+
+
 def main() -> None:
-    """Run the command line; mistakes in what was asked end in one clear message and exit code 2."""
+    """Run the command line; mistakes in what was asked end in one clear line and exit code 2."""
     try:
-        app()
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except _UsageError as problem:
+        if type(problem).__name__ == "NoArgsIsHelpError":
+            problem.show()
+        else:
+            print(f"discreet: {' '.join(problem.format_message().split())}", file=sys.stderr)
+        sys.exit(2)
+    except (typer.Abort, KeyboardInterrupt):
+        print("discreet: stopped.", file=sys.stderr)
+        sys.exit(1)
     except DiscreetError as problem:
         print(f"discreet: {problem}", file=sys.stderr)
         sys.exit(3 if type(problem).__name__ == "BudgetExceeded" else 2)

@@ -4,101 +4,175 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from discreet.cli.common import console
-from discreet.cli.settings import SETS, read_set
+from discreet.cli.common import MODELS, console
+from discreet.cli.settings import SETS, model_parameters, read_set
 from discreet.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from discreet.solvers import Guarantee
+    from discreet.theory.planner import Option
 
 __all__ = ["plan", "register"]
 
-_LOSSES = ("logistic", "hinge", "huber", "squared", "poisson", "quantile")
+_LOSSES = {"hinge": "svc", "squared": "linear"}
+"""Names of losses that are not those of their models."""
 
 
 def plan(
     n: Annotated[int, typer.Option(help="Number of rows.")],
     d: Annotated[int, typer.Option(help="Number of features.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget; inf for no privacy.")],
     delta: Annotated[float | None, typer.Option(help="Default: 1/n².")] = None,
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")] = "replace-one",
-    loss: Annotated[str, typer.Option(help=", ".join(_LOSSES))] = "logistic",
-    classes: Annotated[int, typer.Option(help="Number of classes (logistic).")] = 2,
+    rows_per_unit: Annotated[int, typer.Option(help="The most rows one person has.")] = 1,
+    model: Annotated[
+        str, typer.Option("--model", "--loss", help=", ".join(MODELS) + "; or a loss: " + ", ".join(_LOSSES))
+    ] = "logistic",
+    param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the model, e.g. alpha=0.01.")] = None,
+    classes: Annotated[int | None, typer.Option(help="Number of classes, 2 by default (logistic, svc).")] = None,
     row_norm: Annotated[float, typer.Option(help="ℓ2 length of the longest row.")] = 1.0,
     l1_radius: Annotated[float | None, typer.Option(help="Keep the model in an ℓ1 ball of this radius.")] = None,
     sparsity: Annotated[int | None, typer.Option(help="Keep at most this many coefficients.")] = None,
     domain: Annotated[str | None, typer.Option(help=f"Keep the coefficients in a set: {SETS}.")] = None,
     sparse_rows: Annotated[bool, typer.Option("--sparse-rows", help="Rows come in sparse form, as words do.")] = False,
+    count_rows: Annotated[
+        bool, typer.Option("--count-rows", help="The number of rows is private and counted first (add-remove).")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Compare the solvers for a problem of this size, and say which one `auto` takes and why."""
-    from discreet import losses
-    from discreet.geometry import L1Ball, SparseSet, WholeSpace
-    from discreet.geometry.base import Geometry
-    from discreet.rows import RowSpec
-    from discreet.solvers import Guarantee, Problem
-    from discreet.theory.planner import options
-    from discreet.units import Unit
+    from discreet.estimators.planned import compared
 
-    table = {
-        "logistic": losses.Logistic() if classes == 2 else losses.Softmax(classes),
-        "hinge": losses.SmoothedHinge(1.0),
-        "huber": losses.Huber(0.25),
-        "squared": losses.Squared(),
-        "poisson": losses.Poisson(),
-        "quantile": losses.Quantile(0.5, 0.05),
+    kind = _LOSSES.get(model, model)
+    settings = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "adjacency": adjacency,
+        "rows_per_unit": rows_per_unit,
+        "row_norm": row_norm,
+        "n_public": _public(n, epsilon, delta, adjacency, count_rows),
     }
-    if loss not in table:
-        raise InvalidInput(f"unknown loss {loss!r}; choose one of {', '.join(_LOSSES)}.")
-    if n < 1 or d < 1:
-        raise InvalidInput(f"n and d must be at least 1, got n={n}, d={d}.")
-    if classes != 2 and loss != "logistic":
-        raise InvalidInput(f"--classes {classes} goes with --loss logistic, not {loss}.")
-    if not math.isfinite(row_norm):
-        raise InvalidInput(f"--row-norm must be finite, got {row_norm}: nothing private has rows without a bound.")
+    settings |= _targets(kind, classes) | _set(kind, l1_radius, sparsity, domain)
+    guarantee, found = compared(_estimator(kind, settings, param or []), n, d, sparse=sparse_rows)
+    if not any(option.solver for option in found):
+        raise InvalidInput(f"no solver applies: {found[0].reason}.")
+    if as_json:
+        facts = {"n": n, "d": d, "model": kind, "epsilon": _or_none(epsilon), "delta": guarantee.delta}
+        facts |= {"adjacency": adjacency, "rows_per_unit": rows_per_unit, "counts_rows": count_rows}
+        print(json.dumps(facts | {"options": [_fact(option) for option in found]}))
+        return
+    console.print(f"n = {n}, d = {d}, {kind}, " + _in_words(epsilon, guarantee, count_rows))
+    _show(found)
+
+
+def _public(n: int, epsilon: float, delta: float | None, adjacency: str, count_rows: bool) -> int | None:
+    """The number of rows where it is declared public, which under replace-one it is anyway."""
+    if epsilon == math.inf and delta is not None:
+        raise InvalidInput(f"--delta {delta:g} has no meaning without privacy (--epsilon inf): leave it out.")
+    if not count_rows:
+        return n if adjacency == "add-remove" and epsilon < math.inf else None
+    if adjacency != "add-remove" or epsilon == math.inf:
+        raise InvalidInput("--count-rows is for a private number of rows: --adjacency add-remove and a finite epsilon.")
+    if delta is None:
+        raise InvalidInput("where the number of rows is private delta cannot follow from it: give --delta.")
+    return None
+
+
+def _targets(kind: str, classes: int | None) -> dict[str, Any]:
+    """Declarations on which no plan depends but by the number of classes: targets are coded by their bounds."""
+    if kind in ("logistic", "svc"):
+        if classes is not None and not 2 <= classes <= 10**6:
+            raise InvalidInput(f"--classes must be between 2 and {10**6}, got {classes}.")
+        return {"classes": range(2 if classes is None else classes)}
+    if classes is not None:
+        raise InvalidInput(f"--classes {classes} goes with --model logistic or svc, not {kind}.")
+    return {"target_bounds": (0.0, 1.0)}
+
+
+def _set(kind: str, l1_radius: float | None, sparsity: int | None, domain: str | None) -> dict[str, Any]:
+    """The set by one of three options; a model with a set of its own takes its size."""
+    from discreet.geometry import L1Ball, SparseSet
+
     if sum(words is not None for words in (l1_radius, sparsity, domain)) > 1:
         raise InvalidInput("give one of --l1-radius, --sparsity and --domain.")
-    kept_in: Geometry = WholeSpace() if domain is None else read_set(domain)
+    if domain is not None:
+        return {"domain": read_set(domain)}
     if l1_radius is not None:
-        kept_in = L1Ball(l1_radius)
-    elif sparsity is not None:
-        kept_in = SparseSet(sparsity)
-    unit = Unit(adjacency)  # type: ignore[arg-type]
-    guarantee = Guarantee(epsilon, 1.0 / max(n, 2) ** 2 if delta is None else delta, unit)
-    rows = RowSpec(d, row_norm, 0.0, classes if loss == "logistic" and classes > 2 else 1)
-    found = options(Problem(rows, table[loss], float(n), kept_in, sparse=sparse_rows), guarantee)
-    if as_json:
-        facts = [
-            {
-                "solver": option.name,
-                "chosen": option.chosen,
-                "releases": option.releases,
-                "noise_multiplier": _or_none(option.noise_multiplier),
-                "predicted_excess_risk": _or_none(option.predicted_risk),
-                "reason": option.reason,
-            }
-            for option in found
-        ]
-        print(json.dumps({"epsilon": epsilon, "delta": guarantee.delta, "adjacency": adjacency, "options": facts}))
-        return
-    console.print(f"n = {n}, d = {d}, {loss} loss, ε = {epsilon:g}, δ = {guarantee.delta:.3g} ({unit})")
+        return {"radius": l1_radius} if kind == "lasso" else {"domain": L1Ball(l1_radius)}
+    if sparsity is not None:
+        return {"sparsity": sparsity} if kind == "sparse" else {"domain": SparseSet(sparsity)}
+    return {}
+
+
+def _estimator(kind: str, settings: dict[str, Any], words: list[str]) -> Any:
+    from discreet import estimators
+
+    if kind not in MODELS:
+        raise InvalidInput(f"unknown model {kind!r}; choose one of {', '.join([*MODELS, *_LOSSES])}.")
+    made = getattr(estimators, MODELS[kind])
+    taken = ["ledger", "random_state", "verbose", "schema", "solver", "solver_options", "domain", "classes"]
+    return made(**settings, **model_parameters(made, words, [*settings, *taken, "target_bounds", "n_public"]))
+
+
+def _in_words(epsilon: float, guarantee: Guarantee, count_rows: bool) -> str:
+    if not guarantee.private:
+        return "no privacy"
+    words = f"ε = {epsilon:g}, δ = {guarantee.delta:.3g} ({guarantee.unit})"
+    return words + f", of which {epsilon - guarantee.epsilon:.3g} counts the rows" if count_rows else words
+
+
+def _show(found: list[Option]) -> None:
     shown = Table("", "solver", "releases", "noise multiplier", "excess risk ≤")
     for option in found:
         if option.solver:
-            risk = _cell(option.predicted_risk) or "no theorem"
-            shown.add_row(
-                "→" if option.chosen else "", option.name, str(option.releases), _cell(option.noise_multiplier), risk
-            )
+            mark, risk = "→" if option.chosen else "", _cell(option.predicted_risk) or "no bound"
+            shown.add_row(mark, option.name, str(option.releases), _cell(option.noise_multiplier), risk)
     console.print(shown)
+    if not found[0].chosen:
+        console.print(f"auto takes {found[0].name} and is refused. Choose a solver of the table, or another guarantee.")
     for option in found:
         if option.chosen:
             console.print(f"auto takes {option.name}: {option.reason}.")
+            console.print(f"its settings: {_settings_in_words(option)}.")
         elif not option.solver:
-            console.print(f"{option.name} does not apply: {option.reason}")
-    if not any(option.chosen for option in found):
-        console.print(f"auto takes {found[0].name} and is refused. Choose a solver of the table, or another guarantee.")
+            console.print(f"{option.name} does not apply: {option.reason}.")
+    for option in found:
+        if option.unpredicted:
+            console.print(f"no bound for {option.name}: {option.unpredicted}.")
+
+
+def _fact(option: Option) -> dict[str, Any]:
+    return {
+        "solver": option.name,
+        "applies": option.solver is not None,
+        "chosen": option.chosen,
+        "releases": option.releases,
+        "noise_multiplier": _or_none(option.noise_multiplier),
+        "predicted_excess_risk": _or_none(option.predicted_risk),
+        "settings": _settings(option),
+        "reason": option.reason,
+        "unpredicted": option.unpredicted,
+    }
+
+
+def _settings(option: Option) -> dict[str, Any]:
+    """As a certificate has them; what is not finite is not JSON."""
+    from discreet.estimators.privacy import plain_settings
+
+    found = plain_settings(option.solver) if option.solver else {}
+    return {name: _or_none(value) if isinstance(value, float) else value for name, value in found.items()}
+
+
+def _settings_in_words(option: Option) -> str:
+    shown = {name: value for name, value in _settings(option).items() if isinstance(value, bool | int | float | str)}
+    return ", ".join(
+        f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}" for name, value in shown.items()
+    )
 
 
 def _or_none(value: float) -> float | None:

@@ -22,7 +22,16 @@ from discreet.solvers import Guarantee
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
 
-__all__ = ["LENGTHS", "SOME_ROWS", "PrivateEstimator", "bits_for", "check_lengths", "check_range", "opened"]
+__all__ = [
+    "LENGTHS",
+    "SOME_ROWS",
+    "PrivateEstimator",
+    "bits_for",
+    "check_lengths",
+    "check_range",
+    "opened",
+    "plain_settings",
+]
 
 SOME_ROWS = 1e4
 """Stands for the number of rows while it is not known; no refusal of a plan depends on it."""
@@ -197,7 +206,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         else:
             spent = _spent(event, aim)
             spent = guarantee.epsilon if spent == aim.epsilon else spent
-        settings = {k: v for k, v in _plain(solver).items() if v is not None}
+        settings = {k: v for k, v in plain_settings(solver).items() if v is not None}
         unprotected = list(self._unprotected())
         if guarantee.unit.relation == "replace-one":
             unprotected.append("number of rows")
@@ -240,7 +249,7 @@ def _spent(event: Event, guarantee: Guarantee) -> float:
     return min(guarantee.epsilon, spent) if spent <= guarantee.epsilon * (1 + _ROUNDING) else spent
 
 
-def _plain(solver: Any) -> dict[str, Any]:
+def plain_settings(solver: Any) -> dict[str, Any]:
     """A solver's settings as plain values for the certificate."""
     tree = asdict(solver) if is_dataclass(solver) and not isinstance(solver, type) else {}
     plain = (int, float, str, bool, dict, type(None))

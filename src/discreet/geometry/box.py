@@ -76,15 +76,13 @@ class Box(Geometry):
 
     def radius_in(self, d: int, order: int = 2) -> float:
         """The norm of the farthest corner."""
-        check_order(order)
-        low, high = self._bounds(d)
-        return float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high)), ord=order))
+        self._bounds(d)
+        return self._length(np.maximum(np.abs(self.low), np.abs(self.high)), d, order)
 
     def diameter(self, d: int, order: int = 2) -> float:
         """‖high − low‖."""
-        check_order(order)
-        low, high = self._bounds(d)
-        return float(np.linalg.norm(high - low, ord=order))
+        self._bounds(d)
+        return self._length(np.asarray(self.high) - np.asarray(self.low), d, order)
 
     def gaussian_width(self, d: int) -> Width:
         """Σ(high_i − low_i)/√(2π): E max(low·g, high·g) = (high − low)·E g₊."""
@@ -96,6 +94,13 @@ class Box(Geometry):
         low, high = self._bounds(len(point))
         slack = tolerance * max(1.0, float(np.max(np.maximum(np.abs(low), np.abs(high)))))
         return bool(np.all(point >= low - slack) and np.all(point <= high + slack))
+
+    @staticmethod
+    def _length(sides: Array, d: int, order: int) -> float:
+        """Of a vector, or of d equal numbers."""
+        check_order(order)
+        length = float(np.linalg.norm(np.atleast_1d(sides), ord=order))
+        return length if np.ndim(sides) else length * float(d) ** (1 / order)
 
     def _bounds(self, d: int) -> tuple[Array, Array]:
         low, high = np.asarray(self.low), np.asarray(self.high)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,10 @@ from numpy.typing import NDArray
 from discreet.data.base import Dataset
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry.base import Geometry, Projectable
+from discreet.geometry.l1_ball import L1Ball
+from discreet.geometry.l2_ball import L2Ball
 from discreet.geometry.long_projection import has_long_projection
+from discreet.geometry.simplex import Simplex
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain, Logistic, Loss, Softmax
 from discreet.queries.mapped import MappedRows, RowMap
@@ -150,7 +154,7 @@ class RidgeMinimiser:
 
         With θ₀ the point of the set nearest to 0, the minimiser is within (nL + ‖b‖ + λ‖θ₀‖)/λ of it.
         """
-        nearest = 2 * self.regularisation * float(np.linalg.norm(project(self.domain, np.zeros(self.rows.shape))))
+        nearest = 2 * self.regularisation * _distance_from_zero(self.domain, self.rows.shape)
         return 2.0**-51 * (MOST_ROWS * self.gradient_bound + tilt_length + nearest)
 
     def minimise(self, data: Dataset, tilt: Array, tolerance: float) -> Array:
@@ -186,6 +190,16 @@ class RidgeMinimiser:
         from discreet.queries.constrained_minimiser import descend_within
 
         return descend_within(objective, tolerance)
+
+
+@lru_cache(maxsize=4)
+def _distance_from_zero(domain: Geometry, shape: tuple[int, ...]) -> float:
+    """Of a set; calibration asks for it a hundred times."""
+    if isinstance(domain, WholeSpace | L1Ball | L2Ball):  # they hold 0
+        return 0.0
+    if isinstance(domain, Simplex):  # its centre is nearest
+        return domain.radius / math.sqrt(math.prod(shape))
+    return float(np.linalg.norm(project(domain, np.zeros(shape))))
 
 
 def project(domain: Geometry, theta: Array) -> Array:

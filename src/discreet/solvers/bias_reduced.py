@@ -262,7 +262,8 @@ class BiasReduced:
 
     def level_costs(self, problem: Problem, unit: Unit) -> tuple[float, ...]:
         """A step's Rényi divergence at the filter's order for each N."""
-        asked = (next(self.estimate(problem, problem.start.ravel(), k)) for k in range(self.levels))
+        nowhere = np.broadcast_to(0.0, problem.rows.shape)  # no event depends on θ: a thousand candidates need no room
+        asked = (next(self.estimate(problem, nowhere, k)) for k in range(self.levels))
         return tuple(_divergence(measurement.event(unit), self.order, unit) for measurement in asked)
 
     def _sampling(self, rows: int, n: float) -> FixedSizeSampling | PoissonSampling:
@@ -383,12 +384,12 @@ def default(
         beta = 1 / longest
         if projects and made.bias_bound(problem):
             moment = made.second_moment_bound(problem)
-            eta = min(longest, distance / math.sqrt(taken * moment)) if step is None else step
+            eta = (min(longest, distance / math.sqrt(taken * moment)) or longest) if step is None else step
             risk = distance**2 / (2 * eta * taken) + eta * moment / 2 + distance * made.bias_bound(problem)
         else:
             variance = made.score_variance()
             travel = (distance**2 * taken / (2 * beta * variance)) ** (1 / 3)
-            eta = min(longest, travel / taken) if step is None else step
+            eta = (min(longest, travel / taken) or longest) if step is None else step  # 0: a set of one point
             risk = distance**2 / (2 * eta * taken) + beta * eta**2 * taken * variance / 2
         return risk, replace(made, step=eta)
 

@@ -119,8 +119,8 @@ def default(
 
     With T steps of size η and noise √T·κ·C/n in each of d coordinates, averaging gives an excess risk of at most
     D²/(2ηT) + ηT·dκ²C²/(2n²): only the travel ηT matters, best at ηT = D·n/(√d·κ·C). η ≤ 1/β asks for
-    T ≥ β·ηT steps; more would only cost time. D, the distance to travel, is taken as 5/radius. Classes are told apart by
-    scores, to which such noise adds ηT·κC·radius/n whatever d: where that is below 1, two classes travel on until it is 1.
+    T ≥ β·ηT steps; more would only cost time. D, the distance to travel, is taken as 5/radius. Classes are told apart
+    by scores, to which such noise adds ηT·κC·radius/n whatever d: two classes travel on until that is 1.
 
     With K outputs (softmax) d counts every output, and that bound is far too careful: noise of size ηTκC/n a coordinate
     costs ½·tr(H)·(ηTκC/n)², and the Hessian's trace is at most (1 − 1/K)·radius² whatever d. A quarter of that, for a

@@ -8,6 +8,7 @@ finite grid needs none, and its excess risk is at most the grid's own plus 2Δ·
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -24,7 +25,7 @@ from discreet.queries.candidates import CandidateScores
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.planning import Guarantee
 
-__all__ = ["MOST_AXES", "ExponentialMechanism", "default", "product_grid"]
+__all__ = ["MOST_AXES", "ExponentialMechanism", "default", "grid_radius", "product_grid"]
 
 _MOST_CANDIDATES = 1 << 20
 _FEW_CANDIDATES = 4096
@@ -117,13 +118,7 @@ def default(
                 f"a grid in {rows.dimension} dimensions is too coarse to be useful: declare candidates, or choose "
                 "another solver."
             )
-        half = np.full(rows.dimension, _REACH / rows.radius)
-        points = int(_FEW_CANDIDATES ** (1 / rows.dimension))
-        found = product_grid(-half, half, points - (points + 1) % 2)  # odd, so that θ = 0 is a candidate
-        if isinstance(problem.domain, Projectable):
-            found = np.unique([problem.domain.project(theta) for theta in found], axis=0)
-        else:
-            found = np.array([theta for theta in found if problem.domain.contains(theta)])
+        found = _usual_grid(problem)
     else:
         found = _declared(candidates, problem)
     if loss_bound is None:
@@ -134,6 +129,36 @@ def default(
         # each score moves by at most C = loss_bound/2 a row: ε = 2·(C or 2C)·rows/b
         scale = 2 * guarantee.unit.sensitivity(1.0) / guarantee.epsilon * (1 + 1e-12)
     return ExponentialMechanism(scale, found, loss_bound, mechanism)
+
+
+def _usual_grid(problem: Problem) -> NDArray[np.float64]:
+    """The cube of half-width 5/radius, projected on the domain."""
+    rows, domain = problem.rows, problem.domain
+    half = np.full(rows.dimension, _REACH / rows.radius)
+    found = product_grid(-half, half, _points(rows.dimension))
+    if isinstance(domain, Projectable):
+        return np.unique([domain.project(theta) for theta in found], axis=0)
+    return np.array([theta for theta in found if domain.contains(theta)])
+
+
+def _points(axes: int) -> int:
+    """Of an axis: odd, so that θ = 0 is a candidate."""
+    points = int(_FEW_CANDIDATES ** (1 / axes))
+    return points - (points + 1) % 2
+
+
+def grid_radius(candidates: NDArray[np.float64], problem: Problem) -> float | None:
+    """How far a point of the domain in the cube is from the nearest candidate at most; None if they are not the usual.
+
+    Half a cell's diagonal, since a projection on a convex set does not expand; on any other set it at most doubles.
+    """
+    rows, domain = problem.rows, problem.domain
+    if rows.dimension > MOST_AXES or not isinstance(domain, Projectable):
+        return None
+    if not np.array_equal(candidates, _usual_grid(problem)):
+        return None
+    half_a_cell = _REACH / rows.radius / (_points(rows.dimension) - 1) * math.sqrt(rows.dimension)
+    return half_a_cell if domain.convex else 2 * half_a_cell
 
 
 def _declared(candidates: ArrayLike, problem: Problem) -> NDArray[np.float64]:

@@ -31,7 +31,7 @@ from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import declared_sparsity, sparse_domain
 from discreet.solvers.planning import Guarantee
-from discreet.solvers.rehearsal import rehearse
+from discreet.solvers.rehearsal import foresee
 from discreet.solvers.zcdp import calibrated_by_zcdp
 
 __all__ = ["HeavyTailed", "balanced_entry_bound", "default"]
@@ -172,7 +172,7 @@ def _least_laplace(
     from discreet.accounting import calibrate
 
     def plan(noise: float) -> Event:
-        return compose(rehearse(make(LaplacePeeling(s, noise)), problem, guarantee.unit))
+        return compose(foresee(make(LaplacePeeling(s, noise)), problem, guarantee.unit))
 
     return calibrate(plan, guarantee.epsilon, guarantee.delta, guarantee.unit)
 

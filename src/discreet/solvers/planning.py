@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from discreet.errors import InvalidInput
 from discreet.events import Event, compose, from_dict
 from discreet.solvers.base import Problem, Solver
-from discreet.solvers.rehearsal import rehearse
+from discreet.solvers.rehearsal import foresee
 from discreet.units import Unit
 
 __all__ = ["PURE_REFUSED", "Guarantee", "calibrated", "rough_multiplier"]
@@ -67,7 +67,7 @@ def calibrated(make: Callable[[float], S], problem: Problem, guarantee: Guarante
     from discreet.accounting import calibrate, epsilon
 
     def rehearsed(noise_multiplier: float) -> Event:
-        return compose(rehearse(make(noise_multiplier), problem, guarantee.unit))
+        return compose(foresee(make(noise_multiplier), problem, guarantee.unit))
 
     def least_noise(event: Callable[[float], Event]) -> float:
         return calibrate(event, guarantee.epsilon, guarantee.delta, guarantee.unit)
@@ -76,7 +76,7 @@ def calibrated(make: Callable[[float], S], problem: Problem, guarantee: Guarante
     if _scaled(once, 2.0) == rehearsed(2.0):
         # all noise is in proportion, so two rehearsals tell every plan; the one taken is still checked itself
         solver = make(least_noise(lambda noise: _scaled(once, noise)))
-        plan = compose(rehearse(solver, problem, guarantee.unit))
+        plan = compose(foresee(solver, problem, guarantee.unit))
         if epsilon(plan, guarantee.delta, guarantee.unit).upper <= guarantee.epsilon:
             return solver
     return make(least_noise(rehearsed))

@@ -177,6 +177,7 @@ def default(
         raise InvalidInput(f"share must be in (0, 1), got {share!r}.")
     if clip is not None and target_bound is not None:
         raise InvalidInput("target_bound chooses the clip, which was given too: leave one out.")
+    SecondMoment(problem.rows)  # refuses what is too wide, before anything is chosen
     most, excess = _steps(problem, guarantee), _held_back(problem, guarantee)
     steps = max(1, math.ceil(most / excess)) if iterations is None else iterations
     held = _DAMPING * max(1.0, excess / most) if damping is None else damping

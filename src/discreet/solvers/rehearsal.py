@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.errors import DiscreetError
 from discreet.events import Event
+from discreet.geometry import Box, L1Ball, L2Ball, Simplex, SparseSet, WholeSpace
 from discreet.measurements import Measurement
 from discreet.solvers.base import Problem, Solver, Steps
 from discreet.units import Unit
 
-__all__ = ["drive", "rehearse"]
+__all__ = ["drive", "foresee", "rehearse"]
+
+_FEW_COLUMNS = 256
+"""So many columns stand for all in an outline."""
 
 
 def rehearse(solver: Solver, problem: Problem, unit: Unit) -> list[Event]:
@@ -26,6 +32,31 @@ def rehearse(solver: Solver, problem: Problem, unit: Unit) -> list[Event]:
 
     drive(solver.steps(problem), answer)
     return plan
+
+
+def foresee(solver: Solver, problem: Problem, unit: Unit) -> list[Event]:
+    """The plan that `rehearse` finds, in a time that does not grow with the number of columns: for choosing settings.
+
+    What depends on the number of columns is a setting of the solver, made from the whole problem before; no event does
+    beyond that, so the plan on an outline with few columns is the plan. Nothing is charged by it: the vault rehearses
+    in full before it charges, and answers nothing outside the plan that it charged.
+    """
+    try:
+        return rehearse(solver, _outline(problem), unit)
+    except DiscreetError:  # a setting that few columns do not allow, or one that is refused anyway
+        return rehearse(solver, problem, unit)
+
+
+def _outline(problem: Problem) -> Problem:
+    """The same problem with few columns, if its set has no dimension of its own."""
+    rows, domain = problem.rows, problem.domain
+    few = max(_FEW_COLUMNS, 2 * domain.s) if isinstance(domain, SparseSet) else _FEW_COLUMNS
+    sizeless = isinstance(domain, WholeSpace | L1Ball | L2Ball | Simplex | SparseSet)
+    if isinstance(domain, Box):
+        sizeless = np.ndim(domain.low) == np.ndim(domain.high) == 0
+    if rows.n_features <= few or not sizeless:
+        return problem
+    return replace(problem, rows=replace(rows, n_features=few))
 
 
 def drive(steps: Steps, answer: Callable[[Measurement], Any]) -> NDArray[np.float64]:

@@ -87,6 +87,8 @@ def default(
         target_bound: public bound on |y|; None takes 1, or clips nothing without privacy.
         failure: ϱ of the paper; None takes its 0.05.
     """
+    _require_least_squares(problem)
+    SecondMoment(problem.rows)  # refuses what is too wide, before anything is chosen
     targets = target_bound if target_bound is not None else 1.0 if guarantee.private else math.inf
 
     def make(noise_multiplier: float) -> SufficientStatistics:

@@ -15,7 +15,7 @@ from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.events import Event, compose
 from discreet.solvers.base import Problem, Solver
 from discreet.solvers.planning import PURE_REFUSED, Guarantee
-from discreet.solvers.rehearsal import rehearse
+from discreet.solvers.rehearsal import foresee
 
 __all__ = ["calibrated_by_zcdp"]
 
@@ -38,7 +38,7 @@ def calibrated_by_zcdp(make: Callable[[float], S], problem: Problem, guarantee: 
     from discreet.accounting.classical import zcdp_epsilon_upper, zcdp_rho
 
     def event(noise: float) -> Event:
-        return compose(rehearse(make(noise), problem, guarantee.unit))
+        return compose(foresee(make(noise), problem, guarantee.unit))
 
     most = _largest_rho(guarantee)
     if not most:

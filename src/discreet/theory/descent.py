@@ -114,7 +114,7 @@ def smooth_average_iterate(
 ) -> Bound:
     """The mean of the last m of θ_1, …, θ_T for a β-smooth loss and exact gradients: R²/(2ηm) + (T/m)·c·ηdσ²/2.
 
-    c = 1/(1 − ηβ) for η < 1/β in general, and 1 + ηβ for η ≤ 1/β where no projection is made. No Lipschitz constant:
+    For η ≤ 1/β: c = min(2, 1/(1 − ηβ)) in general, and 1 + ηβ where no projection is made. No Lipschitz constant:
     without noise the error falls as 1/T.
 
     Args:
@@ -129,8 +129,7 @@ def smooth_average_iterate(
         convex: whether 𝓛 and the constraint set are convex.
 
     Raises:
-        HypothesisViolated: the step is not below (without constraint: at most) 1/smoothness, the problem is not convex,
-            or the suffix is longer than T.
+        HypothesisViolated: the step is above 1/smoothness, the problem is not convex, or the suffix is longer than T.
 
     Example:
         >>> args = dict(distance=1.0, smoothness=1.0, d=4, noise_std=0.1, iterations=100, step=0.5)
@@ -144,13 +143,13 @@ def smooth_average_iterate(
     points = iterations if suffix is None else suffix
     require_count(d=d, iterations=iterations, suffix=points)
     require(points <= iterations, f"a suffix of at most the {iterations} points after a step, got {points}")
+    # a step of 1/β computed in floating point may be one unit in the last place longer
+    share = step * smoothness
+    require(share <= 1 + 1e-12, f"a step of at most 1/smoothness = {1 / smoothness:g}, got {step:g}")
     if constrained:
-        require(step * smoothness < 1, f"a step below 1/smoothness = {1 / smoothness:g}, got {step:g}")
-        factor = 1 / (1 - step * smoothness)
+        factor = 2.0 if share > 0.5 else 1 / (1 - share)
     else:
-        # a step of 1/β computed in floating point may be one unit in the last place longer
-        require(step * smoothness <= 1 + 1e-12, f"a step of at most 1/smoothness = {1 / smoothness:g}, got {step:g}")
-        factor = 1 + step * smoothness
+        factor = 1 + share
     return Bound.of(
         "noisy gradient descent on a smooth loss, average of the last iterates",
         start=distance**2 / (2 * step * points),

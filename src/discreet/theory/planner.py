@@ -8,7 +8,9 @@ rules that rest on what each solver spends its budget on; `Option.reason` says w
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from discreet.errors import DiscreetError
 from discreet.geometry import SparseSet, WholeSpace
@@ -17,11 +19,11 @@ from discreet.losses import Domain, Softmax, Squared
 from discreet.solvers import Guarantee, Problem, Solver, recipe
 from discreet.solvers.exponential_mechanism import MOST_AXES
 from discreet.solvers.planning import rough_multiplier
-from discreet.solvers.rehearsal import rehearse
+from discreet.solvers.rehearsal import foresee
 from discreet.solvers.weighted_perturbation import BAG_OF_WORDS
-from discreet.theory.predicted import predicted_risk
+from discreet.theory.predicted import predicted_bound
 
-__all__ = ["Option", "choose", "options"]
+__all__ = ["Option", "SetUp", "choice", "choose", "options"]
 
 _LARGEST_MOMENT = 1000
 """Beyond this dimension a noisy second-moment matrix costs more than the whitening brings: in ``bench/defaults.py``
@@ -45,7 +47,18 @@ is less biased. Chosen on synthetic problems, the last with a look at a9a (``doc
 
 @dataclass(frozen=True)
 class Option:
-    """A solver set up for a guarantee, and what theory expects of it."""
+    """A solver set up for a guarantee, and what theory expects of it.
+
+    Args:
+        name: of the solver.
+        solver: as it is set up; None where it does not apply.
+        releases: how many measurements a run asks for, counted by a rehearsal.
+        noise_multiplier: of its gradients, choices or minimiser; NaN where it has none or several.
+        predicted_risk: bound on the excess risk; NaN where there is none.
+        chosen: whether "auto" takes it.
+        reason: why it is chosen, or why it does not apply.
+        unpredicted: why there is no bound on the risk.
+    """
 
     name: str
     solver: Solver | None
@@ -54,11 +67,17 @@ class Option:
     predicted_risk: float
     chosen: bool
     reason: str
+    unpredicted: str = ""
 
 
 def choose(problem: Problem, guarantee: Guarantee) -> str:
     """The name of the solver that ``auto`` takes."""
     return _choice(problem, guarantee)[0]
+
+
+def choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
+    """The name of the solver that ``auto`` takes, and why."""
+    return _choice(problem, guarantee)
 
 
 def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
@@ -147,19 +166,55 @@ _ORDER = (
 )
 
 
-def options(problem: Problem, guarantee: Guarantee) -> list[Option]:
-    """Every solver, the chosen one first; those that do not apply say why."""
-    chosen, reason = _choice(problem, guarantee)
-    names = [chosen, *(name for name in _ORDER if name != chosen)]
+SetUp: TypeAlias = Callable[[str], tuple[Problem, Solver]]
+"""From a solver's name to the problem and the solver that will be run."""
+
+
+def options(
+    problem: Problem,
+    guarantee: Guarantee,
+    *,
+    set_up: SetUp | None = None,
+    chosen: tuple[str, str] | None = None,
+) -> list[Option]:
+    """Every solver, the chosen one first; those that do not apply, and risks that cannot be predicted, say why.
+
+    Args:
+        problem: public facts.
+        guarantee: what every solver must keep.
+        set_up: how a solver is set up; by default its recipe on this very problem.
+        chosen: the name of the solver that will be taken, and why; by default `choice`.
+    """
+    taken, reason = chosen or choice(problem, guarantee)
+
+    def by_recipe(name: str) -> tuple[Problem, Solver]:
+        return problem, recipe(name)(problem, guarantee)
+
     found = []
-    for name in names:
+    for name in [taken, *(name for name in _ORDER if name != taken)]:
         try:
-            solver = recipe(name)(problem, guarantee)
-            plan = rehearse(solver, problem, guarantee.unit)
+            own, solver = (set_up or by_recipe)(name)
+            plan = foresee(solver, own, guarantee.unit)
         except DiscreetError as refusal:
-            found.append(Option(name, None, 0, math.nan, math.nan, False, str(refusal).split(";")[0]))
+            found.append(Option(name, None, 0, math.nan, math.nan, False, _phrase(refusal)))
             continue
-        why = reason if name == chosen else ""
+        risk, unpredicted = _risk(solver, own, guarantee)
         noise = float(getattr(solver, "noise_multiplier", math.nan))
-        found.append(Option(name, solver, len(plan), noise, predicted_risk(solver, problem), name == chosen, why))
+        why = reason if name == taken else ""
+        found.append(Option(name, solver, len(plan), noise, risk, name == taken, why, unpredicted))
     return found
+
+
+def _risk(solver: Solver, problem: Problem, guarantee: Guarantee) -> tuple[float, str]:
+    """What theory expects; or NaN, and what it lacks."""
+    if not guarantee.private:
+        return math.nan, "the bounds are on what noise costs, and there is none"
+    try:
+        return float(predicted_bound(solver, problem, guarantee.unit).value), ""
+    except DiscreetError as missing:
+        return math.nan, _phrase(missing)
+
+
+def _phrase(refusal: DiscreetError) -> str:
+    """The first phrase of a refusal; what follows are remedies for a fit."""
+    return str(refusal).split(";")[0].rstrip(".")

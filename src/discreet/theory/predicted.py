@@ -2,30 +2,43 @@
 
 Every bound is on the expected excess risk for a minimiser of length at most 5/radius (scores up to ±5), and none if a
 hypothesis is not a public fact: hard thresholding needs restricted eigenvalues of the rows. Where a solver cuts slopes,
-the risk is that of the cut loss, which is convex and no less smooth.
+the risk is that of the cut loss, which is convex and no less smooth; with several outputs it is not, and there is none.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from discreet.errors import DiscreetError, HypothesisViolated
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Atomic
+from discreet.geometry.long_projection import has_long_projection
 from discreet.losses import Domain
 from discreet.solvers.base import Problem, Solver
+from discreet.solvers.bias_reduced import BiasReduced
 from discreet.solvers.descent import Descent
-from discreet.solvers.exponential_mechanism import ExponentialMechanism
+from discreet.solvers.exponential_mechanism import ExponentialMechanism, grid_radius
 from discreet.solvers.frank_wolfe import FrankWolfe
 from discreet.solvers.objective_perturbation import ObjectivePerturbation
 from discreet.solvers.output_perturbation import OutputPerturbation
 from discreet.solvers.preconditioned import Preconditioned
+from discreet.solvers.sparse_descent import SparseDescent
 from discreet.solvers.sufficient_statistics import SufficientStatistics
+from discreet.theory.bias_reduced import biased_descent
 from discreet.theory.bound import Bound, gamma_noise_std, require
 from discreet.theory.descent import smooth_average_iterate, suffix_average
 from discreet.theory.frank_wolfe import frank_wolfe, glm_curvature, selection_gap
 from discreet.theory.least_squares import moment_noise_norm, preconditioned, sufficient_statistics
-from discreet.theory.perturbation import exponential_mechanism, objective_perturbation, output_perturbation
+from discreet.theory.perturbation import (
+    exponential_mechanism,
+    objective_perturbation,
+    objective_perturbation_constrained,
+    output_perturbation,
+)
+from discreet.theory.sparse import sparse_descent_smooth
+from discreet.units import Unit
 from discreet.updates import Sgd
 
 __all__ = ["predicted_bound", "predicted_risk"]
@@ -33,22 +46,32 @@ __all__ = ["predicted_bound", "predicted_risk"]
 _REACH = 5.0
 _MOMENT_FAILURE = 0.05
 """The noise of a second moment is taken at a size that it exceeds once in twenty runs."""
+_NO_THEOREM = {
+    "Boosted": "runs are compared by clipped losses, from which no bound on the risk follows",
+    "HardThreshold": "it needs the rows' restricted eigenvalues, which are not public",
+    "HeavyTailed": "it needs the rows' restricted eigenvalues, which are not public",
+    "PeeledThreshold": "it needs the rows' restricted eigenvalues, which are not public",
+    "Reweighted": "its steps follow columns' energies, which are not public before they are released",
+    "WeightedPerturbation": "its columns' weights follow energies, which are not public before they are released",
+    "WideDescent": "its steps follow a survey of scales, which are not public before they are released",
+}
 
 
-def predicted_risk(solver: Solver, problem: Problem) -> float:
+def predicted_risk(solver: Solver, problem: Problem, unit: Unit | None = None) -> float:
     """The value of `predicted_bound`; NaN where no theorem applies."""
     try:
-        return float(predicted_bound(solver, problem).value)
-    except (DiscreetError, TypeError, ValueError, OverflowError, ZeroDivisionError):
+        return float(predicted_bound(solver, problem, unit).value)
+    except DiscreetError:
         return math.nan
 
 
-def predicted_bound(solver: Solver, problem: Problem) -> Bound:
+def predicted_bound(solver: Solver, problem: Problem, unit: Unit | None = None) -> Bound:
     """The theorem's bound for a solver as it is set up.
 
     Args:
         solver: with its noise calibrated.
         problem: public facts.
+        unit: whom a run under a filter protects, on which its number of steps depends.
 
     Raises:
         HypothesisViolated: no theorem here covers this solver on this problem.
@@ -74,9 +97,13 @@ def predicted_bound(solver: Solver, problem: Problem) -> Bound:
         case SufficientStatistics():
             return _sufficient_statistics(solver, problem)
         case ExponentialMechanism():
-            scale = solver.noise_multiplier * solver.loss_bound / 2 / problem.n
-            return exponential_mechanism(candidates=len(solver.candidates), inverse_temperature=1 / scale)
-    raise HypothesisViolated(f"no theorem bounds the risk of {type(solver).__name__} from public facts alone.")
+            return _exponential_mechanism(solver, problem)
+        case SparseDescent():
+            return _sparse_descent(solver, problem)
+        case BiasReduced():
+            return _bias_reduced(solver, problem, unit)
+    name = type(solver).__name__
+    raise HypothesisViolated(_NO_THEOREM.get(name, f"no theorem here bounds the risk of {name}") + ".")
 
 
 def _dimension(problem: Problem) -> int:
@@ -108,7 +135,7 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
     smoothness = problem.loss.smoothness(Domain(score_bound=_REACH)) * problem.rows.radius**2 + problem.ridge
     free = isinstance(problem.domain, WholeSpace)
     bounds = []
-    if step * smoothness < 1 or (free and step * smoothness <= 1 + 1e-12):
+    if step * smoothness <= 1 + 1e-12:
         bounds.append(
             smooth_average_iterate(
                 distance=target,
@@ -138,15 +165,31 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
 
 
 def _objective(solver: ObjectivePerturbation, problem: Problem) -> Bound:
-    _unconstrained(problem)
     d, scale = _dimension(problem), solver.noise_multiplier * _gradient_bound(problem, solver.slope_bound)
-    return objective_perturbation(
-        n=round(problem.n),
-        rank=d,
-        regularisation=solver.regularisation,
-        noise_std=scale if solver.noise == "gaussian" else gamma_noise_std(d, scale),
-        target_norm=_target(problem),
-    )
+    domain, n, gaussian = problem.domain, round(problem.n), solver.noise == "gaussian"
+    noise_std, target = scale if gaussian else gamma_noise_std(d, scale), _target(problem)
+    within = solver.constraint == "within" or (solver.constraint is None and has_long_projection(domain))
+    if not within:
+        _unconstrained(problem)
+    require(domain.convex, "a convex constraint set")
+    # strong convexity holds over a convex set as well as without one
+    bounds = [
+        objective_perturbation(
+            n=n, rank=d, regularisation=solver.regularisation, noise_std=noise_std, target_norm=target
+        )
+    ]
+    if gaussian and not isinstance(domain, WholeSpace):
+        bounds.append(
+            objective_perturbation_constrained(
+                n=n,
+                d=d,
+                domain=domain,
+                regularisation=solver.regularisation,
+                noise_std=noise_std,
+                target_norm=target,
+            )
+        )
+    return min(bounds, key=float)
 
 
 def _output(solver: OutputPerturbation, problem: Problem) -> Bound:
@@ -176,6 +219,66 @@ def _frank_wolfe(solver: FrankWolfe, problem: Problem) -> Bound:
         curvature=glm_curvature(smoothness, feature, domain.diameter(d, order=1)),
         iterations=solver.iterations,
         gap=selection_gap(atoms=domain.n_atoms(d), scale=scale),
+    )
+
+
+def _exponential_mechanism(solver: ExponentialMechanism, problem: Problem) -> Bound:
+    """Above the best candidate; of the usual grid, also how far that may be above the minimiser."""
+    scale = solver.noise_multiplier * solver.loss_bound / 2 / problem.n
+    bound = exponential_mechanism(candidates=len(solver.candidates), inverse_temperature=1 / scale)
+    radius, apart = problem.rows.radius, grid_radius(solver.candidates, problem)
+    if apart is None:
+        return bound
+    reach = Domain(score_bound=radius * float(np.linalg.norm(solver.candidates, axis=1).max()))
+    return Bound.of(bound.theorem, **bound.parts, grid=problem.loss.lipschitz(reach) * radius * apart)
+
+
+def _sparse_descent(solver: SparseDescent, problem: Problem) -> Bound:
+    each = solver.estimator in ("projection", "auto") and solver.iterate == "average" and not solver.line_multiplier
+    require(
+        each and solver.sampling is None, "every gradient projected by itself, full batches and the average iterate"
+    )
+    rows = problem.rows
+    require(rows.outputs == 1 and problem.domain.convex, "one output and a convex constraint set")
+    smoothness = problem.loss.smoothness(Domain()) * rows.radius**2 + problem.ridge
+    require(math.isfinite(smoothness) and solver.step * smoothness <= 1 + 1e-12, "a step of at most 1/smoothness")
+    return sparse_descent_smooth(
+        d=_dimension(problem),
+        s=min(solver.sparsity + (rows.intercept > 0), _dimension(problem)),
+        bound=solver.clip,
+        noise_std=solver.noise_multiplier * solver.clip / problem.n,
+        diameter=problem.domain.diameter(_dimension(problem)),
+        smoothness=1 / solver.step,  # a smaller step is that of a less smooth loss
+        iterations=solver.iterations,
+    )
+
+
+def _bias_reduced(solver: BiasReduced, problem: Problem, unit: Unit | None) -> Bound:
+    rows, diameter = problem.rows, problem.domain.diameter(_dimension(problem))
+    require(math.isfinite(diameter), "a bounded constraint set")
+    require(solver.iterate == "average" and not solver.line_multiplier, "the average iterate and no fits beside")
+    require(rows.outputs == 1 and problem.domain.convex, "one output and a convex constraint set")
+    require(not problem.ridge, "no ridge")
+    most, least = solver.iterations, None
+    if solver.budget:
+        # a step is drawn before it is refused: E(τ + 1)·E cost ≤ budget + the dearest step (Wald 1944)
+        require(unit is not None, "a unit, on which the number of steps depends")
+        assert unit is not None
+        dearest = max(solver.level_costs(problem, unit))
+        average = math.ceil((solver.budget + dearest) / solver.expected_cost(problem, unit)) - 1
+        sure = math.floor(solver.budget / dearest * (1 - 1e-9))
+        require(sure > 0, "a budget for any first step")
+        if sure < most:
+            most = min(most, average)
+            least = min(sure, most)
+    return biased_descent(
+        distance=min(_target(problem), diameter),
+        diameter=diameter,
+        second_moment=solver.second_moment_bound(problem),
+        bias=solver.bias_bound(problem),
+        step=solver.step,
+        iterations=most,
+        least_iterations=least,
     )
 
 
