@@ -164,8 +164,14 @@ def _settings(option: Option) -> dict[str, Any]:
     """As a certificate has them; what is not finite is not JSON."""
     from discreet.estimators.privacy import plain_settings
 
-    found = plain_settings(option.solver) if option.solver else {}
-    return {name: _or_none(value) if isinstance(value, float) else value for name, value in found.items()}
+    found: dict[str, Any] = _finite(plain_settings(option.solver) if option.solver else {})
+    return found
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    return _or_none(value) if isinstance(value, float) else value
 
 
 def _settings_in_words(option: Option) -> str:
