@@ -62,6 +62,21 @@ def test_decimals_find_a_certified_point_from_anywhere(loss: Loss, ridge: float)
                 assert long_minimiser._length(apart) <= Decimal(tolerance) * (1 + Decimal("1e-6")) / Decimal(ridge)
 
 
+def test_decimals_need_no_matrix_of_all_columns(monkeypatch: Any) -> None:
+    """Where a matrix of all columns would not fit, a multiple of the identity majorises; and ends as well."""
+    monkeypatch.setattr(long_minimiser, "_FEW", 0)
+    rng = np.random.default_rng(2)
+    rows = RowSpec(3, 1.0, 0.5)
+    data = in_memory(rng.standard_normal((6, 3)), np.where(rng.random(6) < 0.5, 1.0, -1.0), rows)
+    query, tilt = RidgeMinimiser(rows, Logistic(), 0.5), rng.standard_normal(4)
+    tolerance = query.least_tolerance(float(np.linalg.norm(tilt)))
+    expected = long_minimiser.minimise_long(query, data, tilt, np.zeros(4), tolerance)
+    monkeypatch.setattr(long_minimiser, "_LARGEST_MATRIX", 0)
+    monkeypatch.setattr(np, "outer", None)
+    found = long_minimiser.minimise_long(query, data, tilt, np.zeros(4), tolerance)
+    assert np.linalg.norm(found - expected) <= 2 * tolerance / 0.5
+
+
 def _minimiser(query: RidgeMinimiser, data: Any, tilt: Any) -> list[Decimal]:
     """To a millionth of the tolerance, by gradients that were written down anew."""
     (rows,) = data.map_blocks(lambda block: long_minimiser._rows(block, query))

@@ -34,6 +34,7 @@ __all__ = ["minimise_long"]
 Array = NDArray[np.float64]
 _DIGITS = 60
 _FEW, _BISECTIONS = 40, 200  # columns for Newton's steps in decimals; places tried along one
+_LARGEST_MATRIX = 4000  # columns; beyond, M is a multiple of I, so that no exception for want of memory tells of rows
 Gradient = Callable[[list[Decimal]], list[Decimal]]
 Newton = Callable[[list[Decimal], list[Decimal]], list[Decimal] | None]
 _ROW = tuple[list[int], list[int], float, float]  # columns, steps, target, cap on the slope
@@ -145,12 +146,16 @@ def _majorised(query: RidgeMinimiser, rows: list[_ROW]) -> Any:
     """g ↦ M⁻¹g for M = smoothness·Σxxᵀ + λ, a little enlarged; the same for each class."""
     from scipy.linalg import cho_factor, cho_solve
 
-    d = query.rows.dimension
+    d, smoothness = query.rows.dimension, query.loss.smoothness(Domain())
+    if d > _LARGEST_MATRIX:
+        trace = query.rows.unit**2 * float(sum(x * x for _, steps, _, _ in rows for x in steps))
+        largest = 1.001 * (smoothness * trace + query.regularisation)
+        return lambda g: g / largest
     total = np.zeros((d, d))
     for columns, steps, _, _ in rows:
         x = query.rows.unit * np.array(steps, dtype=np.float64)
         total[np.ix_(columns, columns)] += np.outer(x, x)
-    matrix = query.loss.smoothness(Domain()) * total + query.regularisation * np.eye(d)
+    matrix = smoothness * total + query.regularisation * np.eye(d)
     factors = cho_factor(matrix * 1.001 + 1e-9 * np.trace(matrix) * np.eye(d))
     return lambda g: cho_solve(factors, g.reshape(-1, d).T).T.ravel()
 
