@@ -44,7 +44,7 @@ LOSSES: list[Loss] = [Logistic(), SmoothedHinge(0.5), Huber(0.7), Squared(), Qua
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("ridge", [1e-3, 1e-9, 1e-20])
+@pytest.mark.parametrize("ridge", [1e-3, 1e-9])
 def test_decimals_find_a_certified_point_from_anywhere(loss: Loss, ridge: float) -> None:
     """Tilts that outweigh all rows and such that do not; starts at 0 and far beyond. A gradient a millionth as
     long tells where the minimiser is; what is returned, the double nearest, lies within tolerance/λ of it."""
@@ -52,12 +52,15 @@ def test_decimals_find_a_certified_point_from_anywhere(loss: Loss, ridge: float)
     rows = RowSpec(3, 1.0, 0.5)
     data = in_memory(rng.standard_normal((6, 3)), np.where(rng.random(6) < 0.5, 1.0, -1.0), rows)
     query = RidgeMinimiser(rows, loss, ridge, slope_bound=1.0)
+    starts = [np.zeros(4), rng.standard_normal(4) / ridge]
+    if ridge == 1e-3:
+        starts.append(np.array([np.nan, np.inf, -np.inf, 0.0]))  # what float64 may have come to
     for size in (0.1, 30.0):
         tilt = size * rng.standard_normal(4)
         tolerance = query.least_tolerance(float(np.linalg.norm(tilt)))
-        for start in (np.zeros(4), rng.standard_normal(4) / ridge):
+        for start in starts:
             theta = long_minimiser.minimise_long(query, data, tilt, start, tolerance)
-            with localcontext(Context(prec=60)):
+            with localcontext(Context(prec=120)):
                 apart = [a - Decimal(float(b)) for a, b in zip(_minimiser(query, data, tilt), theta, strict=True)]
                 assert long_minimiser._length(apart) <= Decimal(tolerance) * (1 + Decimal("1e-6")) / Decimal(ridge)
 

@@ -5,11 +5,12 @@ exception would tell about the rows. It ends always: with M ⪰ ∇²J everywher
 ½∇JᵀM⁻¹∇J at every step; over a set accelerated projected gradients converge linearly (Nesterov 2004, section 2.2.4).
 In few dimensions a Newton step comes before each of them, without which next to no regularisation would take ages; it
 goes only as far as J falls, so that the steps after it lower J as much as they would alone.
-The arithmetic has digits to spare beyond any tolerance that float64 can express.
+The arithmetic has digits to spare: 60, and more where regularisation is so faint that minimisers are longer than 10^20.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
 from functools import partial
@@ -47,9 +48,9 @@ def minimise_long(query: RidgeMinimiser, data: Dataset, tilt: Array, start: Arra
     nearest double adds less than tolerance/2λ for every tolerance from `least_tolerance` on.
     """
     rows = [row for part in data.map_blocks(lambda block: _rows(block, query)) for row in part]
-    with localcontext(Context(prec=_DIGITS)):
+    with localcontext(Context(prec=_digits(query, len(rows), tilt, tolerance))):
         b = [Decimal(float(v)) for v in tilt.ravel()]
-        theta = [Decimal(float(v)) for v in start.ravel()]
+        theta = [Decimal(float(v)) for v in np.nan_to_num(start.ravel())]
         gradient = partial(_gradient, query, rows, b)
         goal = Decimal(tolerance) / 2
         found = (
@@ -58,6 +59,14 @@ def minimise_long(query: RidgeMinimiser, data: Dataset, tilt: Array, start: Arra
             else _anywhere(_majorised(query, rows), partial(_newton, query, rows), gradient, theta, goal)
         )
         return np.array([float(t) for t in found]).reshape(start.shape)
+
+
+def _digits(query: RidgeMinimiser, n: int, tilt: Array, tolerance: float) -> int:
+    """So many that gradients at the longest minimiser, (nL + ‖b‖)/λ, are told to 10^−30 of the tolerance."""
+    steepest = n * query.gradient_bound + float(np.linalg.norm(tilt))
+    orders = math.log10(steepest * (n * query.curvature_bound + query.regularisation) + 1e-300)
+    orders -= math.log10(query.regularisation) + math.log10(tolerance)
+    return _DIGITS + max(0, math.ceil(orders) - _DIGITS // 2)
 
 
 def _anywhere(step: Any, newton: Newton, gradient: Gradient, theta: list[Decimal], goal: Decimal) -> list[Decimal]:
@@ -79,7 +88,10 @@ def _anywhere(step: Any, newton: Newton, gradient: Gradient, theta: list[Decimal
 
 
 def _not_uphill(gradient: Gradient, theta: list[Decimal], slope: list[Decimal], move: list[Decimal]) -> list[Decimal]:
-    """θ + t·move where J still falls along the move, or stands, but at most half as fast: t = 1, or by bisection."""
+    """θ + t·move where J still falls along the move, or stands, but at most half as fast: t = 1, or by bisection.
+
+    Where nothing is known from below t falls fast: flat objectives have steps of any number of digits too long.
+    """
     steepest = _inner(slope, move)
     low, high, t, kept = Decimal(0), None, Decimal(1), theta
     for _ in range(_BISECTIONS):
@@ -91,7 +103,8 @@ def _not_uphill(gradient: Gradient, theta: list[Decimal], slope: list[Decimal], 
             low, kept = t, found
             if high is None or falling >= steepest / 2:
                 break
-        t = (low + high) / 2 if high is not None else t
+        if high is not None:
+            t = (low + high) / 2 if low else high / 2**16
     return kept
 
 
