@@ -8,16 +8,21 @@ goes on under another rule, which has a δ of its own. Each way keeps the budget
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+import discreet as dp
 from discreet import accounting
 from discreet.accounting.pairs import GaussianPair
-from discreet.errors import BudgetExceeded
+from discreet.errors import BudgetExceeded, PlanViolation
 from discreet.events import Compose, Event, Gaussian, Laplace, Promise, PureDP, Repeat
 from discreet.ledger import Ledger
+from discreet.solvers import descent
 
 UNIT = "add-remove"
 EPSILON, DELTA = 1.0, 1e-6
@@ -85,3 +90,45 @@ def test_a_first_release_whose_loss_and_divergence_are_near_can_be_followed(befo
     else:
         with pytest.raises(BudgetExceeded):
             ledger.charge(Gaussian(100.0), UNIT)
+
+
+def test_a_crash_between_count_and_run_leaves_everything_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = np.repeat([[0.6, 0.8], [-0.6, -0.8]], 100, axis=0), np.repeat([1, 0], 100)
+    path, recipe, planned = tmp_path / "ledger.db", descent.default, []
+
+    def crashing(problem: Any, guarantee: Any) -> Any:
+        planned.append(problem.n)
+        if len(planned) == 2:  # the first is the rehearsal before anything is counted
+            raise RuntimeError("the machine failed")
+        return recipe(problem, guarantee)
+
+    monkeypatch.setattr(descent, "default", crashing)
+    model = dp.LogisticRegression(
+        EPSILON, DELTA, row_norm=1.0, classes=[0, 1], solver="descent", adjacency=UNIT,
+        ledger=Ledger(path, epsilon=EPSILON, delta=DELTA, adjacency=UNIT),
+    )  # fmt: skip
+    with pytest.raises(RuntimeError):
+        model.fit(X, y)
+    reopened = Ledger(path)
+    (charge,) = reopened.history()
+    assert (charge.status, charge.ran) == ("charged", None)
+    assert reopened.spent().upper == pytest.approx(EPSILON)
+    with pytest.raises(BudgetExceeded):
+        model.set_params(ledger=reopened, epsilon=0.01, delta=1e-9).fit(X, y)
+
+
+def test_of_many_that_race_for_a_promise_one_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    charge = Ledger(path, epsilon=EPSILON, delta=DELTA, adjacency=UNIT).charge(Promise(0.9, DELTA), UNIT)
+
+    def take(i: int) -> bool:
+        try:
+            Ledger(path).fulfil(charge, Gaussian(100.0 + i))
+        except PlanViolation:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(take, range(8))) == 1
