@@ -96,14 +96,16 @@ def test_the_grid_reaches_every_solver_that_auto_takes():
         "preconditioned",
         "weighted_perturbation",
         "wide_descent",
-    }  # and reweighted, for sparse rows: below
+    }
 
 
 def test_sparse_rows_are_a_public_fact():
     model = dp.LogisticRegression(8.0, **TWO, row_norm=1.0, random_state=0)
     plan = planned(model, 400, 1500, sparse=True)
-    assert plan.name == clone(model).fit(*data(400, 1500, sparse=True)).privacy_.solver == "reweighted"
-    assert planned(model, 400, 1500).name != "reweighted"
+    fitted = clone(model).fit(*data(400, 1500, sparse=True)).privacy_
+    assert plan.name == fitted.solver == "weighted_perturbation"
+    assert plan.solver.slope_bound == fitted.settings["slope_bound"]
+    assert getattr(planned(model, 400, 1500).solver, "slope_bound", None) != plan.solver.slope_bound
 
 
 def test_a_private_number_of_rows_costs_its_share():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import discreet as dp
-from discreet import accounting
+from discreet import accounting, events
 from discreet.errors import DiscreetError
 from discreet.geometry import L1Ball
 from discreet.ledger import Ledger
@@ -59,3 +60,42 @@ def test_no_solver_spends_more_than_it_certifies_or_certifies_more_than_it_was_g
     assert cost.upper <= epsilon * (1 + 1e-9)
     assert cost.upper <= model.privacy_.epsilon * (1 + 1e-3)
     assert model.privacy_.epsilon <= epsilon
+
+
+def test_a_run_charged_apart_from_its_count_is_certified_at_what_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget has no room for a promise, only for what two charges add up to; nobody then verifies the run."""
+    monkeypatch.setattr(descent, "default", lambda problem, guarantee: descent.Descent(7.0, 4, 1.0, Sgd(0.1)))
+    ledger = Ledger(epsilon=3.0, delta=1e-5, adjacency="add-remove")
+    ledger.charge(events.Repeat(events.Gaussian(8.0), 16), "add-remove")
+    model = dp.LogisticRegression(
+        1.0, 1e-6, row_norm=1.0, classes=[0, 1], solver="descent", adjacency="add-remove", ledger=ledger
+    ).fit(X, Y)
+    _, count, run = (charge.event for charge in ledger.history())
+    assert isinstance(count, events.Laplace)
+    cost = 1 / count.noise_multiplier + accounting.epsilon(run, 1e-6, "add-remove").lower
+    assert cost > 1.2
+    assert model.privacy_.epsilon >= cost
+
+
+def test_a_run_charged_apart_from_its_count_is_certified_at_its_guarantee_where_it_keeps_it() -> None:
+    ledger = Ledger(epsilon=3.0, delta=1e-5, adjacency="add-remove")
+    ledger.charge(events.Repeat(events.Gaussian(8.0), 16), "add-remove")
+    model = dp.LinearRegression(
+        1.0, 1e-6, row_norm=1.0, target_bounds=(0, 1), solver="descent", adjacency="add-remove", ledger=ledger
+    ).fit(X, Y)
+    assert len(ledger.history()) == 3
+    assert model.privacy_.epsilon == 1.0
+
+
+def test_a_search_that_costs_more_than_was_asked_for_is_certified_at_what_it_costs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned = dp.PrivateSearchCV._plan
+
+    def broken(*arguments: Any) -> Any:
+        return replace(planned(*arguments), event=events.PureDP(5.0))
+
+    monkeypatch.setattr(dp.PrivateSearchCV, "_plan", broken)
+    model = dp.LogisticRegression(row_norm=1.0, classes=[0, 1], solver="descent", solver_options={"iterations": 2})
+    search = dp.PrivateSearchCV(model, {"alpha": [0.0]}, epsilon=2.0, delta=1e-6, trials=1).fit(X, Y)
+    assert search.privacy_.epsilon == pytest.approx(5.0, rel=1e-5)

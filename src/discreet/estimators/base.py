@@ -106,7 +106,7 @@ class PrivateLinearModel(PrivateEstimator):
         theta = self._run(vault, name, solver, problem, guarantee, payment, released)
         self._features = features
         self._set(theta, rows)
-        self.privacy_ = self._certificate(compose(released), guarantee, aim, name, solver, vault.protective)
+        self.privacy_ = self._certificate(released, guarantee, aim, name, solver, vault.protective, payment)
         return self
 
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:

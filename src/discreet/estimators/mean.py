@@ -13,7 +13,7 @@ from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import checked_matrix
 from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator, check_lengths
-from discreet.events import Event, compose
+from discreet.events import Event
 from discreet.rows import RowSpec
 from discreet.solvers import Guarantee
 from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean, gaussian_noise, laplace_noise, sketch_width
@@ -113,7 +113,7 @@ class MeanEstimator(PrivateEstimator):
         answer = vault.release(measurement, payment=payment)
         found = plan.finish(answer, rows, count)
         self.mean_ = sp.csr_array(found[None, :]) if self.sparse_output else found
-        self.privacy_ = self._certificate(compose(released), guarantee, aim, name, plan, vault.protective)
+        self.privacy_ = self._certificate(released, guarantee, aim, name, plan, vault.protective, payment)
         return self
 
     def __sklearn_tags__(self) -> Any:

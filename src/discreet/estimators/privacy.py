@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from discreet.errors import BudgetExceeded, InvalidInput
-from discreet.events import Event, NonPrivate, Promise
+from discreet.events import Event, NonPrivate, Promise, compose
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace
@@ -31,6 +31,7 @@ __all__ = [
     "check_range",
     "opened",
     "plain_settings",
+    "spent_epsilon",
 ]
 
 SOME_ROWS = 1e4
@@ -197,14 +198,25 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return guarantee.private and guarantee.unit.relation == "add-remove" and self.n_public is None
 
     def _certificate(
-        self, event: Event, guarantee: Guarantee, aim: Guarantee, name: str, solver: Any, protective: bool
+        self,
+        released: list[Event],
+        guarantee: Guarantee,
+        aim: Guarantee,
+        name: str,
+        solver: Any,
+        protective: bool,
+        payment: Payment,
     ) -> Certificate:
+        event = compose(released)
         if isinstance(event, NonPrivate) or not guarantee.private:
             spent = math.inf
-        elif self._must_count(guarantee):
-            spent = guarantee.epsilon  # by the promise, which the vault has verified
+        elif payment.promised_by is not None:
+            spent = guarantee.epsilon  # by the promise, which the ledger has verified
+        elif self._must_count(guarantee):  # count and run are two charges: the run is what it is
+            rest = self._count(aim)[2]
+            spent = guarantee.epsilon + max(0.0, spent_epsilon(compose(released[1:]), rest) - rest.epsilon)
         else:
-            spent = _spent(event, aim)
+            spent = spent_epsilon(event, aim)
             spent = guarantee.epsilon if spent == aim.epsilon else spent
         settings = {k: v for k, v in plain_settings(solver).items() if v is not None}
         unprotected = list(self._unprotected())
@@ -236,7 +248,7 @@ def _check_kind(name: str, value: Any, declared: str) -> None:
         raise InvalidInput(f"{name} must be {words}, got {value!r}.")
 
 
-def _spent(event: Event, guarantee: Guarantee) -> float:
+def spent_epsilon(event: Event, guarantee: Guarantee) -> float:
     """The ε that a run cost, at the guarantee's δ: what was promised, or the truth where it is more."""
     from discreet.accounting import delta, epsilon
 

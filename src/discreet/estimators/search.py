@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.data.base import Dataset
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.estimators.base import PrivateLinearModel
-from discreet.estimators.privacy import PrivateEstimator
+from discreet.estimators.privacy import PrivateEstimator, spent_epsilon
 from discreet.events import Event, Laplace, Parallel, PrivateSelection, compose
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
@@ -211,9 +211,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
     # --- the result -----------------------------------------------------------------------------------------------
 
     def _search_certificate(self, event: Event, guarantee: Guarantee, protective: bool) -> Certificate:
-        from discreet.accounting import epsilon
-
-        spent = min(guarantee.epsilon, epsilon(event, guarantee.delta, guarantee.unit).upper)
+        spent = spent_epsilon(event, guarantee)
         unprotected = list(self.best_estimator_._unprotected())
         if guarantee.unit.relation == "replace-one":
             unprotected.append("number of rows")

@@ -25,6 +25,15 @@ event.
 A *promise* is a charge for what is not yet known. The basic rule, and a first charge's curve, read what was promised.
 The other two read what it was used for, once that is known and before it is released: to a filter it is one more event
 that was chosen adaptively. Until then a promise has no finite cost under them.
+
+A *first* promise that no rule admitted, only the whole of δ, is the exception: what it is used for may depend on what
+was released with it, so that some transcripts would end with the whole of δ spent on it and others under a rule, and
+the two add up to more than δ. Let what comes before the promise be ε₁-DP, ε₁ + ε' ≤ ε for a promise of (ε', δ'), and G
+the transcripts on which the Rényi rule holds of what was run. Outside G nothing else is ever charged: P(S ∖ G) ≤
+e^ε·Q(S ∖ G) + δ'·P(Gᶜ). In G what follows the first release has D_α less by that release's, against a loss of at most
+ε₁, so that P(S ∩ G) ≤ e^ε·Q(S ∩ G) + δ_r·e^{(α−1)(ε₁ − D_α)}·P(G). Together that is at most δ if the factor before P(G)
+is; a count under Laplace noise has e^{(α−1)(ε₁ − D_α)} < 2. Where it is not, such a charge stays the only one. (What is
+not Gaussian leaves no Gaussian rule; before a promise alone there is nothing that G could depend on.)
 """
 
 from __future__ import annotations
@@ -39,7 +48,7 @@ from typing import NamedTuple, TypeAlias
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.fold import worlds
 from discreet.errors import NotCertifiable
-from discreet.events import ApproxDP, Event, Gaussian, Promise, compose
+from discreet.events import ApproxDP, Compose, Event, Gaussian, Promise, compose
 from discreet.ledger.base import Budget, Stated
 from discreet.units import Unit
 
@@ -116,7 +125,7 @@ class Accountant:
         shares = self._shares(entries[0], budget)
         ran, charged = [entry.ran for entry in entries], [entry.charged for entry in entries]
         found = math.inf
-        for rule in (self._gaussian, self._renyi):
+        for rule in (self._gaussian, self._renyi) if self._others_may_follow(entries[0], budget, shares) else ():
             with suppress(NotCertifiable):  # the other may speak, and basic composition speaks of everything
                 found = min(found, rule(ran, budget, shares))
         try:
@@ -178,6 +187,30 @@ class Accountant:
         if math.isinf(cost):
             return _ALL_STATED
         return _MOSTLY_STATED if first.stated.delta <= (1 - RESERVE) * budget.delta else _EVEN
+
+    def _others_may_follow(self, first: Entry, budget: Budget, shares: Shares) -> bool:
+        """Whether rules may read what a first charge's promise was used for; see the end of the module's docstring."""
+        if not _promises(first.charged) or budget.delta * shares.renyi == 0:
+            return True
+        with suppress(NotCertifiable):
+            if self._basic([first.charged], budget, shares, [first.stated]) <= budget.epsilon:
+                return True
+        *before, promise = first.charged.events if isinstance(first.charged, Compose) else (first.charged,)
+        if not isinstance(promise, Promise):
+            return False
+        from discreet.accounting.classical import pure_epsilon
+
+        pure = max(
+            math.fsum(count * pure_epsilon(leaf, budget.unit) for leaf, count in world.items())
+            for world in worlds(compose(before))
+        )
+        if not (pure + promise.epsilon <= budget.epsilon and promise.delta <= budget.delta):
+            return False
+        order = _order(budget, shares)
+        with suppress(NotCertifiable):
+            surely = math.fsum(self.divergence(event, order, budget.unit) for event in before)
+            return (order - 1) * (pure - surely) <= -math.log(shares.renyi)
+        return False
 
     def _gaussian(self, events: Sequence[Event], budget: Budget, shares: Shares = _EVEN) -> float:
         if budget.delta * shares.gaussian == 0 or not all(_is_gaussian(event) for event in events):

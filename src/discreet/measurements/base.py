@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from discreet.data.base import Dataset
+from discreet.errors import InvalidInput
 from discreet.events import Event
 from discreet.measurements.sampling import Sampling
 from discreet.mechanisms.base import Mechanism
@@ -15,7 +16,7 @@ from discreet.noise.bits import Bits
 from discreet.queries.base import Query
 from discreet.units import Unit
 
-__all__ = ["Measurement", "Noisy"]
+__all__ = ["Measurement", "Noisy", "require_rows"]
 
 
 class Measurement(Protocol):
@@ -34,6 +35,20 @@ class Measurement(Protocol):
         ...
 
 
+def require_rows(query: Any, data: Dataset) -> None:
+    """Refuse a query about other rows than the dataset prepared: its bound would not hold for them.
+
+    Raises:
+        InvalidInput: the public facts differ.
+    """
+    rows = getattr(query, "rows", data.rows)
+    if rows != data.rows:
+        raise InvalidInput(
+            f"{type(query).__name__} is about {rows}, but these are {data.rows}, for which its bound does not hold. "
+            "Nothing was released."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Noisy:
     """A bounded sum over all rows or over a batch, released under a mechanism."""
@@ -49,6 +64,7 @@ class Noisy:
 
     def sample(self, data: Dataset, unit: Unit, bits: Bits) -> Any:
         """Draw the batch, sum in integers, add noise; floats come last."""
+        require_rows(self.query, data)
         if self.sampling:
             data = self.sampling.draw(data, bits)
         if not self.mechanism.noise_multiplier:

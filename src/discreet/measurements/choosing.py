@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from discreet.data.base import Dataset
 from discreet.events import Event
-from discreet.measurements.base import Noisy
+from discreet.measurements.base import Noisy, require_rows
 from discreet.mechanisms.base import scale_in_steps
 from discreet.mechanisms.selection import Choice
 from discreet.noise.bits import Bits
@@ -32,6 +32,7 @@ class Chosen:
         """Choose; on sparse rows without scoring every vertex, with the same probabilities exactly."""
         from discreet.data.memory import Sparse
 
+        require_rows(self.query, data)
         if self._sparse and isinstance(data, Sparse):
             from discreet.queries.walking import walk_of
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from discreet.data.base import Dataset
 from discreet.errors import InvalidInput
 from discreet.events import Event, NonPrivate
+from discreet.measurements.base import require_rows
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling
 from discreet.mechanisms.base import Mechanism
 from discreet.noise.bits import Bits
@@ -49,6 +50,7 @@ class Parts:
 
     def sample(self, data: Dataset, unit: Unit, bits: Bits) -> list[Any]:
         """Draw the batch, cut it, sum each part in integers."""
+        require_rows(self.query, data)
         batch = self.sampling.draw(data, bits)
         part = self._split(len(batch), bits)
         answers = []

@@ -3,11 +3,14 @@
 It is slow and meant to be needed never; it is here because a point that is not certified must not be released, and an
 exception would tell about the rows. It ends always: with M ⪰ ∇²J everywhere, θ ← θ − M⁻¹∇J(θ) lowers J by at least
 ½∇JᵀM⁻¹∇J at every step; over a set accelerated projected gradients converge linearly (Nesterov 2004, section 2.2.4).
-The arithmetic has digits to spare beyond any tolerance that float64 can express.
+In few dimensions a Newton step comes before each of them, without which next to no regularisation would take ages; it
+goes only as far as J falls, so that the steps after it lower J as much as they would alone.
+The arithmetic has digits to spare: 60, and more where regularisation is so faint that minimisers are longer than 10^20.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
 from functools import partial
@@ -31,7 +34,10 @@ __all__ = ["minimise_long"]
 
 Array = NDArray[np.float64]
 _DIGITS = 60
+_FEW, _BISECTIONS = 40, 200  # columns for Newton's steps in decimals; places tried along one
+_LARGEST_MATRIX = 4000  # columns; beyond, M is a multiple of I, so that no exception for want of memory tells of rows
 Gradient = Callable[[list[Decimal]], list[Decimal]]
+Newton = Callable[[list[Decimal], list[Decimal]], list[Decimal] | None]
 _ROW = tuple[list[int], list[int], float, float]  # columns, steps, target, cap on the slope
 
 
@@ -42,29 +48,68 @@ def minimise_long(query: RidgeMinimiser, data: Dataset, tilt: Array, start: Arra
     nearest double adds less than tolerance/2λ for every tolerance from `least_tolerance` on.
     """
     rows = [row for part in data.map_blocks(lambda block: _rows(block, query)) for row in part]
-    with localcontext(Context(prec=_DIGITS)):
+    with localcontext(Context(prec=_digits(query, len(rows), tilt, tolerance))):
         b = [Decimal(float(v)) for v in tilt.ravel()]
-        theta = [Decimal(float(v)) for v in start.ravel()]
+        theta = [Decimal(float(v)) for v in np.nan_to_num(start.ravel())]
         gradient = partial(_gradient, query, rows, b)
         goal = Decimal(tolerance) / 2
         found = (
             _within(query, len(rows), gradient, theta, goal)
             if query.constrained
-            else _anywhere(_majorised(query, rows), gradient, theta, goal)
+            else _anywhere(_majorised(query, rows), partial(_newton, query, rows), gradient, theta, goal)
         )
         return np.array([float(t) for t in found]).reshape(start.shape)
 
 
-def _anywhere(step: Any, gradient: Gradient, theta: list[Decimal], goal: Decimal) -> list[Decimal]:
+def _digits(query: RidgeMinimiser, n: int, tilt: Array, tolerance: float) -> int:
+    """So many that gradients at the longest minimiser, (nL + ‖b‖)/λ, are told to 10^−30 of the tolerance."""
+    steepest = n * query.gradient_bound + float(np.linalg.norm(tilt))
+    orders = math.log10(steepest * (n * query.curvature_bound + query.regularisation) + 1e-300)
+    orders -= math.log10(query.regularisation) + math.log10(tolerance)
+    return _DIGITS + max(0, math.ceil(orders) - _DIGITS // 2)
+
+
+def _anywhere(step: Any, newton: Newton, gradient: Gradient, theta: list[Decimal], goal: Decimal) -> list[Decimal]:
     """A point with ‖∇J‖ ≤ goal."""
     while True:
         slope = gradient(theta)
         size = _length(slope)
         if size <= goal:
             return theta
+        if (move := newton(theta, slope)) is not None:
+            theta = _not_uphill(gradient, theta, slope, move)
+            slope = gradient(theta)
+            size = _length(slope)
+            if size <= goal:
+                return theta
         # scaled to size 1, so that the float64 solver of the step meets no tiny numbers
         move = step(np.array([float(g / size) for g in slope]))
         theta = [t - size * Decimal(float(m)) for t, m in zip(theta, move, strict=True)]
+
+
+def _not_uphill(gradient: Gradient, theta: list[Decimal], slope: list[Decimal], move: list[Decimal]) -> list[Decimal]:
+    """θ + t·move where J still falls along the move, or stands, but at most half as fast: t = 1, or by bisection.
+
+    Where nothing is known from below t falls fast: flat objectives have steps of any number of digits too long.
+    """
+    steepest = _inner(slope, move)
+    low, high, t, kept = Decimal(0), None, Decimal(1), theta
+    for _ in range(_BISECTIONS):
+        found = [v + t * m for v, m in zip(theta, move, strict=True)]
+        falling = _inner(gradient(found), move)
+        if falling > 0:
+            high = t
+        else:
+            low, kept = t, found
+            if high is None or falling >= steepest / 2:
+                break
+        if high is not None:
+            t = (low + high) / 2 if low else high / 2**16
+    return kept
+
+
+def _inner(a: list[Decimal], b: list[Decimal]) -> Decimal:
+    return sum((x * y for x, y in zip(a, b, strict=True)), Decimal(0))
 
 
 def _within(query: RidgeMinimiser, n: int, gradient: Gradient, theta: list[Decimal], goal: Decimal) -> list[Decimal]:
@@ -81,7 +126,7 @@ def _within(query: RidgeMinimiser, n: int, gradient: Gradient, theta: list[Decim
 
 
 def _length(vector: list[Decimal]) -> Decimal:
-    return sum((v * v for v in vector), Decimal(0)).sqrt()
+    return _inner(vector, vector).sqrt()
 
 
 def _gradient(query: RidgeMinimiser, rows: list[_ROW], tilt: list[Decimal], theta: list[Decimal]) -> list[Decimal]:
@@ -114,14 +159,64 @@ def _majorised(query: RidgeMinimiser, rows: list[_ROW]) -> Any:
     """g ↦ M⁻¹g for M = smoothness·Σxxᵀ + λ, a little enlarged; the same for each class."""
     from scipy.linalg import cho_factor, cho_solve
 
-    d = query.rows.dimension
+    d, smoothness = query.rows.dimension, query.loss.smoothness(Domain())
+    if d > _LARGEST_MATRIX:
+        trace = query.rows.unit**2 * float(sum(x * x for _, steps, _, _ in rows for x in steps))
+        largest = 1.001 * (smoothness * trace + query.regularisation)
+        return lambda g: g / largest
     total = np.zeros((d, d))
     for columns, steps, _, _ in rows:
         x = query.rows.unit * np.array(steps, dtype=np.float64)
         total[np.ix_(columns, columns)] += np.outer(x, x)
-    matrix = query.loss.smoothness(Domain()) * total + query.regularisation * np.eye(d)
+    matrix = smoothness * total + query.regularisation * np.eye(d)
     factors = cho_factor(matrix * 1.001 + 1e-9 * np.trace(matrix) * np.eye(d))
     return lambda g: cho_solve(factors, g.reshape(-1, d).T).T.ravel()
+
+
+def _newton(
+    query: RidgeMinimiser, rows: list[_ROW], theta: list[Decimal], slope: list[Decimal]
+) -> list[Decimal] | None:
+    """−(∇²J)⁻¹∇J by elimination; None for several outputs, many columns, or a singular Hessian."""
+    d, square = query.rows.dimension, Decimal(query.rows.unit) ** 2
+    if query.rows.outputs > 1 or d > _FEW:
+        return None
+    hessian = [[Decimal(query.regularisation) if i == j else Decimal(0) for j in range(d)] for i in range(d)]
+    for columns, steps, y, cap in rows:
+        z = Decimal(query.rows.unit) * sum(x * theta[j] for j, x in zip(columns, steps, strict=True))
+        weight = square * _curvature(query.loss, _slopes(query.loss, [z], y, cap)[0], z, cap)
+        for i, a in zip(columns, steps, strict=True) if weight else ():
+            for j, x in zip(columns, steps, strict=True):
+                hessian[i][j] += weight * a * x
+    right = [-g for g in slope]
+    for i in range(d):  # positive definite: no pivoting
+        if not hessian[i][i] > 0:
+            return None
+        for k in range(i + 1, d):
+            if factor := hessian[k][i] / hessian[i][i]:
+                hessian[k] = [a - factor * b for a, b in zip(hessian[k], hessian[i], strict=True)]
+                right[k] -= factor * right[i]
+    for i in reversed(range(d)):
+        right[i] = (right[i] - sum(hessian[i][j] * right[j] for j in range(i + 1, d))) / hessian[i][i]
+    return right
+
+
+def _curvature(loss: Loss, slope: Decimal, score: Decimal, cap: float) -> Decimal:
+    """The derivative of the cut slope, 0 where it is cut or at a kink."""
+    size = abs(slope)
+    if size == 0 or size >= Decimal(cap):
+        return Decimal(0)
+    match loss:
+        case Logistic():
+            small = (-abs(score)).exp()
+            return small / (1 + small) ** 2
+        case SmoothedHinge(width):
+            return 1 / Decimal(width) if size < 1 else Decimal(0)
+        case Huber(width):
+            return Decimal(size < Decimal(width))
+        case Quantile():
+            level, band = Decimal(loss.parameter), Decimal(loss.smoothing)
+            return 1 / band if -level < slope < 1 - level else Decimal(0)
+    return Decimal(1)
 
 
 def _slopes(loss: Loss, z: list[Decimal], y: float, cap: float) -> list[Decimal]:
@@ -138,7 +233,8 @@ def _slopes(loss: Loss, z: list[Decimal], y: float, cap: float) -> list[Decimal]
     target = Decimal(y)
     match loss:
         case Logistic():
-            a = -target / (one + (target * score).exp())
+            small = (-abs(score)).exp()  # of the larger score decimals, too, would overflow
+            a = -target * (small if target * score > 0 else one) / (one + small)
         case SmoothedHinge(width):
             a = -target * min(max((one - target * score) / Decimal(width), zero), one)
         case Huber(width):

@@ -180,8 +180,11 @@ class RidgeMinimiser:
         return self._found(objective, 1e-12 * max(1, len(data)))[0]
 
     def _seen(self, data: Dataset, *, rounded: bool) -> Dataset:
-        """The rows that it is about."""
-        return data if self.through is None else MappedRows(data, self.through, rounded)
+        """The rows that it is about; refuses others, for which its bounds would not hold."""
+        seen = data if self.through is None else MappedRows(data, self.through, rounded)
+        if seen.rows != self.rows:
+            raise InvalidInput(f"the minimiser is about {self.rows}, but these are {seen.rows}. Nothing was released.")
+        return seen
 
     def _found(self, objective: Objective, tolerance: float) -> tuple[Array, bool]:
         """What float64 finds, and whether it is certified."""

@@ -1,0 +1,64 @@
+"""A bound is proved for rows that were prepared by the query's own public facts; for others nothing is released."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from discreet.data.memory import in_memory
+from discreet.errors import InvalidInput
+from discreet.geometry import L1Ball
+from discreet.losses import Logistic
+from discreet.measurements import Noisy, Parts, PoissonSampling
+from discreet.measurements.choosing import Chosen
+from discreet.measurements.noisy_minimum import NoisyMinimum
+from discreet.measurements.perturbed_minimum import PerturbedMinimum
+from discreet.mechanisms import Choice, Gaussian
+from discreet.noise import Bits
+from discreet.queries.atoms import whole_atoms
+from discreet.queries.mapped import ColumnWeights, Mapped
+from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.row_sum import RowSum
+from discreet.queries.scores import ScoreSum, Walk
+from discreet.rows import RowSpec
+from discreet.units import Unit
+
+UNIT = Unit("add-remove")
+HERE, THERE = RowSpec(2, 1.0, 5.0), RowSpec(2, 1.0)
+X, Y = np.array([[1e9, 0.0], [0.0, 1e9]]), np.array([1.0, -1.0])
+
+
+def about(rows: RowSpec) -> list[Any]:
+    minimiser = RidgeMinimiser(rows, Logistic(), 1.0)
+    scores = ScoreSum(rows, Logistic(), whole_atoms(L1Ball(1.0), rows.dimension), Walk(), 1.0)
+    return [
+        Noisy(RowSum(rows), Gaussian(1.0)),
+        Parts(RowSum(rows), Gaussian(1.0), PoissonSampling(0.5), 2),
+        Chosen(scores, Choice(5.0)),
+        PerturbedMinimum(minimiser, 1.0, 0.1, 1e-5),
+        NoisyMinimum(minimiser, 1.0, 1e-5),
+    ]
+
+
+def test_a_bound_would_not_hold_for_rows_of_other_facts() -> None:
+    assert RowSum(HERE).integers(in_memory(X[:1], Y[:1], THERE))[0] > 5 * RowSum(HERE).bound
+
+
+@pytest.mark.parametrize("matrix", [X, sp.csr_array(X)], ids=["dense", "sparse"])
+@pytest.mark.parametrize("which", range(5))
+def test_measurements_refuse_rows_of_other_facts(which: int, matrix: Any) -> None:
+    bits = Bits.seeded(1)
+    about(HERE)[which].sample(in_memory(matrix, Y, HERE), UNIT, bits)
+    with pytest.raises(InvalidInput, match=r"[Nn]othing was released"):
+        about(HERE)[which].sample(in_memory(matrix, Y, THERE), UNIT, bits)
+
+
+def test_maps_make_rows_of_their_own_facts_from_any() -> None:
+    query = Mapped(RowSum(HERE), ColumnWeights(HERE, np.ones(2)))
+    for rows in (HERE, THERE):
+        Noisy(query, Gaussian(1.0)).sample(in_memory(X, Y, rows), UNIT, Bits.seeded(1))
+        found = query.integers(in_memory(X[:1], Y[:1], rows))
+        assert int(found @ found) <= query.bound**2
