@@ -259,7 +259,7 @@ def test_a_plan_needs_no_data_and_marks_its_choice():
         (["--loss", "squared", "--sparsity", "5"], "preconditioned"),
         (["--loss", "logistic", "--sparsity", "5"], "hard_threshold"),
         (["--l1-radius", "5", "--d", "5001"], "frank_wolfe"),
-        (["--classes", "4"], "descent"),
+        (["--classes", "4"], "scaled_descent"),
         (["--delta", "0"], "objective_perturbation"),
     ],
 )

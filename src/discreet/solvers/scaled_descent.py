@@ -65,6 +65,7 @@ class ScaledDescent:
         damping: τ in units of the squared row norm.
         power: weights are (energy + τ)^−power.
         spread: see `ColumnEnergy`.
+        centred: whether rows are centred; needs a constant column.
     """
 
     noise_multiplier: float
@@ -77,6 +78,7 @@ class ScaledDescent:
     damping: float
     power: float = 0.5
     spread: float = 25.0
+    centred: bool = True
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
@@ -87,11 +89,11 @@ class ScaledDescent:
             raise InvalidInput(f"power must be between 0 and 1, got {self.power!r}.")
 
     def steps(self, problem: Problem) -> Steps:
-        """2 + iterations releases; 1 + iterations for rows without a constant column, which cannot be centred."""
+        """2 + iterations releases, or one less where rows are not centred."""
         _check(problem)
         rows, n = problem.rows, problem.n
         centre, explained = np.zeros(rows.n_features), np.zeros(rows.n_features)
-        if rows.constant:
+        if self.centred:
             centre, explained = yield from released_mean(problem, self.centre_multiplier)
         energies = yield from released_energies(problem, self.energy_multiplier, self.spread)
         weights = column_weights(energies, rows, self.damping, self.power, explained) / LENGTHEN
@@ -158,7 +160,8 @@ def default(
         power: weights are (energy + τ)^−power, by default ½; 0 leaves columns as they are.
         damping: τ in units of the squared row norm; by default 2·max(κ, 2)²/n, at which a column's variance in a
             gradient sum is about that of the noise.
-        centre_share: of the budget (in 1/σ²) for the mean row, by default 3 %; nothing without an intercept.
+        centre_share: of the budget (in 1/σ²) for the mean row, by default 3 %; 0 leaves rows uncentred, as models
+            without an intercept must.
         energy_share: of the budget for the energies, by default 3 %.
         spread: over how many entries a row's squared length is expected to be spread, by default 25.
 
@@ -170,19 +173,27 @@ def default(
     rows, n = problem.rows, problem.n
     decay = _DECAY if decay is None else decay
     power, spread = _POWER if power is None else power, _SPREAD if spread is None else spread
-    shares = (
-        (_CENTRE_SHARE if centre_share is None else centre_share) if rows.constant else 0.0,
-        _ENERGY_SHARE if energy_share is None else energy_share,
-    )
-    if not (shares[1] > 0 and (shares[0] > 0 or not rows.constant) and sum(shares) < 1):
+    if not 0 <= decay < 1:
+        raise InvalidInput(f"decay must lie in [0, 1), got {decay!r}.")
+    if step is not None and score_noise is not None:
+        raise InvalidInput("score_noise chooses the step, which was given too: leave one out.")
+    if centre_share is None:
+        centre_share = _CENTRE_SHARE if rows.constant else 0.0
+    shares = (centre_share, _ENERGY_SHARE if energy_share is None else energy_share)
+    if not (shares[0] >= 0 and shares[1] > 0 and sum(shares) < 1):
         raise InvalidInput(
-            f"centre_share and energy_share must be positive and leave some budget for gradients, got {shares!r}."
+            "centre_share (which may be 0) and energy_share must be positive and leave some budget for gradients, "
+            f"got {shares!r}."
         )
+    centred = centre_share > 0
+    if centred and not rows.constant:
+        raise InvalidInput("rows without a constant column cannot be centred; fit an intercept, or centre_share=0.")
     if not guarantee.private:
         size = 1 / (0.5 * rows.radius**2) if step is None else step
         count = _EXACT_STEPS if iterations is None else iterations
         tau = 1 / n if damping is None else damping
-        return ScaledDescent(0, 0, 0, count, math.inf if clip is None else clip, size, decay, tau, power, spread)
+        free = math.inf if clip is None else clip
+        return ScaledDescent(0.0, 0.0, 0.0, count, free, size, decay, tau, power, spread, centred)
     if guarantee.delta == 0:
         raise InvalidInput(PURE_REFUSED)
     from discreet import events
@@ -201,6 +212,6 @@ def default(
         """All noise in proportion: ``noise`` is that of one release with the whole budget."""
         centre, energy = (noise / math.sqrt(share) if share else 0.0 for share in shares)
         gradient = noise * math.sqrt(count / (1 - sum(shares)))
-        return ScaledDescent(gradient, centre, energy, count, bound, size, decay, tau, power, spread)
+        return ScaledDescent(gradient, centre, energy, count, bound, size, decay, tau, power, spread, centred)
 
     return calibrated(make, problem, guarantee)
