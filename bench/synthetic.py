@@ -127,7 +127,7 @@ def word_rows(
 def blob_rows(
     rng: Generator, figures: NDArray[np.int64], side: int, blobs: int, wander: float, width: float, background: float
 ) -> Array:
-    """Square images of figures: each class has its blobs about common places, each image moves them; paper is not white.
+    """Square images of figures: a class has its blobs about common places, an image moves them; paper is not white.
 
     Most pixels are 0 (or the background), neighbours agree, and what all figures share is most of a row's length.
     """

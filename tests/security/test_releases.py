@@ -36,10 +36,10 @@ from discreet.queries.energy import ColumnEnergy
 from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.queries.gradient import GradientSum
 from discreet.queries.mapped import ColumnWeights, Mapped
-from discreet.queries.scaled_gradient import ScaledGradientSum, Scaling
 from discreet.queries.minimiser import RidgeMinimiser
 from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
 from discreet.queries.ranks import Grid, Ranks
+from discreet.queries.scaled_gradient import ScaledGradientSum, Scaling
 from discreet.queries.scores import ScoreSum, Walk
 from discreet.queries.sketch import Sketch, SketchedSum
 from discreet.queries.sparse_sum import SparseSum

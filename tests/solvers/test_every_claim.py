@@ -309,7 +309,7 @@ def weighted() -> list[Case]:
 
 
 def scaled() -> list[Case]:
-    """One row as long as it may be, with a gradient as long as so small a clip lets it be: there, or of the other class.
+    """One row as long as it may be, its gradient as long as so small a clip lets it be: there, or of the other class.
 
     The mean and the energies by plans that spend nearly all on them.
     """

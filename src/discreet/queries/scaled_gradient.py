@@ -25,7 +25,7 @@ from discreet.queries.base import Integers, Norm
 from discreet.queries.gradient import SLOPE_BITS, block_gradient, whole
 from discreet.rows import ROW_BITS, RowSpec
 
-__all__ = ["LARGEST_WEIGHT", "Scaling", "ScaledGradientSum"]
+__all__ = ["LARGEST_WEIGHT", "ScaledGradientSum", "Scaling"]
 
 LARGEST_WEIGHT = 64
 """‖m‖² ≤ 64²·(2·2^ROW_BITS)² + 64²·4^ROW_BITS < 2^51: exact in float64, in any order."""

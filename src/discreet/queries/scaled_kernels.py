@@ -16,8 +16,10 @@ def dense_lengths(X, scale, rounded, squares, centre, own, out):  # type: ignore
         total = own
         for j in range(X.shape[1]):
             step = np.float64(np.rint(X[i, j] * scale[i]) if rounded else X[i, j] * scale[i])
-            step = step if abs(step) <= largest and abs(step) < np.inf else 0.0
-            total += squares[j] * (step - centre[j]) ** 2
+            if not (abs(step) <= largest and abs(step) < np.inf):
+                step = np.float64(0.0)
+            away = step - centre[j]
+            total += squares[j] * (away * away)
         out[i] = total
 
 

@@ -10,8 +10,8 @@ Three kinds of Gaussian releases, whose shares of the budget (in 1/σ²) are fix
    the answer. Clips are less than half of a row's gradient at θ = 0, so most rows pull with one strength at first.
 
 Only the *travel*, the sum of all step sizes, matters for noise: whatever d, T or the clip, it puts noise of standard
-deviation c = travel·κ·C·R/n into a row's score (κ the noise multiplier of one release with the whole budget, C the clip,
-R a row's length). The best c hardly depends on the problem, so c is fixed and the travel follows.
+deviation c = travel·κ·C·R/n into a row's score (κ the noise multiplier of one release with the whole budget, C the
+clip, R a row's length). The best c hardly depends on the problem, so c is fixed and the travel follows.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def default(
     way = (_SCORE_NOISE if score_noise is None else score_noise) * n / kappa
     most = _LONGEST / (1 - decay)
     count = math.ceil(min(_MOST, max(_FEWEST, way / most))) if iterations is None else iterations
-    size = min(way / count, most) * (1 - decay) / (bound * rows.radius) if step is None else step
+    size = min(way / max(1, count), most) * (1 - decay) / (bound * rows.radius) if step is None else step
     tau = _TAU * max(kappa, _LEAST_NOISE) ** 2 / n if damping is None else damping
 
     def make(noise: float) -> ScaledDescent:
