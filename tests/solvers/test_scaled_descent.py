@@ -114,11 +114,13 @@ def test_without_weights_and_centre_it_is_the_gradient_sum() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.05, 1.0))
 def test_dense_and_sparse_rows_have_one_sum(seed: int, share: float) -> None:
+    """More rows than are worked on together, with labels that are none; θ up to where scores leave all floats."""
     rng = np.random.default_rng(seed)
-    X = np.where(rng.random((30, 5)) < share, rng.normal(size=(30, 5)), 0.0)
+    X = np.where(rng.random((150, 5)) < share, rng.normal(size=(150, 5)), 0.0)
     X[0, 0] = rng.choice([np.nan, np.inf, 1e308])
-    y = rng.integers(3, size=30).astype(float)
-    query = ScaledGradientSum(some_scaling(rng), Softmax(3), rng.normal(size=ROWS.shape), 0.5)
+    y = rng.choice([0.0, 1.0, 2.0, 3.0, -1.0, 0.3, np.nan, np.inf], 150)
+    theta = rng.normal(size=ROWS.shape) * 10.0 ** rng.choice([-3, 0, 300])
+    query = ScaledGradientSum(some_scaling(rng), Softmax(3), theta, 0.5)
     assert np.array_equal(query.integers(in_memory(X, y, ROWS)), query.integers(in_memory(sp.csr_array(X), y, ROWS)))
 
 
