@@ -43,7 +43,9 @@ _DECAY = 0.85
 _LONGEST = 100.0
 """A step times clip times row length: beyond twice this, scores were seen to swing."""
 _FEWEST, _MOST = 24, 60
-_TAU, _LEAST_NOISE, _POWER = 2.0, 2.0, 0.5
+_TAU, _LEAST_NOISE, _POWER = 5.0, 1.0, 0.5
+_CONSTANT = 0.5
+"""Weight of the constant column: of centred rows it tells little, and takes up length as any other column does."""
 _CENTRE_SHARE, _ENERGY_SHARE = 0.03, 0.03
 _SPREAD = 25.0
 _EXACT_STEPS = 2000
@@ -109,8 +111,8 @@ class ScaledDescent:
 
 
 def on_grid(rows: RowSpec, weights: NDArray[np.float64], centre: NDArray[np.float64]) -> tuple[Scaling, float]:
-    """Weights (1 for the constant column) in whole multiples of the unit returned, and the centre in row steps."""
-    full = np.concatenate([weights, np.ones(rows.dimension - rows.n_features)])
+    """Weights (with the constant column's) in whole multiples of the unit returned, and the centre in row steps."""
+    full = np.concatenate([weights, np.full(rows.dimension - rows.n_features, _CONSTANT)])
     unit = float(full.max()) / LARGEST_WEIGHT
     length = float(np.linalg.norm(centre))
     inside = centre * min(1.0, rows.norm / length) if length > 0 else centre
@@ -158,8 +160,8 @@ def default(
         step: step size in scaled coordinates in place of the one that ``score_noise`` gives.
         decay: of the momentum, by default 0.85.
         power: weights are (energy + τ)^−power, by default ½; 0 leaves columns as they are.
-        damping: τ in units of the squared row norm; by default 2·max(κ, 2)²/n, at which a column's variance in a
-            gradient sum is about that of the noise.
+        damping: τ in units of the squared row norm; by default 5·max(κ, 1)/n, about four standard deviations of the
+            noise in an energy.
         centre_share: of the budget (in 1/σ²) for the mean row, by default 3 %; 0 leaves rows uncentred, as models
             without an intercept must.
         energy_share: of the budget for the energies, by default 3 %.
@@ -206,7 +208,7 @@ def default(
     most = _LONGEST / (1 - decay)
     count = math.ceil(min(_MOST, max(_FEWEST, way / most))) if iterations is None else iterations
     size = min(way / max(1, count), most) * (1 - decay) / (bound * rows.radius) if step is None else step
-    tau = _TAU * max(kappa, _LEAST_NOISE) ** 2 / n if damping is None else damping
+    tau = _TAU * max(kappa, _LEAST_NOISE) / n if damping is None else damping
 
     def make(noise: float) -> ScaledDescent:
         """All noise in proportion: ``noise`` is that of one release with the whole budget."""
