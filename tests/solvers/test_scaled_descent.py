@@ -167,23 +167,23 @@ def test_weights_and_centres_of_all_sizes_come_onto_the_grid() -> None:
 
 
 def pictures(n: int, rng: np.random.Generator, apart: float = 0.015) -> tuple[Any, Any]:
-    """Three classes told by small columns, beside a large common part and two large columns that tell nothing."""
+    """Three classes told by small columns, which all have a large mean, beside two large columns that tell nothing."""
     y = rng.integers(3, size=n)
     small = 0.05 * rng.normal(size=(n, 120))
     small[:, :60] += apart * np.eye(3).repeat(20, axis=1)[y]
-    return np.hstack([2.0 + 0.1 * rng.normal(size=(n, 2)), rng.normal(size=(n, 2)), small]), y
+    return np.hstack([rng.normal(size=(n, 2)), small + 0.2 * (-1.0) ** np.arange(120)]), y
 
 
 def accuracy(solver: str, seed: int, **options: Any) -> float:
     rng = np.random.default_rng(seed)
     X, y = pictures(4000, rng)
-    facts: dict[str, Any] = {"row_norm": 4.0, "classes": [0, 1, 2], "random_state": seed, "adjacency": "add-remove"}
+    facts: dict[str, Any] = {"row_norm": 3.5, "classes": [0, 1, 2], "random_state": seed, "adjacency": "add-remove"}
     model = dp.LogisticRegression(1.0, 1e-7, n_public=4000, solver=solver, solver_options=options, **facts)
     return float(model.fit(X, y).score(*pictures(4000, rng)))
 
 
 def test_every_part_is_worth_its_budget() -> None:
-    """Means of six runs with fixed seeds; a mean has a standard deviation of 0.005 or so."""
+    """Means of three runs; one run has a standard deviation of about 0.015, or 0.06 where it stops short."""
     cases: dict[str, tuple[str, dict[str, Any]]] = {
         "all": ("scaled_descent", {}),
         "uncentred": ("scaled_descent", {"centre_share": 0.0}),
@@ -191,11 +191,9 @@ def test_every_part_is_worth_its_budget() -> None:
         "short": ("scaled_descent", {"score_noise": 0.1}),
         "plain": ("descent", {}),
     }
-    found = {name: np.mean([accuracy(s, seed, **o) for seed in range(6)]) for name, (s, o) in cases.items()}
-    for name in ("short", "plain"):
-        assert found["all"] > found[name] + 0.1, found
-    for name in ("uncentred", "unweighted"):
-        assert found["all"] > found[name] + 0.005, found
+    found = {name: np.mean([accuracy(s, seed, **o) for seed in range(3)]) for name, (s, o) in cases.items()}
+    for name, least in (("uncentred", 0.05), ("unweighted", 0.01), ("short", 0.03), ("plain", 0.1)):
+        assert found["all"] > found[name] + least, found
 
 
 def test_without_privacy_it_comes_near_the_minimiser() -> None:

@@ -48,8 +48,9 @@ _CONSTANT = 0.5
 """Weight of the constant column: of centred rows it tells little, and takes up length as any other column does."""
 _CENTRE_SHARE, _ENERGY_SHARE = 0.03, 0.03
 _SPREAD = 25.0
-_EXACT_STEPS = 2000
-"""Without noise, in steps of 1/β that need no luck."""
+_EXACT_STEPS, _EXACT_PACE = 2000, 3.0
+"""Without noise: steps of 3/β, β = R²/2 the largest curvature that there can be. Heavy ball is stable up to
+2(1 + decay)/β (Polyak 1964)."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ def default(
     if centred and not rows.constant:
         raise InvalidInput("rows without a constant column cannot be centred; fit an intercept, or centre_share=0.")
     if not guarantee.private:
-        size = 1 / (0.5 * rows.radius**2) if step is None else step
+        size = min(_EXACT_PACE, 2 + decay) / (rows.radius**2 / 2) if step is None else step
         count = _EXACT_STEPS if iterations is None else iterations
         tau = 1 / n if damping is None else damping
         free = math.inf if clip is None else clip
