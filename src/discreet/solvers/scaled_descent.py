@@ -7,7 +7,7 @@ Three kinds of Gaussian releases, whose shares of the budget (in 1/σ²) are fix
 2. *energies* of the columns (`discreet.solvers.column_weights`), and from them weights w_j ∝ (f_j + τ)^−½: columns that
    can be told from noise are brought to one scale, which both noise and steps ask for;
 3. *gradients* of rows centred and weighted so (`discreet.queries.scaled_gradient`), with momentum; the last iterate is
-   the answer. Clips are less than half of a row's gradient at θ = 0, so most rows pull with one strength at first.
+   the answer. The clip is less than a row's gradient at θ = 0, so most rows pull with one strength at first.
 
 Only the *travel*, the sum of all step sizes, matters for noise: whatever d, T or the clip, it puts noise of standard
 deviation c = travel·κ·C·R/n into a row's score (κ the noise multiplier of one release with the whole budget, C the
@@ -38,7 +38,9 @@ __all__ = ["ScaledDescent", "default"]
 
 # constants are from bench/defaults.py
 _SCORE_NOISE = 1.6
-_CLIP = 0.4
+_LEAST_CLIP, _MOST_CLIP, _CLIP_AT_NOISE = 0.4, 0.7, 0.036
+"""The clip over a row's length: 0.036/√ν, ν = √d·κ/n the noise in a mean gradient, from 0.4 to 0.7. Accuracy hardly
+depends on it; but a small clip makes probabilities too sure, which less noise does not mend."""
 _DECAY = 0.85
 _LONGEST = 100.0
 """A step times clip times row length: beyond twice this, scores were seen to swing."""
@@ -157,7 +159,8 @@ def default(
         guarantee: what to keep.
         score_noise: c, the standard deviation of the noise in a score, 1.6 by default: the travel follows.
         iterations: number of gradients; by default so many that no step is too long, from 24 to 60.
-        clip: ℓ2 bound on the gradient of a scaled row; by default 0.4 of the radius.
+        clip: ℓ2 bound on the gradient of a scaled row; by default 0.4 of the radius under much
+            noise, and up to 0.7 under little.
         step: step size in scaled coordinates in place of the one that ``score_noise`` gives.
         decay: of the momentum, by default 0.85.
         power: weights are (energy + τ)^−power, by default ½; 0 leaves columns as they are.
@@ -203,7 +206,8 @@ def default(
     from discreet.accounting import calibrate
 
     kappa = calibrate(events.Gaussian, guarantee.epsilon, guarantee.delta, guarantee.unit)
-    bound = _CLIP * rows.radius if clip is None else clip
+    share = _CLIP_AT_NOISE / math.sqrt(math.sqrt(rows.dimension) * kappa / n)
+    bound = min(_MOST_CLIP, max(_LEAST_CLIP, share)) * rows.radius if clip is None else clip
     # the travel times C·R; a step goes 1/(1 − decay) times as far in the end
     way = (_SCORE_NOISE if score_noise is None else score_noise) * n / kappa
     most = _LONGEST / (1 - decay)
