@@ -200,7 +200,7 @@ SWEEPS = [
           solver="descent"),
     _scaled("noise", "noise in a score", "_SCORE_NOISE", (0.8, 1.6, 3.2)),
     _scaled("clip", "clip over the row length under much noise", "_LEAST_CLIP", (0.2, 0.4, 0.7)),
-    _scaled("most-clip", "the same under little", "_MOST_CLIP", (0.4, 0.7, 1.0)),
+    _scaled("most-clip", "clip over the row length under little noise", "_MOST_CLIP", (0.4, 0.7, 1.0)),
     _scaled("clip-at-noise", "clip times the root of the noise share", "_CLIP_AT_NOISE", (0.02, 0.036, 0.06)),
     _scaled("decay", "momentum", "_DECAY", (0.7, 0.85, 0.95)),
     _scaled("longest", "longest step times clip and row length", "_LONGEST", (50.0, 100.0, 200.0)),
