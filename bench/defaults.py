@@ -92,7 +92,17 @@ class Sweep:
 _WEIGHTED = "solvers.weighted_perturbation"
 _OBJECTIVE, _NEWTON = "solvers.objective_perturbation", "solvers.preconditioned"
 _WIDE, _MANY_COLUMNS = "solvers.wide_descent", ("dense", "words", "tiny", "wide")
+_SEVERAL = ("multinomial",)
 _CLASSES, _NUMBERS, _BAGS = ("binary",), ("regression",), ("words", "texts")
+
+
+def _scaled(key: str, what: str, constant: str, values: Sequence[Any]) -> Sweep:
+    return Sweep(
+        f"scaled-{key}", f"scaled descent: {what}", f"solvers.scaled_descent.{constant}", values, _SEVERAL,
+        most=(5000, 10_000), epsilons=(0.1, 1.0, 8.0),
+    )  # fmt: skip
+
+
 SWEEPS = [
     Sweep("shrink", "objective perturbation: λ/(ν·L·R) under little noise", f"{_OBJECTIVE}._SHRINK",
           (0.3, 0.5, 0.8), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
@@ -152,9 +162,11 @@ SWEEPS = [
           "solvers.descent._SCORE_NOISE", (0.0, 0.25, 0.5, 1.0, 2.0), _CLASSES, solver="descent", most=(60_000, 12_000),
           least=100, epsilons=(0.5, 2.0, 8.0)),
     Sweep("reach", "descent: scores taken to be reachable, several classes", "solvers.descent._REACH_OF_CLASSES",
-          (5.0, 10.0, 20.0, 40.0), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
+          (5.0, 10.0, 20.0, 40.0), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0),
+          solver="descent"),
     Sweep("class-steps", "descent: most steps, several classes", "solvers.descent._MOST_HEAVY_ITERATIONS",
-          (100, 200, 400), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
+          (100, 200, 400), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0),
+          solver="descent"),
     Sweep("wide-reach", "descent: scores that are taken to be reachable, least squares with many columns",
           "solvers.descent._REACH", (2.0, 5.0, 10.0), _NUMBERS, ("dense", "words", "tiny"), solver="descent",
           most=(100_000, 5500), least=1000),
@@ -190,9 +202,26 @@ SWEEPS = [
           "theory.planner._DROWNED_MOMENT", (0.1, 0.2, 0.35, 0.7), _NUMBERS, ("table", "dense", "binary"),
           most=(900, 5500)),
     Sweep("decay", "descent: momentum, several classes", "solvers.descent._DECAY",
-          (0.8, 0.9, 0.95), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
+          (0.8, 0.9, 0.95), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0),
+          solver="descent"),
     Sweep("pace", "descent: longest step times β, several classes", "solvers.descent._PACE",
-          (1.0, 2.0, 3.5), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
+          (1.0, 2.0, 3.5), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0),
+          solver="descent"),
+    _scaled("noise", "noise in a score", "_SCORE_NOISE", (0.8, 1.6, 3.2)),
+    _scaled("clip", "clip over the row length under much noise", "_LEAST_CLIP", (0.2, 0.4, 0.7)),
+    _scaled("most-clip", "clip over the row length under little noise", "_MOST_CLIP", (0.4, 0.7, 1.0)),
+    _scaled("clip-at-noise", "clip times the root of the noise share", "_CLIP_AT_NOISE", (0.02, 0.036, 0.06)),
+    _scaled("decay", "momentum", "_DECAY", (0.7, 0.85, 0.95)),
+    _scaled("longest", "longest step times clip and row length", "_LONGEST", (50.0, 100.0, 200.0)),
+    _scaled("fewest", "fewest steps", "_FEWEST", (12, 24, 48)),
+    _scaled("most", "most steps", "_MOST", (30, 60, 120)),
+    _scaled("tau", "n·τ/κ", "_TAU", (1.0, 5.0, 25.0)),
+    _scaled("power", "exponent of the weights", "_POWER", (0.0, 0.25, 0.5)),
+    _scaled("least", "least κ that τ is made for", "_LEAST_NOISE", (0.5, 1.0, 4.0)),
+    _scaled("constant", "weight of the constant column", "_CONSTANT", (0.25, 0.5, 1.0)),
+    _scaled("centre", "share for the mean row", "_CENTRE_SHARE", (0.0, 0.01, 0.03, 0.1)),
+    _scaled("energy", "share for the energies", "_ENERGY_SHARE", (0.01, 0.03, 0.1)),
+    _scaled("spread", "spread of a row's squared length", "_SPREAD", (10.0, 25.0, 60.0)),
     Sweep("curvature", "Frank–Wolfe: typical over worst curvature (Lasso)", "solvers.frank_wolfe._TYPICAL_CURVATURE",
           (1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 4), _NUMBERS, ("few",), solver="frank_wolfe", most=(1000, 2500)),
     Sweep("curvature-logistic", "the same (logistic, ℓ1 ball of radius 10)", "solvers.frank_wolfe._TYPICAL_CURVATURE",
@@ -248,7 +277,8 @@ SWEEPS = [
           ("reweighted", "sparse_descent", "bias_reduced", "descent"), _CLASSES, ("words",), least=15_000,
           epsilons=(1.0, 4.0)),
     Sweep("solver-classes", "several classes", "solver",
-          ("descent", "objective_perturbation"), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0)),
+          ("auto", "descent", "objective_perturbation"), _SEVERAL, ("classes", "words"), most=(100_000, 10_000),
+          epsilons=(0.1, 1.0, 8.0)),
 ]  # fmt: skip
 
 

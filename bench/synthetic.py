@@ -153,6 +153,28 @@ def subject_rows(
     return sp.csr_array(sp.diags_array(1 / np.sqrt(X.multiply(X).sum(axis=1))) @ X)
 
 
+def blob_rows(
+    rng: Generator, figures: NDArray[np.int64], side: int, blobs: int, wander: float, width: float, background: float
+) -> Array:
+    """Square images of figures: a class has its blobs about common places, an image moves them; paper is not white.
+
+    Most pixels are 0 (or the background), neighbours agree, and what all figures share is most of a row's length.
+    """
+    n, classes, pixels = len(figures), int(figures.max()) + 1, np.arange(side)
+    places = rng.uniform(0.25, 0.75, size=(blobs, 2)) * side + rng.normal(size=(classes, blobs, 2)) * side * 0.12
+    moved = places[figures] + (0.5 * rng.normal(size=(n, 1, 2)) + rng.normal(size=(n, blobs, 2))) * wander
+    height = rng.uniform(0.5, 1.0, size=(classes, blobs))[figures] * rng.uniform(0.6, 1.2, size=(n, blobs))
+    spread = 2 * (width * np.exp(0.2 * rng.normal(size=(n, blobs)))) ** 2
+    X = np.zeros((n, side, side), np.float32)
+    for b in range(blobs):
+        down, across = (np.exp(-((pixels - moved[:, b, k, None]) ** 2) / spread[:, b, None]) for k in (0, 1))
+        X += (height[:, b, None] * down).astype(np.float32)[:, :, None] * across.astype(np.float32)[:, None, :]
+    X = np.clip(1.4 * X - 0.25, 0.0, 1.0)
+    if background:
+        X = np.maximum(X, background * rng.uniform(0.5, 1.0, size=(n, 1, 1)).astype(np.float32))
+    return X.reshape(n, -1)
+
+
 # --- truths -----------------------------------------------------------------------------------------------------------
 
 
@@ -242,6 +264,13 @@ def written(
     subjects = rng.choice(kinds, size=n + _TEST_ROWS, p=frequency)
     y = belongs[subjects]
     return _finish(name, "texts", "binary", subject_rows(rng, len(y), d, subjects, length, lean, mixed), y, y, n)
+
+
+def pictured(name: str, rng: Generator, n: int, classes: int, row_norm: float, *blobs: Any) -> Synthetic:
+    """Figures first, pixels after; the truth is taken for right."""
+    figures = rng.integers(classes, size=n + _TEST_ROWS)
+    X, y = blob_rows(rng, figures, *blobs), figures.astype(float)
+    return _finish(name, "images", "multinomial", X, y, y, n, classes=classes, row_norm=row_norm)
 
 
 def _worded_regression(name: str, rng: Generator, n: int, d: int) -> Synthetic:
@@ -515,6 +544,12 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
         )
     add("several words n=8000 K=12", lambda m, r: worded(m, r, 8000, 5000, 12, 0.0, 80))
     add("several words n=1500 K=4", lambda m, r: worded(m, r, 1500, 3000, 4, 0.0, 40))
+    for n, classes, norm, *blobs in [
+        (5000, 6, 5.0, 16, 4, 1.0, 1.5, 0.0),
+        (20_000, 10, 8.0, 28, 6, 1.5, 2.2, 0.0),
+        (10_000, 10, 10.0, 28, 5, 2.0, 2.0, 0.3),
+    ]:
+        add(f"images n={n} K={classes}", lambda m, r, a=(n, classes, norm, *blobs): pictured(m, r, *a))
     # more columns than rows, targets anywhere inside their bounds
     for n, d, factors, noise, below, above in [
         (60, 3000, 10, 0.7, 2.5, 7.0),

@@ -78,7 +78,7 @@ def test_every_solver_has_a_number_or_a_phrase(options):
         (["--model", "linear", "--d", "2000"], "wide_descent"),
         (["--model", "linear", "--d", "2000", "--param", "fit_intercept=false"], "descent"),
         (["--model", "sparse", "--d", "2000"], "hard_threshold"),
-        (["--classes", "4"], "descent"),
+        (["--classes", "4"], "scaled_descent"),
         (["--delta", "0"], "objective_perturbation"),
         (["--d", "5000", "--sparse-rows"], "weighted_perturbation"),
         (["--epsilon", "inf"], "objective_perturbation"),

@@ -29,10 +29,11 @@ CASES += [("auto", 1e-6, 3), ("bias_reduced", 1e-6, 2)]
 
 
 def model(solver: str, delta: float | None, ledger: Any, adjacency: str, n: int | None, **settings: Any) -> Any:
-    if solver == "weighted_perturbation":  # for two classes alone
+    classes = {"weighted_perturbation": [0, 1], "scaled_descent": [0, 1, 2]}  # for two alone, and for several
+    if solver in classes:
         return dp.LogisticRegression(
-            1.0, delta, adjacency=adjacency, n_public=n, row_norm=1.0, ledger=ledger, solver=solver, classes=[0, 1],
-            **settings,
+            1.0, delta, adjacency=adjacency, n_public=n, row_norm=1.0, ledger=ledger, solver=solver,
+            classes=classes[solver], **settings,
         )  # fmt: skip
     common = {
         "adjacency": adjacency, "n_public": n, "row_norm": 1.0, "ledger": ledger, "target_bounds": (0, 1),

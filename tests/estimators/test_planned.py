@@ -94,6 +94,7 @@ def test_the_grid_reaches_every_solver_that_auto_takes():
         "hard_threshold",
         "objective_perturbation",
         "preconditioned",
+        "scaled_descent",
         "weighted_perturbation",
         "wide_descent",
     }

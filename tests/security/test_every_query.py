@@ -34,6 +34,7 @@ from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment,
 from discreet.queries.ranks import Grid, Ranks
 from discreet.queries.residual import ResidualSum
 from discreet.queries.row_sum import RowSum
+from discreet.queries.scaled_gradient import ScaledGradientSum, Scaling
 from discreet.queries.score_histogram import ScoreHistogram
 from discreet.queries.scores import ScoreSum, Walk
 from discreet.queries.sides import Sides
@@ -59,6 +60,13 @@ def weighted(rng: np.random.Generator) -> ColumnWeights:
 
 def centred(rng: np.random.Generator, rows: RowSpec = ROWS) -> ColumnWeights:
     return ColumnWeights(rows, 10.0 ** rng.uniform(-3, 3, D), rng.normal(size=D) * 10.0 ** rng.uniform(-3, 3))
+
+
+def scaled(rng: np.random.Generator, rows: RowSpec = ROWS, centred: float = 1.0) -> Scaling:
+    """Weights of all sizes and a centre up to as long as it may be."""
+    direction = rng.standard_normal(D)
+    centre = np.trunc(direction / np.linalg.norm(direction) * centred * rng.choice([0.01, 1.0]) * 2.0**18)
+    return Scaling(rows, rng.integers(1, 65, rows.dimension), centre.astype(np.int64))
 
 
 def walked(rng: np.random.Generator, domain: Any, steps: int) -> ScoreSum:
@@ -106,6 +114,10 @@ SUMS: dict[type, list[Make]] = {
             GradientSum(LINE, Logistic(), theta(rng, LINE), 0.5),
             OntoLine(LINE, weighted(rng), rng.standard_normal(D)),
         ),
+    ],
+    ScaledGradientSum: [
+        lambda rng: ScaledGradientSum(scaled(rng, MANY), Softmax(3), theta(rng, MANY), 0.5),
+        lambda rng: ScaledGradientSum(scaled(rng, PLAIN, 0.0), Logistic(), theta(rng, PLAIN), 0.5),
     ],
     Sides: [
         lambda rng: Sides(ROWS, rng.choice([-1.0, 0.0, 1.0], D), tuple(rng.normal(size=2)), tuple(rng.random(2))),

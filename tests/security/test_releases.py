@@ -39,6 +39,7 @@ from discreet.queries.mapped import ColumnWeights, Mapped
 from discreet.queries.minimiser import RidgeMinimiser
 from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
 from discreet.queries.ranks import Grid, Ranks
+from discreet.queries.scaled_gradient import ScaledGradientSum, Scaling
 from discreet.queries.scores import ScoreSum, Walk
 from discreet.queries.sketch import Sketch, SketchedSum
 from discreet.queries.sparse_sum import SparseSum
@@ -62,6 +63,7 @@ def neighbours(rows: RowSpec = ROWS) -> tuple[Any, Any]:
 # --- noise added to integer sums --------------------------------------------------------------------------------
 
 WEIGHTED = ColumnWeights(ROWS, np.linspace(0.5, 3.0, D))
+SCALED = Scaling(ROWS, np.arange(1, D + 2), np.arange(D) * 1000)
 ADDITIVE: list[tuple[Any, Any, int]] = [
     (GradientSum(ROWS, Logistic(), THETA, 1.0), Gaussian(1.3), GAUSSIAN_REACH),
     (GradientSum(ROWS, Logistic(), THETA, 0.1), Gaussian(0.01), GAUSSIAN_REACH),
@@ -72,6 +74,7 @@ ADDITIVE: list[tuple[Any, Any, int]] = [
     (SparseSum(PLAIN, 3), Gaussian(1.3), GAUSSIAN_REACH),
     (ColumnEnergy(ROWS, 2.0), Gaussian(1.3), GAUSSIAN_REACH),
     (Mapped(GradientSum(ROWS, Logistic(), THETA, 1.0), WEIGHTED), Gaussian(1.3), GAUSSIAN_REACH),
+    (ScaledGradientSum(SCALED, Logistic(), THETA, 1.0), Gaussian(1.3), GAUSSIAN_REACH),
     (SketchedSum(PLAIN, 3, Sketch(D, 4, 2, 7)), Gaussian(1.3), GAUSSIAN_REACH),
     (SparseSum(PLAIN, 3, "l1"), Laplace(0.7), LAPLACE_REACH),
     (RowCount(), Laplace(0.7), LAPLACE_REACH),

@@ -53,6 +53,7 @@ OPTIONS = {
     "descent": {"iterations": 8},
     "sparse_descent": {"iterations": 8, "sparsity": 2},
     "reweighted": {"iterations": 8},
+    "scaled_descent": {"iterations": 8},
     "wide_descent": {"iterations": 8},
     "boosted": {"options": {"iterations": 4}, "runs": 1.5},
     "bias_reduced": {"iterations": 20},
@@ -70,10 +71,11 @@ def test_every_solver_fits_in_some_case() -> None:
         "frank_wolfe": "Lasso",
         "hard_threshold": "SparseLinearRegression",
         "weighted_perturbation": "LogisticRegression",
+        "scaled_descent": "LogisticRegression",
     }
     for solver in RECIPES:
         name = fitting.get(solver, "LinearRegression")
-        parameters, y = CASES[name][0]
+        parameters, y = CASES[name][-1 if solver == "scaled_descent" else 0]  # the last is of three classes
         assert build(name, parameters, solver).fit(X, y).privacy_.solver == solver
 
 

@@ -308,6 +308,23 @@ def weighted() -> list[Case]:
     return found
 
 
+def scaled() -> list[Case]:
+    """One row as long as it may be, its gradient as long as so small a clip lets it be: there, or of the other class.
+
+    The mean and the energies by plans that spend nearly all on them.
+    """
+    found = []
+    problem = Problem(RowSpec(1, 1.0, 0.5, outputs=2), Softmax(2), 2.0)
+    for unit in BOTH:
+        worlds = rows((1, 1)), rows((1, 0)) if unit == REPLACE else rows()
+        steps = {"iterations": 2, "clip": 1e-3}
+        found.append(Case("scaled_descent", "gradients", problem, worlds, unit, options=steps))
+    for label, share in (("mean", "centre_share"), ("energies", "energy_share")):
+        most = steps | {"centre_share": 0.01, "energy_share": 0.01} | {share: 0.97}
+        found.append(Case("scaled_descent", label, problem, (rows((1, 1)), rows()), ADD, options=most))
+    return found
+
+
 def boosted() -> list[Case]:
     """The row that differs draws θ up by 2.5 standard deviations of half the noise; θ below ``low`` has the best score.
 
@@ -331,6 +348,7 @@ def boosted() -> list[Case]:
 
 
 CASES = [
+    *scaled(),
     *weighted(),
     *descent(),
     *hard_threshold(),

@@ -22,10 +22,12 @@ EVERY_OPTION = [(solver, name) for solver in RECIPES for name in option_types(so
 
 
 def fit(solver, options):
-    if solver == "weighted_perturbation":  # for two classes alone
+    if solver in ("weighted_perturbation", "scaled_descent"):  # for two classes alone, and for several
+        several = solver == "scaled_descent"
         model = dp.LogisticRegression(
-            1.0, 1e-6, row_norm=1.0, classes=[0, 1], fit_intercept=False, solver=solver, solver_options=options
-        )
+            1.0, 1e-6, row_norm=1.0, classes=[0, 1, 2] if several else [0, 1], fit_intercept=several, solver=solver,
+            solver_options=options,
+        )  # fmt: skip
         return model.fit(X, (Y > 0).astype(int))
     return dp.LinearRegression(
         1.0,

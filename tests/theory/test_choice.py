@@ -2,7 +2,7 @@
 
 import pytest
 
-from discreet.geometry import L1Ball, SparseSet
+from discreet.geometry import L1Ball, L2Ball, SparseSet
 from discreet.losses import Huber, Logistic, Softmax, Squared
 from discreet.rows import RowSpec
 from discreet.solvers import Guarantee, Problem
@@ -30,7 +30,9 @@ APPROXIMATE, PURE = (Guarantee(1.0, delta, Unit("replace-one")) for delta in (1e
         (Huber(0.5), 1500, APPROXIMATE, None, "objective_perturbation"),
         (Logistic(), 20, APPROXIMATE, None, "objective_perturbation"),
         (Logistic(), 5000, PURE, None, "objective_perturbation"),
-        (Softmax(3), 20, APPROXIMATE, None, "descent"),
+        (Softmax(3), 20, APPROXIMATE, None, "scaled_descent"),
+        (Softmax(3), 20, APPROXIMATE, L2Ball(5.0), "descent"),
+        (Softmax(3), 20, PURE, None, "objective_perturbation"),
     ],
     ids=repr,
 )

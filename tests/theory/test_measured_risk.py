@@ -541,13 +541,13 @@ def test_heavy_tailed_regression_is_below_its_bound(n: int, d: int, epsilon: flo
 
 
 def test_every_recipe_is_measured() -> None:
-    """But four: boosting's theorem is about a tail, measured in its own tests, and three solvers have none.
+    """But five: boosting's theorem is about a tail, measured in its own tests, and four solvers have none.
 
-    Weights of `reweighted` and `weighted_perturbation` and steps of `wide_descent` depend on what columns and targets
-    hold, so that no bound on their risk follows from public facts.
+    Weights of `reweighted`, `scaled_descent` and `weighted_perturbation` and steps of `wide_descent` depend on what
+    columns and targets hold, so that no bound on their risk follows from public facts.
     """
     elsewhere, none = (
         {"bias_reduced", "heavy_tailed", "boosted"},
-        {"reweighted", "weighted_perturbation", "wide_descent"},
+        {"reweighted", "scaled_descent", "weighted_perturbation", "wide_descent"},
     )
     assert {case.recipe for case in CASES.values()} | elsewhere | none == set(RECIPES)

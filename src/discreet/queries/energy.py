@@ -73,10 +73,14 @@ class ColumnEnergy:
     def _entries(self, block: Block, *, rounded: bool) -> tuple[Any, NDArray[np.float64]]:
         """(columns, contributions) of a block's entries, or their sums for dense rows."""
         if isinstance(block, DenseBlock) and rounded:
-            from discreet.queries.energy_kernels import add_energies
+            from discreet.data.entries import entries, mostly_zero
+            from discreet.queries.energy_kernels import add_energies, add_stored_energies
 
-            total = np.zeros(self.shape)
-            add_energies(block.X, block.scale, self.rows.unit**2 / self.grid, float(self.bound), total)
+            total, factor = np.zeros(self.shape), self.rows.unit**2 / self.grid
+            if mostly_zero(block):
+                add_stored_energies(*entries(block, rounded=True), factor, float(self.bound), total)
+            else:
+                add_energies(block.X, block.scale, factor, float(self.bound), total)
             return slice(None), total
         if isinstance(block, DenseBlock):
             n, width = block.X.shape

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from discreet.data.prepare import LARGEST_STEP
-from discreet.losses._kernels import LOGISTIC, SQUARED, logistic_slope, slope_of, softmax_slopes
+from discreet.losses._kernels import LOGISTIC, SQUARED, exp, logistic_slope, slope_of, softmax_slopes
 from discreet.queries.vectors import (
     BLOCK,
     LANES,
@@ -295,15 +295,73 @@ def softmax_dense(X, y, scale, cap, theta, constant, z_unit, steps, rounded, out
             _drain_classes(total, out)
 
 
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def _run_softmax(z, y, steps, cap, rounded, slopes, total, squared):  # type: ignore[no-untyped-def]
+    """`_softmax_steps` for a run of rows, operation by operation the same; classes outside, so that rows go in vectors.
+
+    ``z`` and ``slopes`` have shape (K, RUN); ``total`` and ``squared`` are work space.
+    """
+    classes, n = slopes.shape[0], y.shape[0]
+    for b in range(n):
+        total[b] = z[0, b]
+    for k in range(1, classes):
+        for b in range(n):
+            total[b] = max(total[b], z[k, b])
+    for k in range(classes):
+        for b in range(n):
+            slopes[k, b] = exp(z[k, b] - total[b])
+    total[:] = 0.0
+    for k in range(classes):
+        for b in range(n):
+            total[b] += slopes[k, b]
+    squared[:] = 0.0
+    for k in range(classes):
+        for b in range(n):
+            slope = slopes[k, b] / total[b]
+            slope = slope - 1.0 if np.floor(y[b]) == k else slope
+            slopes[k, b] = slope * steps
+            squared[b] += slopes[k, b] * slopes[k, b]
+    for b in range(n):
+        length = np.sqrt(squared[b])
+        total[b] = cap[b] / length if length > cap[b] else 1.0
+        known = 0 <= y[b] < classes and squared[b] < np.inf
+        total[b] = total[b] if known else 0.0  # an unknown label, or scores beyond all floats
+    squared[:] = 0.0
+    for k in range(classes):
+        for b in range(n):
+            slope = slopes[k, b] * total[b]
+            slope = np.trunc(slope) if rounded else slope
+            slopes[k, b] = slope if total[b] > 0.0 else 0.0
+            squared[b] += slopes[k, b] * slopes[k, b]
+    if rounded:
+        for b in range(n):
+            while squared[b] > cap[b] * cap[b]:  # float rounding of the clip alone could do this
+                squared[b] = 0.0
+                for k in range(classes):
+                    slopes[k, b] -= np.sign(slopes[k, b])
+                    squared[b] += slopes[k, b] * slopes[k, b]
+
+
 @njit(cache=True, nogil=True, fastmath=False)
 def softmax_sparse(values, indices, indptr, y, cap, theta, constant, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
     """out += Σ slope ⊗ row over prepared compressed sparse rows for K classes."""
-    laid = _by_column(theta)
-    z, slopes, total = np.zeros(laid.shape[1]), np.empty(theta.shape[0]), np.zeros(laid.shape)
-    common = (constant, z_unit, steps, rounded, z, slopes, total)
-    for i in range(y.shape[0]):
-        _row_classes(values, indices, indptr[i], indptr[i + 1], y[i], cap[i], laid, *common)
-        if (i + 1) % FLUSH == 0 or i + 1 == y.shape[0]:
+    laid, classes, d = _by_column(theta), theta.shape[0], theta.shape[1] - 1
+    lanes, total = np.zeros(laid.shape[1]), np.zeros(laid.shape)
+    z, slopes, sums, squared = np.zeros((classes, RUN)), np.zeros((classes, RUN)), np.zeros(RUN), np.zeros(RUN)
+    for low in range(0, y.shape[0], RUN):
+        high = min(y.shape[0], low + RUN)
+        for i in range(low, high):
+            class_scores(values, indices, indptr[i], indptr[i + 1], laid, lanes)
+            for k in range(classes):
+                z[k, i - low] = (lanes[k] + constant * laid[d, k]) * z_unit
+        _run_softmax(z, y[low:high], steps, cap[low:high], rounded, slopes, sums, squared)
+        lanes[:] = 0.0
+        for i in range(low, high):
+            for k in range(classes):
+                lanes[k] = slopes[k, i - low]
+                total[d, k] += lanes[k] * constant
+            add_classes(values, indices, indptr[i], indptr[i + 1], lanes, total)
+        if (low + RUN) % FLUSH == 0 or high == y.shape[0]:
             _drain_classes(total, out)  # whole numbers are exact for FLUSH rows, and added to out as integers
 
 

@@ -60,9 +60,15 @@ class RowSum:
         return np.sum([np.zeros(self.shape), *parts], axis=0)
 
     def _part(self, block: Block, *, rounded: bool) -> NDArray[np.float64]:
+        from discreet.data.entries import entries, mostly_zero
         from discreet.data.steps import chunks
+        from discreet.queries.energy_kernels import add_stored
 
         total, d = np.zeros(self.shape), self.rows.n_features
+        if isinstance(block, DenseBlock) and rounded and mostly_zero(block):
+            stored = entries(block, rounded=True)
+            add_stored(stored.values, stored.indices, total)
+            return total
         if isinstance(block, DenseBlock):
             for _, steps in chunks(block, rounded=rounded):
                 total += steps[:, :d].sum(axis=0)

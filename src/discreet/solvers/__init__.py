@@ -24,6 +24,7 @@ RECIPES = (
     "output_perturbation",
     "preconditioned",
     "reweighted",
+    "scaled_descent",
     "sparse_descent",
     "sufficient_statistics",
     "weighted_perturbation",

@@ -112,6 +112,8 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
             "two classes: columns nearer to one scale, then a direction, then scale and offset",
         )
     if isinstance(loss, Softmax) and guarantee.delta:
+        if isinstance(domain, WholeSpace) and not problem.ridge and problem.rows.bounded:
+            return "scaled_descent", "several classes: columns centred and brought to one scale, then noisy gradients"
         return "descent", "many classes: one release would pay for every class's curvature; noisy gradients do not"
     return "objective_perturbation", "bounded slopes and curvature: one tight release of the minimiser"
 
@@ -154,6 +156,7 @@ _ORDER = (
     "descent",
     "wide_descent",
     "reweighted",
+    "scaled_descent",
     "sparse_descent",
     "bias_reduced",
     "output_perturbation",
