@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock, SparseBlock
 from discreet.errors import InvalidInput
-from discreet.queries.base import Integers, Norm, Query
+from discreet.queries.base import Integers, Norm, Query, apart
 from discreet.queries.gradient import whole
 from discreet.rows import ROW_BITS, RowSpec
 
@@ -134,6 +134,11 @@ class Mapped:
     def bound(self) -> int:
         """The inner query's."""
         return self.query.bound
+
+    @property
+    def apart(self) -> float:
+        """The inner query's."""
+        return apart(self.query)
 
     @property
     def grid(self) -> float:

@@ -1,7 +1,8 @@
 """How many rows have which score, for a public θ.
 
 Claim: a row's score ⟨x, θ⟩ is a sum of whole numbers, exact in any order, so it is a function of that row alone. A row
-is counted in one bin at most: its contribution has ℓ1 and ℓ2 norm 1, whatever it contains.
+is counted in one bin at most: its contribution has ℓ1 and ℓ2 norm 1, whatever it contains. Replacing it takes one from
+one bin and adds one to another: an ℓ2 distance of √2.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset
 from discreet.errors import InvalidInput
-from discreet.queries.base import Integers, Norm
+from discreet.queries.base import ACUTE, Integers, Norm
 from discreet.queries.gradient import whole
 from discreet.rows import RowSpec
 
@@ -39,6 +40,7 @@ class ScoreHistogram:
 
     norm: ClassVar[Norm] = "l2"
     bound: ClassVar[int] = 1
+    apart: ClassVar[float] = ACUTE
     grid: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
