@@ -41,7 +41,7 @@ REPLACE = Unit("replace-one")
 
 NEAR: dict[str, Callable[[], Any]] = {
     "histogram": lambda: ScoreHistogram(CONSTANT, np.array([1.0, -0.5, 0.2]), np.linspace(-1, 1, 4)),
-    "labelled": lambda: ScoreHistogram(PLAIN, np.array([1.0, 1.0]), np.linspace(-1, 1, 3), labelled=True),
+    "labelled": lambda: ScoreHistogram(PLAIN, np.array([1.0, 1.0]), np.linspace(-1, 1, 3), np.linspace(-2, 2, 3)),
     "energies": lambda: ColumnEnergy(PLAIN),
     "energies, cut": lambda: ColumnEnergy(PLAIN, 2.0),
     "second moment": lambda: SecondMoment(PLAIN),

@@ -29,7 +29,7 @@ from discreet.queries.count import RowCount
 from discreet.queries.energy import ColumnEnergy
 from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.queries.gradient import GradientSum
-from discreet.queries.mapped import ColumnWeights, Mapped, OntoLine
+from discreet.queries.mapped import ColumnWeights, Mapped
 from discreet.queries.minimiser import RidgeMinimiser
 from discreet.queries.model_score import ModelScore
 from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
@@ -50,9 +50,6 @@ Make = Callable[[np.random.Generator], Any]
 
 def theta(rng: np.random.Generator, rows: RowSpec = ROWS) -> NDArray[np.float64]:
     return np.asarray(rng.standard_normal(rows.shape) * 10.0 ** rng.uniform(-3, 3))
-
-
-LINE = RowSpec(1, 1.0, 1.0)
 
 
 def weighted(rng: np.random.Generator) -> ColumnWeights:
@@ -93,15 +90,12 @@ SUMS: dict[type, list[Make]] = {
     RowSum: [lambda rng: RowSum(ROWS), lambda rng: RowSum(PLAIN)],
     ScoreHistogram: [
         lambda rng: ScoreHistogram(ROWS, theta(rng), np.sort(rng.normal(size=6))),
-        lambda rng: ScoreHistogram(PLAIN, theta(rng, PLAIN), np.linspace(-1, 1, 5), labelled=True),
+        lambda rng: ScoreHistogram(PLAIN, theta(rng, PLAIN), np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)),
     ],
     ColumnEnergy: [lambda rng: ColumnEnergy(ROWS), lambda rng: ColumnEnergy(PLAIN, 2.5)],
     Mapped: [
         lambda rng: Mapped(GradientSum(ROWS, Logistic(), theta(rng), 0.5), weighted(rng)),
-        lambda rng: Mapped(
-            GradientSum(LINE, Logistic(), theta(rng, LINE), 0.5),
-            OntoLine(LINE, weighted(rng), rng.standard_normal(D)),
-        ),
+        lambda rng: Mapped(ColumnEnergy(ROWS, 2.0), weighted(rng)),
     ],
     Sides: [
         lambda rng: Sides(ROWS, rng.choice([-1.0, 0.0, 1.0], D), tuple(rng.normal(size=2)), tuple(rng.random(2))),
