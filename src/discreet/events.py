@@ -2,7 +2,8 @@
 
 An event says which noise was used relative to ``C``, the bound on *one row's* contribution
 (``noise_multiplier = noise scale / C``). The neighbouring relation is not part of an event: it turns C into a
-sensitivity (C under add-remove, 2C under replace-one) when the event is accounted. Leaves that state a guarantee
+sensitivity (C under add-remove, 2C under replace-one) when the event is accounted; a `Gaussian` may know that two rows'
+contributions are never 2C apart, and says so (``apart``). Leaves that state a guarantee
 directly (`PureDP`, `ApproxDP`, `ZCDP`, `Selection`, `RandomizedResponse`, …) state it for one row under the relation
 in which they are accounted.
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from discreet.errors import InvalidInput
+from discreet.units import Unit
 
 __all__ = [
     "ZCDP",
@@ -149,12 +151,32 @@ class NonPrivate(Event):
 
 @dataclass(frozen=True)
 class Gaussian(Event):
-    """A sum of rows of ℓ2 norm ≤ C released with Gaussian noise of standard deviation ``noise_multiplier``·C."""
+    """A sum of rows of ℓ2 norm ≤ C released with Gaussian noise of standard deviation ``noise_multiplier``·C.
+
+    Args:
+        noise_multiplier: noise over C.
+        apart: the contributions of any two rows are at most ``apart``·C from each other: 2, or less where more is known
+            of them than their length. Never below 1: a row may contribute nothing, as one missing from a batch does.
+
+    Example:
+        >>> Gaussian(4.0).mu(Unit("replace-one")), Gaussian(4.0, apart=1.0).mu(Unit("replace-one"))
+        (0.5, 0.25)
+    """
 
     noise_multiplier: float
+    apart: float = 2.0
 
     def __post_init__(self) -> None:
         _number(self, "noise_multiplier", _positive, "positive and finite")
+        _number(self, "apart", lambda a: 1 <= a <= 2, "between 1 and 2")
+
+    def __repr__(self) -> str:
+        apart = "" if self.apart == 2 else f", apart={self.apart!r}"
+        return f"Gaussian(noise_multiplier={self.noise_multiplier!r}{apart})"
+
+    def mu(self, unit: Unit) -> float:
+        """How far the sums of neighbours are from each other, in standard deviations of the noise."""
+        return unit.sensitivity(1.0, self.apart) / self.noise_multiplier
 
 
 @dataclass(frozen=True)

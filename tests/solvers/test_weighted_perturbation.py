@@ -47,7 +47,8 @@ def test_releases_are_mean_energies_a_minimiser_and_two_histograms() -> None:
     problem = Problem(RowSpec(30, 1.0, 0.5), Logistic(), 500.0)
     solver = WeightedPerturbation(3.0, 7.0, 11.0, 5.0, 50.0, 0.01, slope_bound=0.5, centred=True, centre_multiplier=9.0)
     mean, energies, minimum, place, line = rehearse(solver, problem, ADD)
-    assert [mean, energies, place, line] == [events.Gaussian(m) for m in (9.0, 7.0, 11.0, 5.0)]
+    assert mean == events.Gaussian(9.0)
+    assert [energies, place, line] == [events.Gaussian(m, math.sqrt(2)) for m in (7.0, 11.0, 5.0)]
     assert isinstance(minimum, events.ObjectivePerturbation)
     assert minimum.noise_multiplier == 3.0
     # a row's curvature is ¼·(1 + ¼) at most, whatever weights it gets: rows are clipped anew
@@ -85,8 +86,8 @@ def test_one_row_moves_sums_by_no_more_than_their_bounds(X, sparse: bool, which:
     keep = np.arange(len(X)) != which % len(X)
     worlds = [in_memory(sp.csr_array(X[part]) if sparse else X[part], y[part], spec) for part in (slice(None), keep)]
     theta = np.array([0.3, -2.0, 1.0, 0.1])
-    for labelled in (False, True):
-        query = ScoreHistogram(spec, theta, np.linspace(-1, 1, 8), labelled)
+    for targets in (None, np.linspace(-2, 2, 3), np.linspace(-1, 1, 9)):
+        query = ScoreHistogram(spec, theta, np.linspace(-1, 1, 8), targets)
         more, less = (query.integers(world) for world in worlds)
         assert np.abs(more - less).sum() <= 1 == query.bound
     query = RowSum(spec)
@@ -104,7 +105,7 @@ def test_histograms_and_sums_are_those_of_the_rows() -> None:
     clipped = np.clip(scores, -0.499, 0.399)
     for matrix in (X, sp.csr_array(X)):
         data = in_memory(matrix, y, spec)
-        found = ScoreHistogram(spec, theta, edges, labelled=True).integers(data)
+        found = ScoreHistogram(spec, theta, edges, np.linspace(-2, 2, 3)).integers(data)
         expected = [np.histogram(clipped[y == label], edges)[0] for label in (-1, 1)]
         assert np.abs(found - expected).sum() <= 2  # scores are on a grid of 4e-6
         np.testing.assert_allclose(RowSum(spec).integers(data) * spec.grid, X.sum(axis=0), atol=300 * spec.grid)

@@ -335,8 +335,8 @@ def zcdp_rho(event: Event, adjacency: Adjacency) -> float:
 def _leaf_rho(leaf: Event, unit: Unit) -> float:
     k = unit.rows_per_unit
     match leaf:
-        case Gaussian(noise_multiplier) | DiscreteGaussian(noise_multiplier, _):
-            mu = unit.sensitivity(1.0) / noise_multiplier
+        case Gaussian() | DiscreteGaussian():
+            mu = leaf.mu(unit) if isinstance(leaf, Gaussian) else unit.sensitivity(1.0) / leaf.noise_multiplier
             return mu * mu / 2  # a product overflows to infinity, a power raises
         case ZCDP(rho):
             return k**2 * rho

@@ -201,7 +201,7 @@ class GDPFilter(PrivacyFilter):
                 if isinstance(leaf, Poisson) and leaf.rate == 1:
                     total += count * self.cost(leaf.event)
                 elif isinstance(leaf, Gaussian):
-                    total += count * (self.unit.sensitivity(1.0) / leaf.noise_multiplier) ** 2
+                    total += count * leaf.mu(self.unit) ** 2
                 else:
                     raise NotCertifiable(
                         f"a GDP filter takes Gaussian releases only, not {type(leaf).__name__}; use RenyiFilter."

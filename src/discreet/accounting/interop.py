@@ -1,8 +1,9 @@
 """Events of the ``dp_accounting`` library, read and written, so that any number here can be checked there.
 
 Its ``noise_multiplier`` is, like ours, the noise scale over the bound C on one record, so trees translate leaf by leaf
-whatever the relation. Its *accountants* differ: as of 0.4 the PLD accountant turns C into 2C under REPLACE_ONE, the RDP
-accountant does not, and neither knows batches of fixed size under both relations. Ours always does.
+whatever the relation. Two records are always 2C apart there, so that a `Gaussian` which knows better is charged more.
+Its *accountants* differ: as of 0.4 the PLD accountant turns C into 2C under REPLACE_ONE, the RDP accountant does not,
+and neither knows batches of fixed size under both relations. Ours always does.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ def _(event: NonPrivate, order: float, unit: Unit) -> float:
 
 @_leaf.register
 def _(event: Gaussian, order: float, unit: Unit) -> float:
-    mu = unit.sensitivity(1.0) / event.noise_multiplier
+    mu = event.mu(unit)
     return order * (mu * mu) / 2  # a product overflows to infinity, a power raises
 
 

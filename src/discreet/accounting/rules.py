@@ -137,7 +137,7 @@ def _(event: NonPrivate, unit: Unit) -> Rule:
 
 @rule.register
 def _(event: Gaussian, unit: Unit) -> Rule:
-    return Mu(unit.sensitivity(1.0) / event.noise_multiplier)
+    return Mu(event.mu(unit))
 
 
 @rule.register
@@ -314,12 +314,33 @@ def profile_of(known: Rule) -> tuple[Callable[[Array], Array], float]:
             raise NotCertifiable("the event inside has no profile of its own to amplify.")
 
 
-def _gaussian_inside(event: Event) -> float | None:
-    """ν with which one row moves ``event``, when all of it is Gaussian."""
+@dataclass(frozen=True)
+class _Gaussians:
+    """What is inside a sampled event, when all of it is Gaussian.
+
+    Args:
+        row: μ of one row more or less.
+        swap: μ of one row replaced.
+    """
+
+    row: float
+    swap: float
+
+    def of(self, unit: Unit) -> float:
+        """μ of a unit whose rows are all drawn."""
+        return unit.rows_per_unit * (self.swap if unit.relation == "replace-one" else self.row)
+
+
+def _gaussian_inside(event: Event) -> _Gaussians | None:
     found = worlds(event)
     if len(found) != 1 or not all(isinstance(leaf, Gaussian) for leaf in found[0]):
         return None
-    return math.sqrt(sum(n / leaf.noise_multiplier**2 for leaf, n in found[0].items() if isinstance(leaf, Gaussian)))
+    leaves = [(leaf, n) for leaf, n in found[0].items() if isinstance(leaf, Gaussian)]
+    row, swap = (
+        math.sqrt(sum(n * leaf.mu(unit) * leaf.mu(unit) for leaf, n in leaves))
+        for unit in (Unit("add-remove"), Unit("replace-one"))
+    )
+    return _Gaussians(row, swap)
 
 
 def _only_leaf(event: Event, outer: str) -> Event:
@@ -343,17 +364,19 @@ def _binomial(k: int, q: float) -> tuple[float, ...]:
 @rule.register
 def _(event: Poisson, unit: Unit) -> Rule:
     q, k = event.rate, unit.rows_per_unit
-    nu = _gaussian_inside(event.event)
-    if q == 0 or nu == 0:
+    inside = _gaussian_inside(event.event)
+    if q == 0 or (inside is not None and inside.row == 0):
         return _NOTHING
-    if nu is not None:
+    if inside is not None:
         if q == 1:
-            return Mu(unit.sensitivity(nu))
+            return Mu(inside.of(unit))
         if k > 64:
             raise NotCertifiable(f"sampled Gaussians are accounted for up to 64 rows a unit, got {k}.")
-        weights = (q,) if k == 1 else _binomial(k, q)
+        weights, nu = (q,) if k == 1 else _binomial(k, q), inside.row
         if unit.relation == "replace-one":
-            return _same(Mixture(nu, weights, "replace"))
+            # the worst two rows are opposite, which bounds those that are nearer but is not reached by them
+            opposite = Mixture(nu, weights, "replace")
+            return _same(opposite if inside.swap >= 2 * nu else UpperOnly(opposite))
         return Pairs(Mixture(nu, weights, "remove"), Mixture(nu, weights, "add"))
     leaf = _only_leaf(event.event, "Poisson sampling")
     if q == 1:
@@ -406,14 +429,16 @@ def _(event: FixedSize, unit: Unit) -> Rule:
     the row was not drawn, and given that it was, it stands in another row's place: μ₁ and μ₀ differ by an exchange.
     """
     rate, k = event.batch / event.n, unit.rows_per_unit
-    nu = _gaussian_inside(event.event)
+    inside = _gaussian_inside(event.event)
     if rate == 1 and unit.relation == "replace-one":
-        return Mu(unit.sensitivity(nu)) if nu is not None else rule(_only_leaf(event.event, "FixedSize"), unit)
-    if nu is not None:
+        return Mu(inside.of(unit)) if inside is not None else rule(_only_leaf(event.event, "FixedSize"), unit)
+    if inside is not None:
+        mu = inside.swap
         if rate == 1:
-            return Mu(2 * nu) if k == 1 else _group(_same(GaussianPair(2 * nu)), k)
-        remove, add = Mixture(2 * nu, (rate,), "remove"), Mixture(2 * nu, (rate,), "add")
-        # If all others sit at −C and the row moves from C to −C, each mixture is reached, but not both at once.
+            return Mu(mu) if k == 1 else _group(_same(GaussianPair(mu)), k)
+        remove, add = Mixture(mu, (rate,), "remove"), Mixture(mu, (rate,), "add")
+        # If all others sit at u and the row moves from as far away as can be to u, each mixture is reached, but not
+        # both at once.
         once = Pairs(remove, add) if unit.relation == "add-remove" else _same(Spliced(remove, add, remove))
         return once if k == 1 else _group(once, k)
     leaf = _only_leaf(event.event, "FixedSize")
@@ -440,17 +465,17 @@ def _upper(side: Side) -> Side:
 
 @rule.register
 def _(event: WithReplacement, unit: Unit) -> Rule:
-    """The row is drawn J ~ Binomial(batch, 1/n) times, moving the sum by at most 2J·C from any of the others' batches:
-    δ(α) ≤ Σ_{j≥1} P(J = j)·δ_{2jν}(1 + (α − 1)/η), η = P(J ≥ 1) (Balle–Barthe–Gaboardi 2018, Theorem 10).
+    """The row is drawn J ~ Binomial(batch, 1/n) times, which exchanges J rows of any of the others' batches:
+    δ(α) ≤ Σ_{j≥1} P(J = j)·δ_{jμ}(1 + (α − 1)/η), η = P(J ≥ 1) (Balle–Barthe–Gaboardi 2018, Theorem 10).
     """
-    nu = _gaussian_inside(event.event)
-    if nu is None:
+    inside = _gaussian_inside(event.event)
+    if inside is None:
         raise NotCertifiable("sampling with replacement is accounted for Gaussian noise only.")
     from scipy.special import gammaln
 
     m, q = event.batch, 1 / event.n
     if event.n == 1:
-        return Mu(unit.sensitivity(m * nu))
+        return Mu(m * inside.of(unit))
     j = np.arange(1, min(m, 400) + 1)
     log_p = gammaln(m + 1) - gammaln(j + 1) - gammaln(m - j + 1) + j * math.log(q) + (m - j) * math.log1p(-q)
     mean = m * q
@@ -464,15 +489,14 @@ def _(event: WithReplacement, unit: Unit) -> Rule:
     drawn = -math.expm1(m * math.log1p(-q))
     lottery = Revealed(
         tuple((p / drawn * (1 + 1e-13)).tolist()),
-        tuple(GaussianPair(2 * int(i) * nu) for i in j[:most]),
+        tuple(GaussianPair(int(i) * inside.swap) for i in j[:most]),
         min(1.0, rest / drawn),
     )
     remove, add = amplified(lottery, drawn, "remove"), amplified(lottery, drawn, "add")
-    once = (
-        Pairs(_upper(remove), _upper(add))
-        if unit.relation == "add-remove"
-        else _same(
-            Spliced(remove, add, Mixture(2 * nu, tuple(p.tolist()), "remove") if most <= 32 and rest < 1e-300 else None)  # type: ignore[arg-type]
-        )
-    )
+    if unit.relation == "add-remove":
+        once = Pairs(_upper(remove), _upper(add))
+    else:
+        whole = most <= 32 and rest < 1e-300
+        reached = Mixture(inside.swap, tuple(p.tolist()), "remove") if whole else None
+        once = _same(Spliced(remove, add, reached))  # type: ignore[arg-type]
     return once if unit.rows_per_unit == 1 else _group(once, unit.rows_per_unit)

@@ -132,7 +132,7 @@ def with_replacement(event: WithReplacement, order: float, unit: Unit, inner: In
         )  # fmt: skip
         swapped = _swapped(unit, j)
         if isinstance(leaf, Gaussian) and j > 4:
-            one = gaussian_norm_excess(order, swapped.sensitivity(1.0) / leaf.noise_multiplier, hit)
+            one = gaussian_norm_excess(order, leaf.mu(swapped), hit)
         else:
             one = _excess({leaf: 1}, hit, order, swapped, unit.relation == "replace-one", inner)
         total = float(np.logaddexp(total, log_weight + one))
@@ -193,8 +193,9 @@ def _excess(world: World, rate: float, order: float, unit: Unit, replaced: bool,
     """log X of a sampled world by its dominating pair, else by its Rényi curve."""
     found: list[float | None] = []
     if all(isinstance(leaf, Gaussian) for leaf in world):
-        precision = sum(count / leaf.noise_multiplier**2 for leaf, count in world.items() if isinstance(leaf, Gaussian))
-        mu = unit.sensitivity(1.0) * math.sqrt(precision)
+        mu = math.sqrt(
+            sum(count * leaf.mu(unit) * leaf.mu(unit) for leaf, count in world.items() if isinstance(leaf, Gaussian))
+        )
         if replaced:
             return gaussian_half_excess(order, mu, rate)
         found.append(mixture_excess(order, 1 / mu, (1 - rate, rate), "remove"))

@@ -1,9 +1,10 @@
 """Gaussian mechanism on integer sums.
 
-Claim: rows contribute integer vectors of ℓ2 norm ≤ C, so the sum S has ℓ2 sensitivity C (add-remove) or 2C
-(replace-one). S + round(σZ) = round(S + σZ) coordinate by coordinate because S is whole: a post-processing of the
-continuous Gaussian mechanism with σ ≥ noise_multiplier·C. Event: ``Gaussian(noise_multiplier)``, in any dimension and
-under any subsampling of rows.
+Claim: rows contribute integer vectors of ℓ2 norm ≤ C, no two of them further than apart·C from each other, so the sum S
+has ℓ2 sensitivity C (add-remove) or apart·C (replace-one); apart is 2 but for queries that know better (`Near`).
+S + round(σZ) = round(S + σZ) coordinate by coordinate because S is whole: a post-processing of the continuous Gaussian
+mechanism with σ ≥ noise_multiplier·C. Event: ``Gaussian(noise_multiplier, apart)``, in any dimension and under any
+subsampling of rows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from discreet import events
 from discreet.errors import InvalidInput
 from discreet.mechanisms.base import check_multiplier, require_norm, scale_in_steps
 from discreet.noise.bits import Bits
-from discreet.queries.base import Query
+from discreet.queries.base import Query, apart
 from discreet.units import Unit
 
 __all__ = ["Gaussian"]
@@ -37,9 +38,9 @@ class Gaussian:
         check_multiplier(self.noise_multiplier)
 
     def event(self, query: Query, unit: Unit) -> events.Event:
-        """``Gaussian(noise_multiplier)``; the relation enters when the event is accounted."""
+        """``Gaussian(noise_multiplier, apart)``; the relation enters when the event is accounted."""
         require_norm(query, "l2")
-        return events.Gaussian(self.noise_multiplier) if self.noise_multiplier else events.NonPrivate()
+        return events.Gaussian(self.noise_multiplier, apart(query)) if self.noise_multiplier else events.NonPrivate()
 
     def perturb(self, integers: NDArray[np.int64], query: Query, bits: Bits) -> NDArray[np.float64]:
         """The sum plus rounded Gaussian noise, as floats."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, TypeAlias
+import math
+from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Dataset
 
-__all__ = ["Integers", "Norm", "Query"]
+__all__ = ["ACUTE", "Integers", "Near", "Norm", "Query", "apart"]
 
 Integers: TypeAlias = NDArray[np.int64]
 Norm: TypeAlias = Literal["l1", "l2", "linf"]
@@ -49,3 +50,27 @@ class Query(Protocol):
     def unrounded(self, data: Dataset) -> NDArray[Any]:
         """The same sum without clipping to the grid, for runs without privacy."""
         ...
+
+
+@runtime_checkable
+class Near(Protocol):
+    """A query of which more is known than how long a row's contribution is.
+
+    No two rows' contributions are further from each other, in the query's norm, than ``apart`` times its bound. As
+    ``bound``, it is public and holds for every two rows whatever they contain.
+    """
+
+    @property
+    def apart(self) -> float:
+        """Largest distance of two rows' contributions over the bound, between 1 and 2."""
+        ...
+
+
+ACUTE: Final = math.sqrt(2.0)
+"""`Near.apart` in ℓ2 where no two contributions u, v are at an obtuse angle, as where none has a negative entry:
+‖u − v‖² = ‖u‖² + ‖v‖² − 2⟨u, v⟩ ≤ 2·bound². As a double it is above √2."""
+
+
+def apart(query: Query) -> float:
+    """How far two rows' contributions may be from each other over the bound: 2 by the triangle inequality, or less."""
+    return query.apart if isinstance(query, Near) else 2.0

@@ -1,7 +1,8 @@
 """How much of the rows' squared length lies in each column.
 
 Claim: a row on the grid contributes (x_1², …, x_d²), scaled down to ℓ2 norm at most `ColumnEnergy.bound` whole steps,
-each entry rounded toward zero and the sum of squares verified in whole numbers, for every row content whatever.
+each entry rounded toward zero and the sum of squares verified in whole numbers, for every row content whatever. None is
+negative, so two rows' contributions are at most √2 times that from each other.
 
 A row of length L whose squared length is spread evenly over k entries has ‖(x_j²)‖₂ = L²/√k: rows of texts tell their
 columns' energies for a fraction of what any other sum of theirs costs.
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock
 from discreet.errors import InvalidInput
-from discreet.queries.base import Integers, Norm
+from discreet.queries.base import ACUTE, Integers, Norm
 from discreet.rows import RowSpec
 
 __all__ = ["ColumnEnergy"]
@@ -38,6 +39,7 @@ class ColumnEnergy:
 
     norm: ClassVar[Norm] = "l2"
     bound: ClassVar[int] = 2**20
+    apart: ClassVar[float] = ACUTE
 
     def __post_init__(self) -> None:
         if not 1 <= self.spread < math.inf:

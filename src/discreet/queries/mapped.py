@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock, SparseBlock
 from discreet.errors import InvalidInput
-from discreet.queries.base import Integers, Norm, Query
-from discreet.queries.gradient import whole
+from discreet.queries.base import Integers, Norm, Query, apart
 from discreet.rows import ROW_BITS, RowSpec
 
-__all__ = ["ColumnWeights", "Mapped", "MappedRows", "OntoLine", "RowMap"]
+__all__ = ["ColumnWeights", "Mapped", "MappedRows", "RowMap"]
 
 
 class RowMap(ABC):
@@ -82,37 +81,6 @@ class ColumnWeights(RowMap):
 
 
 @dataclass(frozen=True, eq=False)
-class OntoLine(RowMap):
-    """A row of one column: ⟨made by ``first``, direction⟩. Scores are of whole numbers, exact in any order.
-
-    Args:
-        rows: public facts about the new rows.
-        first: the map before.
-        direction: one entry a column of ``first``'s rows, without the constant one.
-    """
-
-    rows: RowSpec
-    first: RowMap
-    direction: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        if self.rows.n_features != 1 or self.direction.shape != (self.first.rows.n_features,):
-            raise InvalidInput("a line has one column, and its direction one entry a column of the rows before.")
-
-    def _made(self, block: Block, rounded: bool) -> Block:
-        from discreet.data.steps import chunks
-
-        before = self.first.block(block, rounded=rounded)
-        theta = np.zeros(self.first.rows.dimension)
-        theta[: len(self.direction)] = self.direction
-        theta, unit = whole(theta, self.first.rows.unit) if rounded else (theta, self.first.rows.unit)
-        scores = np.empty((len(block.y), 1))
-        for part, rows in chunks(before, rounded=rounded):
-            scores[part, 0] = np.asarray(rows @ theta) * unit
-        return _prepared(self.rows, scores, block.y)
-
-
-@dataclass(frozen=True, eq=False)
 class Mapped:
     """``query`` on the rows that ``through`` makes."""
 
@@ -134,6 +102,11 @@ class Mapped:
     def bound(self) -> int:
         """The inner query's."""
         return self.query.bound
+
+    @property
+    def apart(self) -> float:
+        """The inner query's."""
+        return apart(self.query)
 
     @property
     def grid(self) -> float:

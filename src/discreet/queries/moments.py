@@ -5,8 +5,10 @@ Claims, for every row content whatever. A prepared row is brought to a coarser g
 
 * `SecondMoment`: a row contributes 5x_j² for each j and 7x_jx_k for each j < k, and 25·Σx_j⁴ + 49·Σ_{j<k}x_j²x_k² ≤
   25·‖x‖⁴ because 49 < 2·25: an ℓ2 norm of at most 5N. The weights 5 : 7 ≈ 1 : √2 make the bound the Frobenius norm of
-  xxᵀ, which is tight, where an unweighted triangle would pay the same for less accurate off-diagonal entries.
-* `CrossMoment`: t·x, of ℓ2 norm at most N. `TargetMoment`: t², at most N.
+  xxᵀ, which is tight, where an unweighted triangle would pay the same for less accurate off-diagonal entries. With
+  p_j = x_jx'_j two rows' contributions have the inner product 25·Σp_j² + 49·Σ_{j<k}p_jp_k = (49(Σp_j)² + Σp_j²)/2 ≥ 0:
+  they are at most √2·5N from each other.
+* `CrossMoment`: t·x, of ℓ2 norm at most N. `TargetMoment`: t², between 0 and N.
 * `LeastEigenvalue`: adding xxᵀ to a symmetric matrix moves every eigenvalue by at most ‖x‖² (Weyl 1912). It is no sum,
   but one row more or less moves it by at most N, one row replaced too; `bound` has room for its certified error.
 """
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock
 from discreet.errors import InvalidInput
-from discreet.queries.base import Integers, Norm
+from discreet.queries.base import ACUTE, Integers, Norm
 from discreet.queries.certified_eigenvalue import least_eigenvalue, room
 from discreet.rows import ROW_BITS, RowSpec
 
@@ -116,6 +118,7 @@ class SecondMoment:
 
     norm: ClassVar[Norm] = "l2"
     bound: ClassVar[int] = _DIAGONAL * _MOST
+    apart: ClassVar[float] = ACUTE
 
     def __post_init__(self) -> None:
         if self.rows.dimension > _MOST_COLUMNS:
@@ -226,6 +229,7 @@ class TargetMoment:
 
     norm: ClassVar[Norm] = "l2"
     bound: ClassVar[int] = _MOST
+    apart: ClassVar[float] = 1.0
     shape: ClassVar[tuple[int, ...]] = (1,)
 
     def __post_init__(self) -> None:
@@ -259,6 +263,7 @@ class LeastEigenvalue:
     rows: RowSpec
 
     norm: ClassVar[Norm] = "l2"
+    apart: ClassVar[float] = 1.0
     shape: ClassVar[tuple[int, ...]] = (1,)
 
     @property

@@ -1,7 +1,8 @@
-"""How many rows have which score, for a public θ.
+"""How many rows have which score, and which target, for a public θ.
 
 Claim: a row's score ⟨x, θ⟩ is a sum of whole numbers, exact in any order, so it is a function of that row alone. A row
-is counted in one bin at most: its contribution has ℓ1 and ℓ2 norm 1, whatever it contains.
+is counted in one bin at most: its contribution has ℓ1 and ℓ2 norm 1, whatever it contains. Replacing it takes one from
+one bin and adds one to another: an ℓ2 distance of √2.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset
 from discreet.errors import InvalidInput
-from discreet.queries.base import Integers, Norm
+from discreet.queries.base import ACUTE, Integers, Norm
 from discreet.queries.gradient import whole
 from discreet.rows import RowSpec
 
@@ -29,16 +30,18 @@ class ScoreHistogram:
         rows: public facts about the rows, which have one score each.
         theta: the parameter, with the constant column's entry.
         edges: increasing finite numbers, one more than there are bins.
-        labelled: whether rows of label −1 and +1 are counted apart, as rows 0 and 1 of the answer; others not at all.
+        targets: where given, rows of targets between these edges are counted apart, one row of the answer each; those
+            beyond the first and last in the outermost, those without a finite target not at all.
     """
 
     rows: RowSpec
     theta: NDArray[np.float64]
     edges: NDArray[np.float64]
-    labelled: bool = False
+    targets: NDArray[np.float64] | None = None
 
     norm: ClassVar[Norm] = "l2"
     bound: ClassVar[int] = 1
+    apart: ClassVar[float] = ACUTE
     grid: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -46,14 +49,15 @@ class ScoreHistogram:
             raise InvalidInput(
                 f"theta of shape {self.theta.shape} does not give one score to rows of {self.rows.shape}."
             )
-        if not (len(self.edges) >= 2 and np.isfinite(self.edges).all() and (np.diff(self.edges) >= 0).all()):
-            raise InvalidInput("edges must be finite and increasing, at least two.")
+        for edges in (self.edges,) if self.targets is None else (self.edges, self.targets):
+            if not (len(edges) >= 2 and np.isfinite(edges).all() and (np.diff(edges) >= 0).all()):
+                raise InvalidInput("edges must be finite and increasing, at least two.")
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(bins,), or (2, bins)."""
+        """(bins,), or (bins of targets, bins)."""
         bins = len(self.edges) - 1
-        return (2, bins) if self.labelled else (bins,)
+        return (bins,) if self.targets is None else (len(self.targets) - 1, bins)
 
     def integers(self, data: Dataset) -> Integers:
         """The counts."""
@@ -74,9 +78,9 @@ class ScoreHistogram:
         inner, bins = self.edges[1:-1], self.shape[-1]
         for part, rows in chunks(block, rounded=rounded):
             where = np.searchsorted(inner, np.asarray(rows @ theta).ravel() * step, side="right")
-            if not self.labelled:
-                counts += np.bincount(where, minlength=bins)
-                continue
-            for k, label in enumerate((-1.0, 1.0)):
-                counts[k] += np.bincount(where[block.y[part] == label], minlength=bins)
+            if self.targets is not None:
+                y = block.y[part]
+                known = np.isfinite(y)
+                where = where[known] + bins * np.searchsorted(self.targets[1:-1], y[known], side="right")
+            counts += np.bincount(where, minlength=counts.size).reshape(self.shape)
         return counts

@@ -17,7 +17,7 @@ sum telescopes all the same; if none is, ĝ is unbiased. Where none is to be (``
 the whole batch is one sum under one noise ν. The levels N come from a public seed by hashing: they are independent of
 the rows and hide nothing, so anybody may know them. Rows are drawn by protective bits. How many steps fit is the
 filter's decision, at run time; a share of its budget is left for the fits of offset and scale before and after them
-(`discreet.solvers.line`), so that the run stops at the first step that would touch it.
+(`discreet.solvers.line_fit`), so that the run stops at the first step that would touch it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import events
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.events import Event
 from discreet.geometry.base import Projectable
@@ -41,7 +40,7 @@ from discreet.measurements import FixedSizeSampling, Measurement, Noisy, Parts, 
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.line import Line
+from discreet.solvers.line_fit import Line
 from discreet.solvers.planning import PURE_REFUSED, Guarantee
 from discreet.solvers.sparse_descent import (
     checked_share,
@@ -126,10 +125,10 @@ class BiasReduced:
         """One estimate a step until the filter refuses one, or would have to refuse the fits after it."""
         if not isinstance(problem.domain, Projectable):
             raise InvalidInput(f"{type(problem.domain).__name__} has no projection; descent needs one.")
-        line = Line(self.line_multiplier, self.clip / problem.rows.radius) if self.line_multiplier else None
+        line = Line(self.line_multiplier) if self.line_multiplier else None
         start = (yield from line.before(problem)) if line else problem.start
         theta = kept = np.asarray(problem.domain.project(start.ravel()))  # 0 is in no simplex
-        noise = 0.0  # variance of a coefficient
+        travelled = 0.0
         for t in self._affordable():
             level = self.level(t)
             try:
@@ -142,12 +141,13 @@ class BiasReduced:
                 kept = theta  # each of t + 1 points is then the kept one with equal probability
             moved = theta - self.step * (gradient + problem.ridge * theta)
             theta = np.asarray(problem.domain.project(moved))
-            noise += (self.step * self.noise_std(self.smallest << (level + 1))) ** 2
+            travelled += self.step
         found = theta if self.iterate == "last" else kept
         if not problem.domain.convex:  # an average of sparse points is not sparse
             found = np.asarray(problem.domain.project(found))
-        if line and noise:
-            found = yield from line.after(problem, found, math.sqrt(noise))
+        if line and travelled:
+            # steps of size η/n on average along a row move its own score by at most η·radius²/n each
+            found = yield from line.after(problem, found, travelled * problem.rows.radius**2)
         return found.reshape(problem.rows.shape)
 
     def _affordable(self) -> Iterator[int]:
@@ -442,7 +442,7 @@ def _spending_all(solver: BiasReduced, share: float, problem: Problem, unit: Uni
 def _with_line(solver: BiasReduced, share: float, problem: Problem, guarantee: Guarantee) -> BiasReduced:
     """The solver that leaves ``share`` of its budget to `Line`, whose releases cost 1/ν² of what ν = 1 does."""
     reserve = share * solver.budget
-    alone = _divergence(events.Gaussian(1.0), solver.order, guarantee.unit)
+    alone = _divergence(Line(1.0).event(), solver.order, guarantee.unit)
     steps = solver.level_costs(problem, guarantee.unit)
     return replace(solver, line_multiplier=math.sqrt(alone / reserve), costs=(*steps, reserve * (1 + _ROUNDING)))
 

@@ -26,7 +26,7 @@ from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.shrinkage import best_threshold, soft
 
-__all__ = ["LENGTHEN", "column_weights", "filled", "released_energies", "released_mean"]
+__all__ = ["LENGTHEN", "column_weights", "made_energies", "released_energies", "released_mean"]
 
 LENGTHEN = 1.5
 """Weighted rows are this many times the row norm long in root mean square, so that most are clipped to one length."""
@@ -75,13 +75,27 @@ def column_weights(
     ``explained`` is what a centre that is subtracted takes from the energies f.
     """
     square = rows.norm**2 if rows.bounded else 1.0
-    whole = filled(energies, square)
-    left = np.maximum(whole - explained, _LEAST_LEFT * whole)
     weights = (np.maximum(energies - explained, 0.0) / square + damping) ** -power
-    length = math.sqrt(float(left @ weights**2) / square)
+    length = math.sqrt(float(_left(energies, square, explained) @ weights**2) / square)
     return np.asarray(weights * (LENGTHEN / length))
 
 
-def filled(energies: NDArray[np.float64], square: float) -> NDArray[np.float64]:
+def made_energies(
+    energies: NDArray[np.float64],
+    rows: RowSpec,
+    weights: NDArray[np.float64],
+    explained: NDArray[np.float64] | float = 0.0,
+) -> NDArray[np.float64]:
+    """What the columns of weighted and clipped rows hold, about: the squared row norm in all."""
+    square = rows.norm**2 if rows.bounded else 1.0
+    return _left(energies, square, explained) * (weights / LENGTHEN) ** 2
+
+
+def _left(energies: NDArray[np.float64], square: float, explained: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    whole = _filled(energies, square)
+    return np.maximum(whole - explained, _LEAST_LEFT * whole)
+
+
+def _filled(energies: NDArray[np.float64], square: float) -> NDArray[np.float64]:
     """Energies that add up to the squared row norm: what no column was seen to hold is spread over all."""
     return energies + max(0.0, square - float(energies.sum())) / max(1, energies.size)

@@ -1,70 +1,183 @@
-"""Scale and offset of a score, fitted anew: two private histograms, and everything else is post-processing.
+"""Scale and offset of a score, fitted anew: private histograms, and everything else is post-processing.
 
-A minimiser under much noise is shrunk: its direction is worth more than its length, and the majority wins wherever an
-offset outweighs shrunken scores. Given a public θ,
+What a solver finds under much noise is shrunk: its direction is worth more than its length, and the majority wins
+wherever an offset outweighs shrunken scores. Given a public θ,
 
 1. a histogram of scores over octaves tells where most of them lie;
-2. a histogram of scores there, for each label, tells how the odds of the labels change with the score.
+2. a histogram of scores there and of targets tells how targets change with the score.
 
 A row counts once in each (`ScoreHistogram`). Counts are brought back to ones that are possible (none negative, n in
 all) by the nearest such, and the loss of scale·score + offset over them is minimised, with a ridge towards leaving the
-scores as they are: where noise outweighs the counts nothing is changed.
+scores as they are.
+
+Three things keep a score that tells nothing from doing worse than a constant. Every bin adds its noise to the odds, so
+under much noise there are few of them: a public matter. θ was found from the same targets, so it fits them better than
+others: the loss of scores scaled by α is α·Σ_i cov(score_i, −slope_i) too low (Efron 2004), of which the solver knows a
+bound, and that is added. And the scale is never negative: where counts say so, it is 0.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet import events
+from discreet.errors import InvalidInput
+from discreet.events import Event
 from discreet.geometry.simplex import Simplex
-from discreet.losses import Loss
-from discreet.measurements import Noisy
+from discreet.geometry.whole_space import WholeSpace
+from discreet.losses import Domain, Loss
+from discreet.measurements import Measurement, Noisy
 from discreet.mechanisms import Gaussian
 from discreet.queries.score_histogram import ScoreHistogram
 from discreet.solvers.base import Problem, Steps
 
-__all__ = ["OCTAVES", "fitted_line"]
+__all__ = ["OCTAVES", "Line", "fits", "fitted_line", "fitted_offset"]
 
 OCTAVES = 12
-_BINS = 12
-_QUANTILES, _WIDEN = (0.1, 0.9), 2.0
-"""Bins reach twice as far from the middle as the tenth and the ninth decile of scores."""
+_BINS, _SEEN = (2, 6), 0.06
+"""As many bins as leave the noise in the sum over them, √bins·ν, below 0.06·n."""
+_TARGETS = 8
+"""Bins of targets that are no labels."""
+_QUANTILES, _WIDEN = (0.1, 0.9), 1.25
+"""Bins reach a quarter further from the middle than the first and the ninth decile of scores."""
 _RIDGE = 4.0
 """The ridge is 4·ν²/n: two coefficients of about 1 in units of the bins' reach, against noise ν in every count."""
+_OPTIMISM = 0.5
+"""Of the solver's bound on the optimism, which is for rows that have nothing in common. This and the constants above
+were chosen on the problems of ``bench/synthetic.py`` and weaker ones like them."""
 
 Array = NDArray[np.float64]
 
 
-def fitted_line(problem: Problem, theta: Array, place_multiplier: float, line_multiplier: float) -> Steps:
-    """θ with its scale and offset fitted: two releases."""
-    longest = _longest_score(problem, theta)
-    octaves = longest * 2.0 ** -np.arange(OCTAVES, -1.0, -1.0)
-    edges = np.concatenate([-octaves[::-1], octaves])
-    rows = problem.rows
+def fits(problem: Problem) -> bool:
+    """Whether offset and scale may be fitted: one output, bounded curvature, nothing else that θ has to obey."""
+    free = isinstance(problem.domain, WholeSpace) and problem.ridge == 0 and problem.rows.bounded
+    return free and problem.rows.outputs == 1 and math.isfinite(problem.loss.smoothness(Domain()))
+
+
+def fitted_line(
+    problem: Problem,
+    theta: Array,
+    place_multiplier: float,
+    line_multiplier: float,
+    leverage: float = 0.0,
+    anchor: float = 0.0,
+) -> Steps:
+    """θ with its scale and offset fitted: two releases.
+
+    Args:
+        problem: public facts; one score a row.
+        theta: public.
+        place_multiplier: noise in the counts that tell where scores lie.
+        line_multiplier: noise in the counts by which scale and offset are fitted.
+        leverage: at most what rows' own slopes moved their own scores, added up over rows, for slopes of 1.
+        anchor: a public score about which others lie, such as that of a row of zeros.
+    """
+    rows, n = problem.rows, problem.n
+    octaves = _longest_score(problem, theta, anchor) * 2.0 ** -np.arange(OCTAVES, -1.0, -1.0)
+    edges = anchor + np.concatenate([-octaves[::-1], octaves])
     seen = yield Noisy(ScoreHistogram(rows, theta, edges), Gaussian(place_multiplier))
-    middle, reach = _place(_possible(np.asarray(seen, dtype=np.float64), problem.n), edges)
+    middle, reach = _place(_possible(np.asarray(seen, dtype=np.float64), n), edges)
     reach = max(reach, octaves[0])
-    bins = np.linspace(middle - reach, middle + reach, _BINS + 1)
-    counts = yield Noisy(ScoreHistogram(rows, theta, bins, labelled=True), Gaussian(line_multiplier))
-    possible = _possible(np.asarray(counts, dtype=np.float64), problem.n)
-    ridge = _RIDGE * line_multiplier**2 / problem.n
-    centres = (bins[1:] + bins[:-1]) / 2
+    bins = np.linspace(middle - reach, middle + reach, _bins(n, line_multiplier) + 1)
+    told = yield from _counted(problem, theta, bins, line_multiplier)
+    centres, ridge = (bins[1:] + bins[:-1]) / 2, _RIDGE * line_multiplier**2 / n
+    optimism = _OPTIMISM * leverage / reach
     if not rows.intercept:
-        (scale,) = _fit(problem.loss, possible, (centres / reach)[:, None], np.array([reach]), ridge)
+        (scale,) = _fit(problem.loss, told, (centres / reach)[:, None], np.array([reach]), ridge, optimism)
         return theta * (scale / reach)
     design = np.column_stack([(centres - middle) / reach, np.ones_like(centres)])
-    scale, offset = _fit(problem.loss, possible, design, np.array([reach, middle]), ridge)
+    scale, offset = _fit(problem.loss, told, design, np.array([reach, middle]), ridge, optimism)
     found = theta * (scale / reach)
     found[-1] += (offset - scale * middle / reach) / rows.intercept
     return found
 
 
-def _longest_score(problem: Problem, theta: Array) -> float:
+def fitted_offset(problem: Problem, multiplier: float) -> Steps:
+    """θ of the best offset alone, by one histogram of targets; 0, without a release, for rows without a constant."""
+    start = problem.start
+    if not problem.rows.intercept:
+        return start
+    told = yield from _counted(problem, start, np.array([-1.0, 1.0]), multiplier)
+    ridge = _RIDGE * multiplier**2 / problem.n
+    start[-1] = _newton(problem.loss, told, np.ones((1, 1)), np.zeros(1), ridge, np.zeros(1))[0]
+    start[-1] /= problem.rows.intercept
+    return start
+
+
+@dataclass(frozen=True)
+class Line:
+    """The fit of the offset before a descent, and of scale and offset after it.
+
+    At θ = 0 the mean gradient of classes of unequal size is mostly the larger class's mean row; with the offset fitted
+    first, slopes add up to about 0 and gradients are differences of the classes.
+
+    Args:
+        noise_multiplier: noise of its three releases together, Σ 1/ν_i² = 1/``noise_multiplier``².
+    """
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.noise_multiplier < math.inf:
+            raise InvalidInput(f"noise_multiplier must be positive and finite, got {self.noise_multiplier!r}.")
+
+    def event(self) -> Event:
+        """One release that costs as much as the three."""
+        return events.Gaussian(self.noise_multiplier, ScoreHistogram.apart)
+
+    def _noise(self, share: float) -> float:
+        return self.noise_multiplier / math.sqrt(share)
+
+    def before(self, problem: Problem) -> Steps:
+        """θ of the best offset alone."""
+        return (yield from fitted_offset(problem, self._noise(_SHARES["offset"])))
+
+    def after(self, problem: Problem, theta: Array, leverage: float) -> Steps:
+        """θ with its scale and offset fitted anew."""
+        place, line = self._noise(_SHARES["place"]), self._noise(_SHARES["line"])
+        anchor = float(theta[-1]) * problem.rows.intercept
+        return (yield from fitted_line(problem, theta, place, line, leverage, anchor))
+
+
+_SHARES = {"offset": 0.1, "place": 0.2, "line": 0.7}
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """Counts that are possible, one row a target."""
+
+    counts: Array
+    targets: Array
+
+    def squared_slope(self, loss: Loss, scores: Array) -> float:
+        """Its mean at one score a bin."""
+        return float((self.counts * loss.slope(scores, self.targets[:, None]) ** 2).sum() / self.counts.sum())
+
+
+def _counted(problem: Problem, theta: Array, bins: Array, noise: float) -> Generator[Measurement, Any, _Told]:
+    labels = problem.loss.slope_sign_fixed
+    edges = np.linspace(-2.0, 2.0, 3) if labels else np.linspace(-1.0, 1.0, _TARGETS + 1)
+    answer = yield Noisy(ScoreHistogram(problem.rows, theta, bins, edges), Gaussian(noise))
+    return _Told(_possible(np.asarray(answer, dtype=np.float64), problem.n), (edges[1:] + edges[:-1]) / 2)
+
+
+def _bins(n: float, noise: float) -> int:
+    few, many = _BINS
+    return many if noise * math.sqrt(many) <= _SEEN * n else max(few, int((_SEEN * n / noise) ** 2))
+
+
+def _longest_score(problem: Problem, theta: Array, anchor: float) -> float:
+    """How far from the anchor a score may be."""
     rows, d = problem.rows, problem.rows.n_features
     norm = rows.norm if rows.bounded else 1.0
-    longest = float(np.linalg.norm(theta[:d])) * norm + float(np.abs(theta[d:]).sum()) * rows.intercept
+    longest = float(np.linalg.norm(theta[:d])) * norm + abs(float(theta[d:].sum()) * rows.intercept - anchor)
     return longest if 0 < longest < math.inf else 1.0
 
 
@@ -81,18 +194,36 @@ def _place(counts: Array, edges: Array) -> tuple[float, float]:
     return float(low + high) / 2, _WIDEN * float(high - low) / 2
 
 
-def _fit(loss: Loss, counts: Array, design: Array, prior: Array, ridge: float) -> Array:
-    """argmin Σ counts·ℓ + (ridge/2)‖w − prior‖², by Newton's method with halved steps."""
-    labels = np.array([[-1.0], [1.0]])
+def _fit(loss: Loss, told: _Told, design: Array, prior: Array, ridge: float, optimism: float) -> Array:
+    """argmin Σ counts·ℓ + optimism·v·w_0 + (ridge/2)‖w − prior‖² over w_0 ≥ 0, v the mean squared slope.
+
+    v is that of the best constant first, then that of the fit found with it. The sum is convex, so its minimiser is on
+    the boundary if it is beyond it.
+    """
+    rest = design.shape[1] - 1
+    constant = np.append(0.0, _newton(loss, told, design[:, 1:], prior[1:], ridge, np.zeros(rest)) if rest else [])
+    found = constant
+    for _ in range(2):
+        drift = np.append(optimism * told.squared_slope(loss, design @ found), np.zeros(rest))
+        found = _newton(loss, told, design, prior, ridge, drift)
+        if found[0] < 0:
+            return constant
+    return found
+
+
+def _newton(loss: Loss, told: _Told, design: Array, prior: Array, ridge: float, drift: Array) -> Array:
+    """argmin Σ counts·ℓ + ⟨drift, w⟩ + (ridge/2)‖w − prior‖², by Newton's method with halved steps."""
+    counts, targets = told.counts, told.targets[:, None]
 
     def value(w: Array) -> float:
-        return float((counts * loss.value(design @ w, labels)).sum() + ridge / 2 * ((w - prior) ** 2).sum())
+        losses = float((counts * loss.value(design @ w, targets)).sum())
+        return losses + float(drift @ w) + ridge / 2 * float(((w - prior) ** 2).sum())
 
     w, least = prior.copy(), 1e-9 * counts.sum() + ridge
     for _ in range(100):
         z = design @ w
-        gradient = design.T @ (counts * loss.slope(z, labels)).sum(axis=0) + ridge * (w - prior)
-        bend = (counts * loss.curvature(z, labels)).sum(axis=0)
+        gradient = design.T @ (counts * loss.slope(z, targets)).sum(axis=0) + drift + ridge * (w - prior)
+        bend = (counts * loss.curvature(z, targets)).sum(axis=0)
         step = np.linalg.solve((design.T * bend) @ design + least * np.eye(len(w)), -gradient)
         now, t = value(w), 1.0
         while t > 1e-6 and not value(w + t * step) <= now + 1e-4 * t * float(gradient @ step):

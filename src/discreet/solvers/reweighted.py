@@ -6,40 +6,32 @@ Three kinds of Gaussian releases, whose shares of the budget are fixed beforehan
 2. *gradients* of rows weighted by w_j = (f_j + τ)^−½ and clipped anew. In a gradient sum a column's chance variance is
    n·f_j/4 (slopes are ½) and the noise's (νC)²: τ is a quarter of what makes them equal. Below τ nothing is gained by
    more weight, above it columns are brought to one scale;
-3. *scale and offset*: the direction found makes every row one number, and a private Newton method fits the two
-   coefficients of that number and of the constant. In two dimensions noise is all but nothing, so that few steps on
-   noisy gradients need not have found how long θ is, nor where to cut two classes of unequal size.
+3. *scale and offset* by two histograms of the scores found (`discreet.solvers.line_fit`): few steps on noisy gradients
+   need not have found how long θ is, nor where to cut two classes of unequal size.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain
-from discreet.measurements import Measurement, Noisy
+from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
-from discreet.queries.mapped import ColumnWeights, Mapped, OntoLine, RowMap
-from discreet.rows import RowSpec
+from discreet.queries.mapped import ColumnWeights, Mapped
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.column_weights import LENGTHEN, column_weights, filled, released_energies
+from discreet.solvers.column_weights import LENGTHEN, column_weights, released_energies
+from discreet.solvers.line_fit import fitted_line
 from discreet.solvers.planning import Guarantee, calibrated
-from discreet.solvers.preconditioned import Preconditioned
 from discreet.solvers.sparse_descent import steepest
 
 __all__ = ["Reweighted", "default"]
 
 _TAU = 0.25
-_LINE = 4.0  # scores up to four times their root mean square are told apart
-_LINE_STEPS, _LINE_MOMENT = 24, 0.1
+_PLACE_SHARE = 0.2  # of the fit of scale and offset, for where scores lie
 
 
 @dataclass(frozen=True)
@@ -76,7 +68,7 @@ class Reweighted:
                 raise InvalidInput(f"{name} must be positive and finite, got {getattr(self, name)!r}.")
 
     def steps(self, problem: Problem) -> Steps:
-        """1 + iterations + 25 releases."""
+        """1 + iterations + 2 releases."""
         _check(problem)
         rows, d = problem.rows, problem.rows.n_features
         energies = yield from released_energies(problem, self.energy_multiplier, self.spread)
@@ -90,54 +82,14 @@ class Reweighted:
             gradient = total / problem.n
             gradient[..., :d] += inner * theta[..., :d]
             theta = theta - self.step * gradient
-        if self.line:
-            theta = yield from self._onto_line(problem, through, theta, energies, shorten)
         found = theta.copy()
         found[..., :d] *= shorten * weights
-        return found
-
-    def _onto_line(
-        self,
-        problem: Problem,
-        through: RowMap,
-        theta: NDArray[np.float64],
-        energies: NDArray[np.float64],
-        shorten: float,
-    ) -> Generator[Measurement, Any, NDArray[np.float64]]:
-        """θ with its scale and offset fitted anew."""
-        rows, d = problem.rows, problem.rows.n_features
-        assert isinstance(through, ColumnWeights)
-        square = rows.norm**2 if rows.bounded else 1.0
-        reach = _LINE * math.sqrt(float(filled(energies, square) @ (shorten * through.weights * theta[:d]) ** 2))
-        line = RowSpec(1, 1.0, 1.0 if rows.intercept else 0.0)
-        direction = theta[:d] / reach if reach > 0 else theta[:d]
-        clip = line.radius * self.clip / rows.radius if rows.bounded else math.inf
-        newton = Preconditioned(
-            self.line_multiplier * math.sqrt(_LINE_STEPS / (1 - _LINE_MOMENT)),
-            self.line_multiplier / math.sqrt(_LINE_MOMENT),
-            _LINE_STEPS,
-            clip,
-        )
-        fitted = yield from _through(
-            newton.steps(Problem(line, problem.loss, problem.n)), OntoLine(line, through, direction)
-        )
-        result = np.zeros_like(theta)
-        result[:d] = fitted[0] * direction
-        if rows.intercept:
-            result[-1] = fitted[-1] * line.intercept / rows.intercept
-        return result
-
-
-def _through(steps: Steps, rows: RowMap) -> Steps:
-    """The same steps, asking of the rows that a map makes."""
-    try:
-        asked = next(steps)
-        while True:
-            assert isinstance(asked, Noisy)
-            answer = yield Noisy(Mapped(asked.query, rows), asked.mechanism, asked.sampling)
-            asked = steps.send(answer)
-    except StopIteration as stop:
-        return np.asarray(stop.value, dtype=np.float64)
+        if not (self.line and self.line_multiplier):
+            return found
+        place, line = (self.line_multiplier / math.sqrt(share) for share in (_PLACE_SHARE, 1 - _PLACE_SHARE))
+        # T steps of size η/n along a row move its own score by at most ηT·radius²/n
+        leverage = self.step * self.iterations * rows.radius**2
+        return (yield from fitted_line(problem, found, place, line, leverage, float(found[-1]) * rows.intercept))
 
 
 def _check(problem: Problem) -> None:
@@ -160,7 +112,7 @@ def default(
     *,
     spread: float = 25.0,
     energy_share: float = 0.05,
-    line_share: float = 0.05,
+    line_share: float = 0.1,
     iterations: int | None = None,
     step: float | None = None,
     clip: float | None = None,

@@ -15,7 +15,7 @@ So by default (``"lazy"``) it is the mean of all gradients so far, itself a mean
 
     θ_{t+1} = Π(θ_0 − η·(t + 1)·P(mean of the noisy gradients 0 … t)),
 
-dual averaging on a sparse mean; and offset and scale are fitted around the descent (`discreet.solvers.line`).
+dual averaging on a sparse mean; and offset and scale are fitted around the descent (`discreet.solvers.line_fit`).
 
 The sparsity s enters the projection alone: rows with more entries cost accuracy, never privacy.
 """
@@ -39,7 +39,7 @@ from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import slope_at_zero
-from discreet.solvers.line import Line, fits
+from discreet.solvers.line_fit import Line, fits
 from discreet.solvers.planning import Guarantee, calibrated
 from discreet.solvers.shrinkage import best_threshold, soft
 
@@ -106,11 +106,12 @@ class SparseDescent:
 
     def steps(self, problem: Problem) -> Steps:
         """One noisy sum a step; before and after, what `Line` asks."""
-        line = Line(self.line_multiplier, self.clip / problem.rows.radius) if self.line_multiplier else None
+        line = Line(self.line_multiplier) if self.line_multiplier else None
         start = (yield from line.before(problem)) if line else problem.start
         theta = yield from self._descent(problem, start.ravel())
         if line:
-            theta = yield from line.after(problem, theta, self.travelled_noise(problem))
+            # T steps of size η/n along a row move its own score by at most ηT·radius²/n
+            theta = yield from line.after(problem, theta, self.step * self.iterations * problem.rows.radius**2)
         return theta.reshape(problem.rows.shape)
 
     def _descent(self, problem: Problem, start: NDArray[np.float64]) -> Steps:
@@ -134,10 +135,6 @@ class SparseDescent:
             if self.iterate == "average":
                 kept = kept + (theta - kept) / (t + 1)
         return theta if self.iterate == "last" else kept
-
-    def travelled_noise(self, problem: Problem) -> float:
-        """Noise of a coefficient after all steps: √T of them, each of size step·νC/n."""
-        return self.step * math.sqrt(self.iterations) * self.noise_multiplier * self.clip / self._rows(problem)
 
     def _rows(self, problem: Problem) -> float:
         return self.sampling.expected_rows(problem.n) if self.sampling else problem.n

@@ -1,8 +1,9 @@
 """AdaSSP: least squares from noisy sufficient statistics (Wang 2018, algorithm 2).
 
-Releases: the least eigenvalue of XᵀX, XᵀX itself, and Xᵀy, each with Gaussian noise of the same multiplier σ, a third
-of the budget each as in the paper. The paper's constants are not used: the three events are composed exactly by the
-accountant. With r the length of a row, the standard deviation of the noise on XᵀX and on the eigenvalue is s = σr², and
+Releases: the least eigenvalue of XᵀX, XᵀX itself, and Xᵀy, each with Gaussian noise of the same multiplier σ: a third
+of the budget each as in the paper, but under replace-one the first two move less than Xᵀy and cost less. The paper's
+constants are not used: the three events are composed exactly by the accountant. With r the length of a row, the
+standard deviation of the noise on XᵀX and on the eigenvalue is s = σr², and
 
     θ = (X̂ᵀX + λI)⁻¹ X̂ᵀy,   λ = max(0, s·√(d·ln(2d²/ϱ)) − λ̃),   λ̃ = max(0, λ̂_min − s·√(2·ln(3/ϱ))),
 

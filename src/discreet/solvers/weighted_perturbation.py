@@ -28,7 +28,13 @@ from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.queries.mapped import ColumnWeights
 from discreet.queries.minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.column_weights import LENGTHEN, column_weights, released_energies, released_mean
+from discreet.solvers.column_weights import (
+    LENGTHEN,
+    column_weights,
+    made_energies,
+    released_energies,
+    released_mean,
+)
 from discreet.solvers.line_fit import fitted_line
 from discreet.solvers.objective_perturbation import CUT, DRIFT, public_tolerance
 from discreet.solvers.planning import PURE_REFUSED, Guarantee, calibrated, rough_multiplier
@@ -113,7 +119,11 @@ class WeightedPerturbation:
         theta[:d] *= weights / LENGTHEN  # on average over rows as they are given, what it was on clipped ones
         if centre is not None:
             theta[-1] -= float(theta[:d] @ centre) / rows.intercept
-        return (yield from fitted_line(problem, theta, self.place_multiplier, self.line_multiplier))
+        # a row's slope of 1 moves its own score by ⟨x, (∇²J)⁻¹x⟩, at most as if columns had nothing in common
+        held = problem.n * made_energies(energies, rows, weights, explained)
+        leverage = float((held / (problem.loss.smoothness(Domain()) * held + self.regularisation)).sum())
+        anchor = float(found[-1]) * rows.intercept
+        return (yield from fitted_line(problem, theta, self.place_multiplier, self.line_multiplier, leverage, anchor))
 
 
 def _check(problem: Problem) -> None:
