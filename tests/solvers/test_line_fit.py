@@ -21,7 +21,7 @@ from discreet.losses import Huber, Logistic, Loss, Poisson, Softmax, Squared
 from discreet.noise import Bits
 from discreet.rows import RowSpec
 from discreet.solvers import Guarantee, Problem, recipe
-from discreet.solvers.line_fit import Line, fits
+from discreet.solvers.line_fit import Line, fits, fitted_line
 from discreet.solvers.rehearsal import drive, rehearse
 from discreet.solvers.sparse_descent import SparseDescent
 from discreet.units import Unit
@@ -136,6 +136,17 @@ def test_a_score_that_only_remembers_its_own_labels_leaves_the_larger_class_to_e
     assert right(naive) < 0.68
     assert right(aware) == (y[n:] < 0).mean()
     assert not aware[:200].any()
+
+
+def test_a_solver_may_name_a_least_scale() -> None:
+    """Labels that have nothing to do with the score: it keeps half its length, and the offset is the best beside it."""
+    problem, X = column()
+    y = np.where(np.random.default_rng(1).random(len(X)) < 0.3, 1.0, -1.0)
+    theta = np.zeros(31)
+    theta[0], theta[-1] = 0.5, 3.0
+    found = answers(problem, X, y, fitted_line(problem, theta, 3.0, 3.0, leverage=1e4, least=0.5))
+    assert found[0] == pytest.approx(0.25)
+    assert np.mean(X @ found[:-1] + 0.5 * found[-1]) == pytest.approx(math.log(3 / 7), abs=0.1)
 
 
 @pytest.mark.parametrize("name", ["sparse_descent", "bias_reduced"])

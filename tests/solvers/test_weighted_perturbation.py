@@ -51,8 +51,8 @@ def test_releases_are_mean_energies_a_minimiser_and_two_histograms() -> None:
     assert [energies, place, line] == [events.Gaussian(m, math.sqrt(2)) for m in (7.0, 11.0, 5.0)]
     assert isinstance(minimum, events.ObjectivePerturbation)
     assert minimum.noise_multiplier == 3.0
-    # a row's curvature is ¼·(1 + ¼) at most, whatever weights it gets: rows are clipped anew
-    assert minimum.log_det == pytest.approx(math.log1p(0.25 * 1.25 / 50.0))
+    # a row's curvature is L(R − L) at most, whatever weights it gets: rows are clipped anew
+    assert minimum.log_det == pytest.approx(math.log1p(0.5 * (math.sqrt(1.25) - 0.5) / 50.0))
 
 
 @pytest.mark.parametrize("unit", [ADD, REPLACE, Unit("replace-one", 2)], ids=str)

@@ -13,7 +13,8 @@ scores as they are.
 Three things keep a score that tells nothing from doing worse than a constant. Every bin adds its noise to the odds, so
 under much noise there are few of them: a public matter. θ was found from the same targets, so it fits them better than
 others: the loss of scores scaled by α is α·Σ_i cov(score_i, −slope_i) too low (Efron 2004), of which the solver knows a
-bound, and that is added. And the scale is never negative: where counts say so, it is 0.
+bound, and that is added. And the scale is never negative: where counts say so, it is 0, or the least that the solver
+names.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ def fitted_line(
     line_multiplier: float,
     leverage: float = 0.0,
     anchor: float = 0.0,
+    least: float = 0.0,
 ) -> Steps:
     """θ with its scale and offset fitted: two releases.
 
@@ -78,6 +80,7 @@ def fitted_line(
         line_multiplier: noise in the counts by which scale and offset are fitted.
         leverage: at most what rows' own slopes moved their own scores, added up over rows, for slopes of 1.
         anchor: a public score about which others lie, such as that of a row of zeros.
+        least: the least scale, over that which scores have.
     """
     rows, n = problem.rows, problem.n
     octaves = _longest_score(problem, theta, anchor) * 2.0 ** -np.arange(OCTAVES, -1.0, -1.0)
@@ -90,10 +93,10 @@ def fitted_line(
     centres, ridge = (bins[1:] + bins[:-1]) / 2, _RIDGE * line_multiplier**2 / n
     optimism = _OPTIMISM * leverage / reach
     if not rows.intercept:
-        (scale,) = _fit(problem.loss, told, (centres / reach)[:, None], np.array([reach]), ridge, optimism)
+        (scale,) = _fit(problem.loss, told, (centres / reach)[:, None], np.array([reach]), ridge, optimism, least)
         return theta * (scale / reach)
     design = np.column_stack([(centres - middle) / reach, np.ones_like(centres)])
-    scale, offset = _fit(problem.loss, told, design, np.array([reach, middle]), ridge, optimism)
+    scale, offset = _fit(problem.loss, told, design, np.array([reach, middle]), ridge, optimism, least)
     found = theta * (scale / reach)
     found[-1] += (offset - scale * middle / reach) / rows.intercept
     return found
@@ -194,34 +197,42 @@ def _place(counts: Array, edges: Array) -> tuple[float, float]:
     return float(low + high) / 2, _WIDEN * float(high - low) / 2
 
 
-def _fit(loss: Loss, told: _Told, design: Array, prior: Array, ridge: float, optimism: float) -> Array:
-    """argmin Σ counts·ℓ + optimism·v·w_0 + (ridge/2)‖w − prior‖² over w_0 ≥ 0, v the mean squared slope.
+def _fit(loss: Loss, told: _Told, design: Array, prior: Array, ridge: float, optimism: float, least: float) -> Array:
+    """argmin Σ counts·ℓ + optimism·v·w_0 + (ridge/2)‖w − prior‖², w_0 ≥ least·prior_0, v the mean squared slope.
 
     v is that of the best constant first, then that of the fit found with it. The sum is convex, so its minimiser is on
     the boundary if it is beyond it.
     """
     rest = design.shape[1] - 1
-    constant = np.append(0.0, _newton(loss, told, design[:, 1:], prior[1:], ridge, np.zeros(rest)) if rest else [])
-    found = constant
+
+    def at(scale: float) -> Array:
+        """The best rest for a scale."""
+        given = scale * design[:, 0]
+        others = _newton(loss, told, design[:, 1:], prior[1:], ridge, np.zeros(rest), given) if rest else np.zeros(0)
+        return np.append(scale, others)
+
+    found = at(0.0)
     for _ in range(2):
         drift = np.append(optimism * told.squared_slope(loss, design @ found), np.zeros(rest))
         found = _newton(loss, told, design, prior, ridge, drift)
-        if found[0] < 0:
-            return constant
+        if found[0] < least * prior[0]:
+            return at(least * prior[0])
     return found
 
 
-def _newton(loss: Loss, told: _Told, design: Array, prior: Array, ridge: float, drift: Array) -> Array:
-    """argmin Σ counts·ℓ + ⟨drift, w⟩ + (ridge/2)‖w − prior‖², by Newton's method with halved steps."""
+def _newton(
+    loss: Loss, told: _Told, design: Array, prior: Array, ridge: float, drift: Array, given: Array | float = 0.0
+) -> Array:
+    """argmin Σ counts·ℓ + ⟨drift, w⟩ + (ridge/2)‖w − prior‖² beside given scores, by Newton's method, steps halved."""
     counts, targets = told.counts, told.targets[:, None]
 
     def value(w: Array) -> float:
-        losses = float((counts * loss.value(design @ w, targets)).sum())
+        losses = float((counts * loss.value(given + design @ w, targets)).sum())
         return losses + float(drift @ w) + ridge / 2 * float(((w - prior) ** 2).sum())
 
     w, least = prior.copy(), 1e-9 * counts.sum() + ridge
     for _ in range(100):
-        z = design @ w
+        z = given + design @ w
         gradient = design.T @ (counts * loss.slope(z, targets)).sum(axis=0) + drift + ridge * (w - prior)
         bend = (counts * loss.curvature(z, targets)).sum(axis=0)
         step = np.linalg.solve((design.T * bend) @ design + least * np.eye(len(w)), -gradient)

@@ -52,6 +52,9 @@ words most directions have next to no curvature, so noise in a score is νLR/λ 
 noise, and more would stop at what the commonest words tell. With slopes cut at ¼ every row counts in full until it is
 right by a margin of 1.1, from where on the others are heard: kinds of text that are rare within their class."""
 _LOG_DET = 0.1  # of ε at most
+_LEAST_SCALE = 0.5
+"""The ridge has shrunk the scores. Where counts are mostly noise they must not take away the rest: with classes of one
+size any direction that was found is better than none, and with unequal ones the offset still decides."""
 _TAU, _POWER = 0.25, 0.25
 _CENTRE_SHARE = 0.05
 _MOST_COLUMNS, _MOST_ENTRIES, _FAINT = 1000, 1e7, 1e-2
@@ -123,7 +126,8 @@ class WeightedPerturbation:
         held = problem.n * made_energies(energies, rows, weights, explained)
         leverage = float((held / (problem.loss.smoothness(Domain()) * held + self.regularisation)).sum())
         anchor = float(found[-1]) * rows.intercept
-        return (yield from fitted_line(problem, theta, self.place_multiplier, self.line_multiplier, leverage, anchor))
+        noise = self.place_multiplier, self.line_multiplier
+        return (yield from fitted_line(problem, theta, *noise, leverage, anchor, _LEAST_SCALE))
 
 
 def _check(problem: Problem) -> None:
