@@ -105,9 +105,11 @@ def _scaled(key: str, what: str, constant: str, values: Sequence[Any]) -> Sweep:
 
 SWEEPS = [
     Sweep("shrink", "objective perturbation: λ/(ν·L·R) under little noise", f"{_OBJECTIVE}._SHRINK",
-          (0.3, 0.5, 0.8), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
+          (0.1, 0.3, 0.6), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
     Sweep("shrink-wide", "objective perturbation: growth of λ with √(ν·min(d, n)/n)", f"{_OBJECTIVE}._SHRINK_WIDE",
           (0.1, 0.2, 0.5), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
+    Sweep("shrink-rows", "objective perturbation: growth of λ with d/n", f"{_OBJECTIVE}._SHRINK_ROWS",
+          (0.0, 1.5, 3.0, 6.0), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
     Sweep("shrink-noisy", "objective perturbation: growth of λ with the noise share", f"{_OBJECTIVE}._SHRINK_NOISY",
           (0.0, 4.0, 8.0), _CLASSES, solver="objective_perturbation", most=(6000, 5500), epsilons=(0.1, 0.5)),
     Sweep("weighted-shrink", "weighted perturbation: λ/(ν·L·R) with few columns", f"{_WEIGHTED}._SHRINK",

@@ -26,7 +26,7 @@ def test_regularisation_is_the_formula_of_the_docstring(columns, n, eps):
     solver = objective_perturbation.default(Problem(rows, Logistic(), n), guarantee(eps))
     noise, bound = solver.noise_multiplier, min(solver.slope_bound, rows.radius)
     wide, share = noise * min((columns + 1) / n, 1.0), math.sqrt(min(columns + 1, n)) * noise / n
-    factor = max(0.5 + 0.2 * math.sqrt(wide), 4 * share)
+    factor = max(0.3 + 0.2 * math.sqrt(wide) + 3 * min((columns + 1) / n, 1.0), 4 * share)
     assert solver.regularisation == pytest.approx(noise * bound * rows.radius * factor, rel=0.05)
 
 
