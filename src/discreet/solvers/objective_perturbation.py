@@ -29,11 +29,11 @@ __all__ = ["CUT", "DRIFT", "ObjectivePerturbation", "default", "least_multiplier
 
 _SHRINK, _SHRINK_WIDE, _SHRINK_ROWS, _SHRINK_NOISY = 0.3, 0.2, 3.0, 4.0
 """Classes: λ = ν·L·R·max(0.3 + 0.2·√x + 3·min(d/n, 1), 4s) at noise multiplier ν, with x = ν·min(d, n)/n, and
-s = √min(d, n)·ν/n the noise in the mean gradient over a row's bound. In a direction of curvature h, noise σ = νL against a coefficient θ_j
-asks for the ridge λ = σ²/(h·θ_j²) (Hoerl–Kennard 1970), and h is about n/d: that is λ ∝ σ·x. Its root costs less where
-the offset of unequal classes is shrunk with the rest; 4s is for so much noise that little but an offset can be learnt.
-d/n is for chance among few rows.
-Under little noise a coefficient of 3 log-odds a unit row is shrunk by as much as the tilt moves it."""
+s = √min(d, n)·ν/n the noise in the mean gradient over a row's bound. In a direction of curvature h, noise σ = νL
+against a coefficient θ_j asks for the ridge λ = σ²/(h·θ_j²) (Hoerl–Kennard 1970), and h is about n/d: that is λ ∝ σ·x.
+Its root costs less where the offset of unequal classes is shrunk with the rest; d/n is for chance among few rows; 4s is
+for so much noise that little but an offset can be learnt. Under little noise a coefficient of 3 log-odds a unit row is
+shrunk by as much as the tilt moves it."""
 _SHRINK_REGRESSION, _FAINT = 2.0, 0.05
 """Numbers: λ = 2·ν·L·R·(1 + s/0.05), s = √min(d, n)·ν/n: targets are coded to [−1, 1], so a unit row's score is about 1
 at most. All constants were chosen on the problems of ``bench/synthetic.py``; ``bench/defaults.py`` sweeps them."""
