@@ -45,10 +45,10 @@ def test_releases_are_mean_energies_and_gradients() -> None:
     problem = Problem(ROWS, Softmax(3), 500.0)
     solver = ScaledDescent(3.0, 7.0, 11.0, 2, 0.5, 1.0, 0.8, 0.01)
     mean, energies, *gradients = rehearse(solver, problem, ADD)
-    assert [mean, energies] == [events.Gaussian(7.0), events.Gaussian(11.0)]
+    assert [mean, energies] == [events.Gaussian(7.0), events.Gaussian(11.0, math.sqrt(2))]
     assert gradients == [events.Gaussian(3.0)] * 2
     uncentred = ScaledDescent(3.0, 0.0, 11.0, 2, 0.5, 1.0, 0.8, 0.01, centred=False)
-    assert rehearse(uncentred, problem, ADD) == [events.Gaussian(11.0), *gradients]
+    assert rehearse(uncentred, problem, ADD) == [events.Gaussian(11.0, math.sqrt(2)), *gradients]
 
 
 def test_replacing_a_row_at_twice_the_epsilon_is_hardly_worse_than_adding_one() -> None:
