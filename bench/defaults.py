@@ -175,7 +175,7 @@ SWEEPS = [
     Sweep("wide-noise", "wide descent: noise in scores over the spread of targets", f"{_WIDE}._NOISE_SHARE",
           (0.15, 0.25, 0.4), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
     Sweep("wide-clip", "wide descent: clip over the spread of targets", f"{_WIDE}._CLIP",
-          (0.15, 0.3, 0.6, 1.2), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
+          (0.04, 0.08, 0.15, 0.3, 0.6), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
     Sweep("wide-survey", "wide descent: noise of the survey", f"{_WIDE}._SURVEY_NOISE",
           (0.08, 0.12, 0.16, 0.24), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
     Sweep("wide-most", "wide descent: share of the survey beyond which the centre is all that is sought",

@@ -9,7 +9,7 @@ and what cannot be learnt within it would not have been learnt by going further.
 
 1. *Survey*: centre and spread of the targets and of one fixed projection of the rows, each by a search that asks
    only for signs (`Sides`; Robbins–Monro 1951). Errors are in proportion to the spread, not to the public bounds.
-2. *Gradients* from the centre found, clipped at 0.3·s, over the travel K. A clip below the spread makes least squares
+2. *Gradients* from the centre found, clipped at 0.08·s, over the travel K. A clip below the spread makes least squares
    a median regression, whose noise is in proportion to s too (`GradientSum`).
 3. *Offset*: the mean residual, cut at 4·s only (`ResidualSum`), brings the median back to the mean; as much of it is
    taken as its noise leaves credible.
@@ -206,7 +206,7 @@ def _check(problem: Problem) -> None:
         raise InvalidInput("wide descent needs a row_norm to choose its steps; give one, or another solver.")
 
 
-_NOISE_SHARE, _CLIP = 0.25, 0.3
+_NOISE_SHARE, _CLIP = 0.25, 0.08
 _SURVEY_NOISE, _LEAST_SHARE, _MOST_SHARE = 0.16, 0.05, 0.35
 """The survey has that share of the budget with which its mean signs are off by 0.16, were they one release, and at
 least 0.05; where that would be more than 0.35, the centre is all that is looked for."""
@@ -235,7 +235,7 @@ def default(
         problem: squared loss, an intercept, no constraint, no ridge.
         guarantee: what to keep.
         iterations: number of gradients; given one, weights are learnt however strong the noise.
-        clip: slope at which residuals are clipped, in spreads of the targets; None takes 0.3.
+        clip: slope at which residuals are clipped, in spreads of the targets; None takes 0.08.
         noise_share: κ, the noise of gradients in scores over the spread of targets; None takes 0.25.
         survey_share: of the budget (in 1/σ²) for the survey; given one, weights are learnt however strong the noise.
         offset_share: of the budget for the offset; None takes 0.05.
