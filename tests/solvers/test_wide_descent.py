@@ -138,7 +138,7 @@ def test_more_noise_goes_less_far():
     assert quiet.travel > loud.travel
     assert quiet.iterations >= loud.iterations
     survey = Survey(0.0, 0.2, 0.5)
-    assert quiet.sizes(WIDE, survey)[0] == pytest.approx(0.3 * 0.2 * WIDE.rows.radius)
+    assert quiet.sizes(WIDE, survey)[0] == pytest.approx(0.08 * 0.2 * WIDE.rows.radius)
 
 
 @pytest.mark.parametrize(
