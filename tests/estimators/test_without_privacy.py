@@ -173,3 +173,15 @@ def test_sparse_regression_is_least_squares_on_the_best_features_without_any_bou
     truth = reference.LinearRegression(fit_intercept=False).fit(X[:, :3], PRICES - 50)
     np.testing.assert_allclose(model.coef_, [*truth.coef_, *[0.0] * 7], rtol=0, atol=1e-6)
     assert model.privacy_.solver == "preconditioned"
+
+
+def test_indicators_that_add_up_to_one_and_rare_levels_leave_the_best_predictions():
+    """8000 rows of three columns as indicators, some levels in a few rows only: no minimiser is the only one."""
+    rng = np.random.default_rng(3)
+    levels = np.minimum(rng.geometric(0.45, size=(8000, 3)), 9) - 1
+    rows = np.hstack([np.eye(9)[column] for column in levels.T]) / np.sqrt(3)
+    y = (rng.random(8000) < 1 / (1 + np.exp(-(levels @ [0.5, -0.7, 0.2])))).astype(int)
+    model = dp.LogisticRegression(epsilon=INF, classes=[0, 1]).fit(rows, y)
+    truth = reference.LogisticRegression(C=1e9, tol=1e-12, max_iter=10_000, solver="newton-cg").fit(rows, y)
+    assert np.isfinite(model.coef_).all()
+    np.testing.assert_allclose(model.predict_proba(rows), truth.predict_proba(rows), atol=1e-4)

@@ -24,6 +24,9 @@ Array = NDArray[np.float64]
 
 MOST_STEPS = 100
 _UNIT = 2.0**-53
+_FLAT = 1e-10
+"""Without a ridge, columns that repeat others leave directions without curvature, along which a step has no length but
+what rounding gives it. There the Hessian that makes the steps (not the gradient) is this much of its largest entry."""
 _LARGEST_HESSIAN = 640  # parameters; beyond, Newton steps are found by conjugate gradients
 _ENOUGH = 0.7  # a factored Hessian is kept for as long as steps shrink the gradient this much
 _ROWS_PER_COLUMN = (4, 32)
@@ -120,7 +123,7 @@ class Objective:
 
     def _strides(self) -> list[int]:
         """Which rows to begin with: every k-th, so many that a Hessian of d columns can be told from them."""
-        if not self.small:
+        if not (self.small and self.ridge):  # a column that no row of some has would be flat without a ridge
             return []
         d = math.prod(self.query.rows.shape)
         return [stride for rows in _ROWS_PER_COLUMN if (stride := self.n // (rows * d)) > 1]
@@ -206,7 +209,9 @@ class Objective:
         coarse = self.weight * self.n * self.query.curvature_bound * 1e-6 < self.ridge  # float32 would lose λ otherwise
         for kind in (np.float32, np.float64) if coarse else (np.float64,):
             try:
-                factors = cho_factor(self.hessian(kind), overwrite_a=True, check_finite=False)
+                hessian = self.hessian(kind)
+                hessian.flat[:: len(hessian) + 1] += max(0.0, _FLAT * float(hessian.diagonal().max()) - self.ridge)
+                factors = cho_factor(hessian, overwrite_a=True, check_finite=False)
                 return lambda g: cho_solve(factors, g, check_finite=False)
             except LinAlgError:
                 continue
