@@ -316,12 +316,7 @@ def profile_of(known: Rule) -> tuple[Callable[[Array], Array], float]:
 
 @dataclass(frozen=True)
 class _Gaussians:
-    """What is inside a sampled event, when all of it is Gaussian.
-
-    Args:
-        row: μ of one row more or less.
-        swap: μ of one row replaced.
-    """
+    """What is inside a sampled event, when all of it is Gaussian: μ of one row more or less, and of one replaced."""
 
     row: float
     swap: float

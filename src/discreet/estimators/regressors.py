@@ -194,8 +194,6 @@ class Lasso(_Regressor):
                 raise InvalidInput(
                     f"feature_bound has no effect on solver={self.solver!r} with a radius: leave it out."
                 )
-            if self.solver == "auto" and not (guarantee.private or self.solver_options):  # no noise to save: exactly
-                return "objective_perturbation", recipe("objective_perturbation")(problem, guarantee)
             return super()._plan(problem, guarantee)
         if self.solver == "auto" and self.solver_options:
             raise InvalidInput("solver_options need a named solver; with solver='auto' all are chosen for you.")
