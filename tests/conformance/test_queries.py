@@ -116,6 +116,29 @@ def test_sums_do_not_depend_on_order_partition_threads_or_storage(loss, dtype, m
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("made", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("share", [0.2, 0.9])
+def test_a_batch_sums_to_what_its_rows_sum_to(loss, made, share, monkeypatch):
+    """Entries of a batch are not copied but named: the right rows, whichever block they are in, batch after batch."""
+    monkeypatch.setenv("DISCREET_THREADS", "3")
+    monkeypatch.setattr("discreet.data.memory._LEAST_ENTRIES", 100)
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((900, 6)) * (rng.random((900, 6)) < share)
+    X[0, 0], X[1], X[2, 3], X[5] = np.nan, 3e30, -np.inf, 0.0
+    y, rows = targets(loss, 900, rng), rows_for(loss, 6)
+    query = GradientSum(rows, loss, rng.standard_normal(rows.shape), 0.8)
+    anchored = GradientSum(rows, loss, rng.standard_normal(rows.shape), 0.8, anchor=rng.standard_normal(rows.shape))
+    data = in_memory(made(X), y, rows)
+    for chosen in (np.arange(900), np.flatnonzero(rng.random(900) < 0.3), np.array([899]), np.array([], np.int64)):
+        batch, copied = data.take(chosen), in_memory(X[chosen], y[chosen], rows)
+        again = batch.take(np.flatnonzero(np.arange(len(chosen)) % 3 == 0))
+        for asked in (query, anchored):
+            assert (asked.integers(batch) == asked.integers(copied)).all()
+            assert (asked.integers(again) == asked.integers(in_memory(X[chosen[::3]], y[chosen[::3]], rows))).all()
+            assert np.allclose(asked.unrounded(batch), asked.unrounded(copied), rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_integers_agree_with_floating_point(loss):
     rng = np.random.default_rng(5)
     X, y = rng.standard_normal((3000, 6)), targets(loss, 3000, rng)
@@ -194,7 +217,7 @@ def test_large_sparse_sums_stay_exact():
     rng = np.random.default_rng(8)
     X = sp.random_array((50, 4), density=0.5, format="csr", rng=rng)
     y, theta = rng.integers(0, 3, 50).astype(float), np.rint(rng.standard_normal((3, 5)) * 1000)
-    stored = (np.rint(1000 * X.data), X.indices.astype(np.uint32), X.indptr.astype(np.int64))
+    stored = (np.rint(1000 * X.data), X.indices.astype(np.uint32), X.indptr[:-1], X.indptr[1:])
     rows = (*stored, y, np.full(50, 2.0**16), theta, 7.0)
     small, large = np.zeros((3, 5), np.int64), np.full((3, 5), 2**60 + 1, np.int64)
     for out in (small, large):

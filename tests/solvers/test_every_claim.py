@@ -319,6 +319,7 @@ def scaled() -> list[Case]:
         worlds = rows((1, 1)), rows((1, 0)) if unit == REPLACE else rows()
         steps = {"iterations": 2, "clip": 1e-3}
         found.append(Case("scaled_descent", "gradients", problem, worlds, unit, options=steps))
+        found.append(Case("scaled_descent", "batches", problem, worlds, unit, options=steps | {"rate": 0.5}))
     for label, share in (("mean", "centre_share"), ("energies", "energy_share")):
         most = steps | {"centre_share": 0.01, "energy_share": 0.01} | {share: 0.97}
         found.append(Case("scaled_descent", label, problem, (rows((1, 1)), rows()), ADD, options=most))

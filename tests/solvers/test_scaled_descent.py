@@ -51,6 +51,39 @@ def test_releases_are_mean_energies_and_gradients() -> None:
     assert rehearse(uncentred, problem, ADD) == [events.Gaussian(11.0, math.sqrt(2)), *gradients]
 
 
+@pytest.mark.parametrize(("n", "rate"), [(3000.0, 1.0), (6000.0, 0.5), (60_000.0, 0.2)])
+def test_of_many_rows_each_step_takes_a_sample_that_is_charged_as_one(n: float, rate: float) -> None:
+    problem = Problem(ROWS, Softmax(3), n)
+    plan = default(problem, Guarantee(1.0, 1e-6, ADD))
+    _, _, *gradients = rehearse(plan, problem, ADD)
+    whole = events.Gaussian(plan.noise_multiplier)
+    assert gradients == [whole if rate == 1 else events.Poisson(rate, whole)] * plan.iterations
+    full = default(problem, Guarantee(1.0, 1e-6, ADD), rate=1.0)
+    assert full.sampling is None
+    # noise over the rows that a step expects
+    assert full.noise_multiplier <= plan.noise_multiplier / rate * 1.0001
+    assert plan.noise_multiplier / rate <= 1.1 * full.noise_multiplier
+
+
+def test_batches_learn_what_all_rows_teach() -> None:
+    """A travel that forgets the batch's size would be five times too short or too long."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((20_000, 20))
+    y = (X @ rng.standard_normal((20, 4)) + rng.gumbel(size=(20_000, 4))).argmax(axis=1)
+
+    def fitted(rate: float) -> Any:
+        options = {"rate": rate, "iterations": 24}
+        model = dp.LogisticRegression(
+            1.0, delta=1e-9, row_norm=6.0, n_public=15_000, classes=[0, 1, 2, 3], solver="scaled_descent",
+            solver_options=options, random_state=3,
+        )  # fmt: skip
+        return model.fit(X[:15_000], y[:15_000])
+
+    some, all_rows = fitted(0.2), fitted(1.0)
+    assert some.score(X[15_000:], y[15_000:]) >= all_rows.score(X[15_000:], y[15_000:]) - 0.02
+    assert 0.8 < np.linalg.norm(some.coef_) / np.linalg.norm(all_rows.coef_) < 1.25
+
+
 def test_replacing_a_row_at_twice_the_epsilon_is_hardly_worse_than_adding_one() -> None:
     """The noise of one release is all that the plan depends on, and doubling ε nearly halves it."""
     problem = Problem(ROWS, Softmax(3), 500.0)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.rows import RowSpec
 
-__all__ = ["Block", "Dataset", "DenseBlock", "SparseBlock"]
+__all__ = ["Block", "Dataset", "DenseBlock", "SparseBlock", "TakenBlock"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[Any]
@@ -25,6 +27,10 @@ class _Remembering:
         if key not in known:
             known[key] = compute()
         return known[key]
+
+    def per_row(self, key: Hashable, compute: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
+        """compute(block), one number a row, the first time."""
+        return self.once(key, lambda: compute(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +61,46 @@ class SparseBlock(_Remembering):
     squared_length: Integers
 
 
-Block = DenseBlock | SparseBlock
+class TakenBlock(_Remembering):
+    """Some rows of a block, such as a batch: what is derived from the block's rows is derived once for all batches.
+
+    To whoever reads ``values``, ``indices`` and ``indptr`` it is a `SparseBlock`, made then.
+    """
+
+    def __init__(self, source: DenseBlock | SparseBlock, chosen: Integers) -> None:
+        self.source, self.chosen = source, chosen
+        self.rows, self.y = source.rows, source.y[chosen]
+        self.scale, self.squared_length = source.scale[chosen], source.squared_length[chosen]
+
+    def per_row(self, key: Hashable, compute: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
+        """Those of the source's rows that were taken."""
+        return self.source.per_row(key, compute)[self.chosen]
+
+    @cached_property
+    def _compressed(self) -> sp.csr_array:
+        source = self.source
+        if isinstance(source, DenseBlock):
+            return sp.csr_array(source.X[self.chosen])
+        shape = (len(source.y), source.rows.n_features)
+        return sp.csr_array((source.values, source.indices, source.indptr), shape=shape)[self.chosen]
+
+    @property
+    def values(self) -> Floats:
+        """Stored entries as they were given."""
+        return np.asarray(self._compressed.data)
+
+    @property
+    def indices(self) -> NDArray[np.int32] | NDArray[np.int64]:
+        """Their columns."""
+        return np.asarray(self._compressed.indices)
+
+    @property
+    def indptr(self) -> Integers:
+        """Where rows begin and end."""
+        return np.asarray(self._compressed.indptr, np.int64)
+
+
+Block = DenseBlock | SparseBlock | TakenBlock
 
 
 class Dataset(Protocol):

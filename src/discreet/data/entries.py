@@ -12,10 +12,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from discreet.data.base import Block, DenseBlock
+from discreet.data.base import Block, DenseBlock, TakenBlock
 from discreet.data.prepare import LARGEST_STEP
 
-__all__ = ["Entries", "entries", "mostly_zero", "whole_rows", "with_constant"]
+__all__ = ["Entries", "entries", "few_entries", "mostly_zero", "row_entries", "whole_rows", "with_constant"]
 
 _SAMPLED = 64
 _FEW = 0.5
@@ -35,9 +35,24 @@ def entries(block: Block, *, rounded: bool) -> Entries:
     return block.once(("entries", rounded), lambda: _made(block, rounded))
 
 
+def row_entries(block: Block, *, rounded: bool) -> tuple[Any, Any, Any, Any]:
+    """Values and columns, and where each row's begin and end among them; those of a batch are not copied."""
+    if isinstance(block, TakenBlock):
+        stored, chosen = entries(block.source, rounded=rounded), block.chosen
+        return stored.values, stored.indices, stored.indptr[chosen], stored.indptr[chosen + 1]
+    stored = entries(block, rounded=rounded)
+    return stored.values, stored.indices, stored.indptr[:-1], stored.indptr[1:]
+
+
 def mostly_zero(block: DenseBlock) -> bool:
-    """Whether the entries of dense rows are worth storing, judged by about 64 rows. It decides speed, and no result."""
-    return block.once("mostly zero", lambda: _share(block.X) < _FEW)
+    """Whether the entries of dense rows are worth storing."""
+    return block.once("mostly zero", lambda: few_entries(block.X))
+
+
+def few_entries(X: NDArray[Any]) -> bool:
+    """Whether most entries are 0, judged by about 64 rows. It decides speed, and no result."""
+    some = X[:: max(1, len(X) // _SAMPLED)]
+    return bool(np.count_nonzero(some) < _FEW * some.size)
 
 
 def with_constant(stored: Entries, column: int, constant: float) -> Entries:
@@ -56,11 +71,6 @@ def whole_rows(block: DenseBlock) -> NDArray[np.float32]:
     return rows
 
 
-def _share(X: NDArray[Any]) -> float:
-    some = X[:: max(1, len(X) // _SAMPLED)]
-    return float(np.count_nonzero(some) / max(1, some.size))
-
-
 def _made(block: Block, rounded: bool) -> Entries:
     kind = np.float32 if rounded else np.float64
     if isinstance(block, DenseBlock):
@@ -71,7 +81,8 @@ def _made(block: Block, rounded: bool) -> Entries:
         return Entries(values, indices, indptr)
     values = np.empty(len(block.values), kind)
     _take_sparse(block.values, block.indptr, block.scale, rounded, values)
-    return Entries(values, block.indices.astype(np.uint32), block.indptr)
+    columns = block.indices.view(np.uint32) if block.indices.dtype == np.int32 else block.indices.astype(np.uint32)
+    return Entries(values, columns, block.indptr)
 
 
 @njit(cache=True, nogil=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from discreet.data.base import Block, DenseBlock, SparseBlock
+from discreet.data.base import Block, DenseBlock, SparseBlock, TakenBlock
 from discreet.data.threads import on_all_cores, split
 from discreet.errors import InvalidInput
 from discreet.rows import MOST_ROWS, ROW_BITS, RowSpec
@@ -53,13 +54,17 @@ class InMemory(ABC):
     def _block(self, part: slice) -> Block:
         """A run of rows."""
 
-    def map_blocks(self, function: Callable[[Block], Any]) -> list[Any]:
-        """function(block) on one block a core."""
+    def parts(self) -> tuple[list[slice], list[Any]]:
+        """Runs of rows, one a core, and their blocks, the same ones at every step."""
         parts = split(len(self), self._least_rows)
         if len(parts) not in self._blocks:
             _ = self._grid  # prepared here: a worker that prepared it would wait for the pool it occupies
             self._blocks[len(parts)] = [self._block(part) for part in parts]
-        return on_all_cores(function, self._blocks[len(parts)])
+        return parts, self._blocks[len(parts)]
+
+    def map_blocks(self, function: Callable[[Block], Any]) -> list[Any]:
+        """function(block) on one block a core."""
+        return on_all_cores(function, self.parts()[1])
 
     def map_sum(self, function: Callable[[Block], NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int64]:
         """Σ function(block), exact in int64."""
@@ -106,8 +111,16 @@ class Dense(InMemory):
         scale, squared = self._grid
         return DenseBlock(self.rows, self.X[part], self.y[part], scale[part], squared[part])
 
-    def take(self, indices: NDArray[np.int64]) -> Dense:
+    @cached_property
+    def _few_entries(self) -> bool:
+        from discreet.data.entries import few_entries
+
+        return few_entries(self.X)
+
+    def take(self, indices: NDArray[np.int64]) -> Dense | Sparse:
         """The dataset of the given rows."""
+        if self._few_entries and _rising(indices):
+            return Taken(self, indices)
         taken = Dense(self.rows, self.X[indices], self.y[indices])
         scale, squared = self._grid
         taken.__dict__["_grid"] = (scale[indices], squared[indices])
@@ -159,12 +172,47 @@ class Sparse(InMemory):
             squared[part],
         )
 
-    def take(self, indices: NDArray[np.int64]) -> Sparse:
+    def take(self, indices: NDArray[np.int64]) -> Dense | Sparse:
         """The dataset of the given rows."""
+        if _rising(indices):
+            return Taken(self, indices)
         taken = Sparse(self.rows, self.X[indices], self.y[indices])
         scale, squared = self._grid
         taken.__dict__["_grid"] = (scale[indices], squared[indices])
         return taken
+
+
+class Taken(Sparse):
+    """Some rows of a dataset in their order, such as a batch; entries are copied only for those who ask for X."""
+
+    def __init__(self, source: Dense | Sparse, indices: NDArray[np.int64]) -> None:
+        InMemory.__init__(self, source.rows, source.y[indices])
+        self.source, self.indices = source, indices
+
+    @cached_property
+    def X(self) -> sp.csr_array:
+        """Compressed sparse rows."""
+        return sp.csr_array(self.source.X[self.indices])
+
+    def parts(self) -> tuple[list[slice], list[Any]]:
+        """What was taken of each of the source's blocks."""
+        parts, blocks = self.source.parts()
+        key = len(parts)
+        edges = np.searchsorted(self.indices, [0, *(part.stop for part in parts)]).tolist()
+        within = [slice(a, b) for a, b in itertools.pairwise(edges)]
+        if key not in self._blocks:
+            chosen = [self.indices[mine] - part.start for mine, part in zip(within, parts, strict=True)]
+            self._blocks[key] = [TakenBlock(*both) for both in zip(blocks, chosen, strict=True)]
+        return within, self._blocks[key]
+
+    def take(self, indices: NDArray[np.int64]) -> Dense | Sparse:
+        """The dataset of the given rows."""
+        return self.source.take(self.indices[indices])
+
+
+def _rising(indices: NDArray[np.int64]) -> bool:
+    """Whether rows are taken in their order and none twice."""
+    return indices.ndim == 1 and bool((indices[1:] > indices[:-1]).all())
 
 
 def in_memory(X: Any, y: Any, rows: RowSpec) -> Dense | Sparse:

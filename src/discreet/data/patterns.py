@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from discreet.data.base import Block
+from discreet.data.base import Block, TakenBlock
 from discreet.data.entries import Entries, entries
 
 __all__ = ["Patterns", "patterns"]
@@ -38,7 +38,12 @@ class Patterns(NamedTuple):
 
 
 def patterns(block: Block) -> Patterns | None:
-    """A block's rows by their patterns, from the second pass on; None at the first, and where little repeats itself."""
+    """A block's rows by their patterns, from the second pass on; None at the first, and where little repeats itself.
+
+    A batch is met once or twice, so it has none.
+    """
+    if isinstance(block, TakenBlock):
+        return None
     passes: list[int] = block.once("passes", lambda: [0])
     passes[0] += 1
     if passes[0] == 1:

@@ -72,7 +72,9 @@ class GradientSum:
         def block_sum(block: Block) -> Integers:
             from discreet.queries.kernels import largest_slopes
 
-            cap = block.once(("largest slopes", self.bound), lambda: largest_slopes(block.squared_length, self.bound))
+            cap = block.per_row(
+                ("largest slopes", self.bound), lambda whole: largest_slopes(whole.squared_length, self.bound)
+            )
             return self._sum(block, cap, slope_steps, rounded=True)
 
         return data.map_sum(block_sum, self.shape)
@@ -83,8 +85,8 @@ class GradientSum:
 
         def block_sum(block: Block) -> NDArray[np.float64]:
             largest = self.clip / unit if self.rows.bounded else math.inf
-            cap = block.once(
-                ("float slopes", largest), lambda: largest / np.sqrt(np.maximum(block.squared_length, 1.0))
+            cap = block.per_row(
+                ("float slopes", largest), lambda whole: largest / np.sqrt(np.maximum(whole.squared_length, 1.0))
             )
             return self._sum(block, cap, 1.0, rounded=False)
 
@@ -153,7 +155,7 @@ def block_gradient(
     rounded: bool,
 ) -> NDArray[Any]:
     """Σ slope·row over a block, each slope at most ``cap`` in steps; θ is given in steps of ``z_unit`` / row unit."""
-    from discreet.data.entries import entries, mostly_zero
+    from discreet.data.entries import mostly_zero, row_entries
     from discreet.data.patterns import patterns
     from discreet.queries import kernels
 
@@ -175,7 +177,7 @@ def block_gradient(
     if found is not None:
         kernels.gradient_patterns(found, block.y, cap, padded, rows.constant, slope, z_unit, steps, out)
         return out[..., : theta.shape[-1]]
-    stored = (*entries(block, rounded=rounded), block.y, cap, padded, rows.constant)
+    stored = (*row_entries(block, rounded=rounded), block.y, cap, padded, rows.constant)
     if several:
         kernels.softmax_sparse(*stored, z_unit, steps, rounded, out)
     else:

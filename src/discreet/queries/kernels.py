@@ -149,7 +149,7 @@ def _entries_score(values, indices, theta):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath=EXACT)
-def gradient_sparse(values, indices, indptr, y, cap, theta, constant, loss, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
+def gradient_sparse(values, indices, starts, stops, y, cap, theta, constant, loss, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
     """out += Σ slope·row over prepared compressed sparse rows (`discreet.data.entries`); touches stored entries only.
 
     Rows are taken by blocks, like dense ones: their scores and additions depend on memory, their slopes on arithmetic.
@@ -160,12 +160,12 @@ def gradient_sparse(values, indices, indptr, y, cap, theta, constant, loss, z_un
     for low in range(0, n, RUN):
         high = min(n, low + RUN)
         for i in range(low, high):
-            z[i - low] = _entries_score(values[indptr[i] : indptr[i + 1]], indices[indptr[i] : indptr[i + 1]], theta)
+            z[i - low] = _entries_score(values[starts[i] : stops[i]], indices[starts[i] : stops[i]], theta)
         _block_slopes(loss, z, start, z_unit, y[low:high], steps, cap[low:high], rounded, slopes)
         for i in range(low, high):
             a = slopes[i - low]
             constant_total += a
-            for k in range(indptr[i], indptr[i + 1]):
+            for k in range(starts[i], stops[i]):
                 total[indices[k]] += a * np.float64(values[k])
         if (low + RUN) % FLUSH == 0 or high == n:
             total[d] = constant_total * constant
@@ -343,7 +343,7 @@ def _run_softmax(z, y, steps, cap, rounded, slopes, total, squared):  # type: ig
 
 
 @njit(cache=True, nogil=True, fastmath=False)
-def softmax_sparse(values, indices, indptr, y, cap, theta, constant, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
+def softmax_sparse(values, indices, starts, stops, y, cap, theta, constant, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
     """out += Σ slope ⊗ row over prepared compressed sparse rows for K classes."""
     laid, classes, d = _by_column(theta), theta.shape[0], theta.shape[1] - 1
     lanes, total = np.zeros(laid.shape[1]), np.zeros(laid.shape)
@@ -351,7 +351,7 @@ def softmax_sparse(values, indices, indptr, y, cap, theta, constant, z_unit, ste
     for low in range(0, y.shape[0], RUN):
         high = min(y.shape[0], low + RUN)
         for i in range(low, high):
-            class_scores(values, indices, indptr[i], indptr[i + 1], laid, lanes)
+            class_scores(values, indices, starts[i], stops[i], laid, lanes)
             for k in range(classes):
                 z[k, i - low] = (lanes[k] + constant * laid[d, k]) * z_unit
         _run_softmax(z, y[low:high], steps, cap[low:high], rounded, slopes, sums, squared)
@@ -360,7 +360,7 @@ def softmax_sparse(values, indices, indptr, y, cap, theta, constant, z_unit, ste
             for k in range(classes):
                 lanes[k] = slopes[k, i - low]
                 total[d, k] += lanes[k] * constant
-            add_classes(values, indices, indptr[i], indptr[i + 1], lanes, total)
+            add_classes(values, indices, starts[i], stops[i], lanes, total)
         if (low + RUN) % FLUSH == 0 or high == y.shape[0]:
             _drain_classes(total, out)  # whole numbers are exact for FLUSH rows, and added to out as integers
 

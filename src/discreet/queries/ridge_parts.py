@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from discreet.data.base import Block, DenseBlock, SparseBlock
+from discreet.data.base import Block, DenseBlock, SparseBlock, TakenBlock
 from discreet.data.steps import chunks
 from discreet.losses import Loss
 from discreet.queries import minimiser_kernels as kernels
@@ -77,7 +77,7 @@ def _dense_rows(block: DenseBlock, rounded: bool) -> NDArray[Any]:
     return rows
 
 
-def _sparse_rows(block: SparseBlock, rounded: bool) -> sp.csr_array:
+def _sparse_rows(block: SparseBlock | TakenBlock, rounded: bool) -> sp.csr_array:
     from discreet.data.entries import entries, with_constant
 
     stored, facts = entries(block, rounded=rounded), block.rows

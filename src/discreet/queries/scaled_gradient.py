@@ -81,7 +81,7 @@ class Scaling:
 
     def squared_lengths(self, block: Block, *, rounded: bool) -> NDArray[np.float64]:
         """‖m‖² of every row, in steps: exact where rows are whole."""
-        return block.once((self, rounded), lambda: self._lengths(block, rounded))
+        return block.per_row((self, rounded), lambda whole: self._lengths(whole, rounded))
 
     def _lengths(self, block: Block, rounded: bool) -> NDArray[np.float64]:
         from discreet.data.entries import entries, mostly_zero
