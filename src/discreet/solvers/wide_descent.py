@@ -49,8 +49,8 @@ _TO_DEVIATION = 1.48  # half of a normal law is within its standard deviation ov
 _LONGEST_STEP = 1.5
 """No step moves a score by more than this many spreads."""
 _OFFSET_TRAVEL = 2.0
-_WIDE, _CREDIBLE = 4.0, 0.2
-"""Residuals are cut at four spreads for the offset, which is expected to be 0.2 spreads off."""
+_WIDE, _CREDIBLE = 4.0, 0.1
+"""Residuals are cut at four spreads for the offset, which is expected to be 0.1 spreads off."""
 _CENTRE_STEPS, _CENTRE_CLIP = 16, 0.05
 _CENTRE_TRAVEL, _CENTRE_NOISE = 1.5, 0.2
 """The centre alone: a travel of 1.5 bounds, or less, so that its noise is at most a fifth of the bound."""
@@ -207,8 +207,8 @@ def _check(problem: Problem) -> None:
 
 
 _NOISE_SHARE, _CLIP = 0.25, 0.08
-_SURVEY_NOISE, _LEAST_SHARE, _MOST_SHARE = 0.16, 0.05, 0.35
-"""The survey has that share of the budget with which its mean signs are off by 0.16, were they one release, and at
+_SURVEY_NOISE, _LEAST_SHARE, _MOST_SHARE = 0.24, 0.05, 0.35
+"""The survey has that share of the budget with which its mean signs are off by 0.24, were they one release, and at
 least 0.05; where that would be more than 0.35, the centre is all that is looked for."""
 _OFFSET_SHARE = 0.05
 _LEAST_ITERATIONS, _MOST_ITERATIONS, _EXACT_ITERATIONS = 32, 400, 2000
