@@ -207,9 +207,9 @@ def _check(problem: Problem) -> None:
 
 
 _NOISE_SHARE, _CLIP = 0.25, 0.08
-_SURVEY_NOISE, _LEAST_SHARE, _MOST_SHARE = 0.24, 0.05, 0.35
+_SURVEY_NOISE, _LEAST_SHARE, _MOST_SHARE = 0.24, 0.1, 0.35
 """The survey has that share of the budget with which its mean signs are off by 0.24, were they one release, and at
-least 0.05; where that would be more than 0.35, the centre is all that is looked for."""
+least 0.1; where that would be more than 0.35, the centre is all that is looked for."""
 _OFFSET_SHARE = 0.05
 _LEAST_ITERATIONS, _MOST_ITERATIONS, _EXACT_ITERATIONS = 32, 400, 2000
 _LEAST_REACH = 0.15
@@ -249,7 +249,7 @@ def default(
         >>> from discreet.units import Unit
         >>> problem = Problem(RowSpec(4000, 1.0, 0.5), Squared(), 60.0)
         >>> [default(problem, Guarantee(e, 1e-4, Unit("add-remove"))).iterations for e in (0.5, 8.0)]
-        [0, 105]
+        [0, 102]
     """
     _check(problem)
     bound = 1.0 if target_bound is None else target_bound
