@@ -194,7 +194,7 @@ SWEEPS = [
     Sweep("wide-offset-travel", "wide descent: travel of the offset in spreads", f"{_WIDE}._OFFSET_TRAVEL",
           (1.0, 2.0, 4.0), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
     Sweep("wide-cut", "wide descent: spreads at which residuals are cut for the offset", f"{_WIDE}._WIDE",
-          (2.0, 4.0, 8.0), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
+          (1.0, 2.0, 4.0, 8.0), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
     Sweep("wide-gain", "wide descent: gain of the survey's searches", f"{_WIDE}._GAIN",
           (0.25, 0.5, 1.0), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
     Sweep("centre-travel", "wide descent, the centre alone: travel in bounds", f"{_WIDE}._CENTRE_TRAVEL",

@@ -230,6 +230,15 @@ def regressed(
     return _finish(name, family, "regression", X, np.clip(y, *bounds), best, n, bounds=bounds)
 
 
+def long_tailed(name: str, family: str, X: Any, rng: Generator, n: int, noise: float, z: Array) -> Synthetic:
+    """Targets whose logarithm is told by z, as incomes and prices are: means lie a third of a spread above medians."""
+    told = 0.8 / np.sqrt(1 + noise**2)
+    y = np.exp(told * (z + noise * rng.normal(size=len(z))))
+    bounds = (0.0, float(np.quantile(y, 0.995) * rng.uniform(1.0, 1.5)))
+    best = np.exp(told * z + (told * noise) ** 2 / 2)
+    return _finish(name, family, "regression", X, np.clip(y, *bounds), best, n, bounds=bounds)
+
+
 def placed(problem: Synthetic, below: float, above: float) -> Synthetic:
     """The same problem with public bounds that far below and above the targets' mean, in standard deviations."""
     mean, spread = float(problem.y_test.mean()), float(problem.y_test.std())
@@ -285,6 +294,11 @@ def _skewed(name: str, rng: Generator, X: Array, n: int) -> Synthetic:
     return regressed(name, "wide", X, rng, n, 0.5, (z - z.mean()) / z.std())
 
 
+def _skewed_wide(name: str, rng: Generator, n: int, d: int, factors: int, noise: float) -> Synthetic:
+    X = factor_rows(rng, n + _TEST_ROWS, d, factors)
+    return long_tailed(name, "wide", X, rng, n, noise, _scores(rng, X).ravel())
+
+
 def few(name: str, rng: Generator, n: int, d: int, noise: float) -> Synthetic:
     """Many bounded columns of which ten matter."""
     X = rng.uniform(-1, 1, size=(n + _TEST_ROWS, d))
@@ -328,7 +342,9 @@ def few_of(
     return _finish(name, "few", "binary", X, y, best, n, row_norm=norm)
 
 
-def tabled(name: str, rng: Generator, n: int, task: Task, strength: float, share: float, wide: int = 1) -> Synthetic:
+def tabled(
+    name: str, rng: Generator, n: int, task: Task, strength: float, share: float, wide: int = 1, made: Any = regressed
+) -> Synthetic:
     """A mixed table: categories by Zipf's law, numbers whose effects bend, saturate or turn around."""
     rows, columns, table = n + _TEST_ROWS, {}, {}
     z = np.zeros(rows)
@@ -353,7 +369,7 @@ def tabled(name: str, rng: Generator, n: int, task: Task, strength: float, share
     z = (z - z.mean()) / z.std()
     schema = dp.Schema(columns)
     if task == "regression":
-        problem = regressed(name, "table", table, rng, n, strength, z)
+        problem = made(name, "table", table, rng, n, strength, z)
         return Synthetic(**{**problem.__dict__, "schema": schema})
     y, best = _labels(rng, z, strength, share)
     return _finish(name, "table", task, table, y, best, n, schema=schema)
@@ -374,7 +390,9 @@ def counted(name: str, rng: Generator, n: int, columns: int, strength: float, sh
     return _finish(name, "table", "binary", table, y, best, n, schema=dp.Schema(declared))
 
 
-def correlated(name: str, rng: Generator, n: int, columns: int, task: Task, noise: float, share: float) -> Synthetic:
+def correlated(
+    name: str, rng: Generator, n: int, columns: int, task: Task, noise: float, share: float, made: Any = regressed
+) -> Synthetic:
     """A table whose numbers all mirror three common causes, on which the target depends: few directions tell it all."""
     rows, declared, table = n + _TEST_ROWS, {}, {}
     causes = rng.normal(size=(rows, 3)) * [1.0, 0.7, 0.5]
@@ -385,7 +403,7 @@ def correlated(name: str, rng: Generator, n: int, columns: int, task: Task, nois
     z = causes @ rng.normal(size=3)
     z = (z - z.mean()) / z.std()
     if task == "regression":
-        problem = regressed(name, "table", table, rng, n, noise, z)
+        problem = made(name, "table", table, rng, n, noise, z)
         return Synthetic(**{**problem.__dict__, "schema": dp.Schema(declared)})
     y, best = _labels(rng, z, noise, share)
     return _finish(name, "table", task, table, y, best, n, schema=dp.Schema(declared))
@@ -433,6 +451,13 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
         add(
             f"correlated regression n={n}",
             lambda m, r, a=(n, columns, "regression", noise, 0.5): correlated(m, r, *a),
+        )
+    for n, noise in [(1500, 0.7), (5000, 1.0)]:
+        add(f"skewed table n={n}", lambda m, r, n=n, s=noise: tabled(m, r, n, "regression", s, 0.5, made=long_tailed))
+    for n, columns, noise in [(600, 15, 0.5), (1500, 20, 0.7), (4000, 10, 1.0)]:
+        add(
+            f"skewed correlated n={n}",
+            lambda m, r, a=(n, columns, "regression", noise, 0.5): correlated(m, r, *a, made=long_tailed),
         )
     # dense rows
     for n, d, decay, mean, strength, share in [
@@ -579,6 +604,11 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
         "wide regression n=600 d=1500",  # targets with a long upper tail
         lambda m, r: placed(_skewed(m, r, gaussian_rows(r, 600 + _TEST_ROWS, 1500, 1.5, 0.5), 600), 2.5, 9.0),
     )
+    for n, d, factors, noise in [(80, 2500, 5, 0.5), (500, 3000, 10, 0.7)]:
+        add(
+            f"skewed wide n={n} d={d}",
+            lambda m, r, a=(n, d, factors, noise): _skewed_wide(m, r, *a),
+        )
     add("wide words n=1000 d=3000", lambda m, r: placed(_worded_regression(m, r, 1000, 3000), 10.0, 5.0))
     # words that tell are the commonest, or rare, or any; classes of equal size or not; more words than documents
     for where, first, many, leans in [

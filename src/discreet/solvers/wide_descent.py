@@ -11,7 +11,7 @@ and what cannot be learnt within it would not have been learnt by going further.
    only for signs (`Sides`; Robbins–Monro 1951). Errors are in proportion to the spread, not to the public bounds.
 2. *Gradients* from the centre found, clipped at 0.08·s, over the travel K. A clip below the spread makes least squares
    a median regression, whose noise is in proportion to s too (`GradientSum`).
-3. *Offset*: the mean residual, cut at 4·s only (`ResidualSum`), brings the median back to the mean; as much of it is
+3. *Offset*: the mean residual, cut at 2·s to 4·s only (`ResidualSum`), brings the median back to the mean; as much of it is
    taken as its noise leaves credible.
 
 If noise is so strong that the survey would take most of the budget, weights cannot be learnt, but the centre of the
@@ -49,8 +49,9 @@ _TO_DEVIATION = 1.48  # half of a normal law is within its standard deviation ov
 _LONGEST_STEP = 1.5
 """No step moves a score by more than this many spreads."""
 _OFFSET_TRAVEL = 2.0
-_WIDE, _CREDIBLE = 4.0, 0.1
-"""Residuals are cut at four spreads for the offset, which is expected to be 0.1 spreads off."""
+_WIDE, _WIDEST, _CREDIBLE = 2.0, 4.0, 0.1
+"""The offset is expected to be 0.1 spreads off. Residuals are cut for it at two spreads, or at up to four where noise
+leaves as much credible."""
 _CENTRE_STEPS, _CENTRE_CLIP = 16, 0.05
 _CENTRE_TRAVEL, _CENTRE_NOISE = 1.5, 0.2
 """The centre alone: a travel of 1.5 bounds, or less, so that its noise is at most a fifth of the bound."""
@@ -156,12 +157,13 @@ class WideDescent:
 
     def _with_offset(self, problem: Problem, theta: NDArray[np.float64], spread: float) -> Steps:
         """θ with its intercept moved by as much of the mean residual as is credible."""
-        query = ResidualSum(problem.rows, theta, _WIDE * spread)
+        noise = self.offset_multiplier / problem.n
+        cut = min(_WIDEST, _CREDIBLE / noise) if noise else _WIDEST
+        query = ResidualSum(problem.rows, theta, max(_WIDE, cut) * spread)
         total = yield Noisy(query, Gaussian(self.offset_multiplier))
-        noise = self.offset_multiplier * query.clip / problem.n
-        expected = _CREDIBLE * spread
+        credible = 1 / (1 + (noise * query.clip / (_CREDIBLE * spread)) ** 2)
         theta = theta.copy()
-        theta[-1] += expected**2 / (expected**2 + noise**2) * float(total) / problem.n / _constant(problem)
+        theta[-1] += credible * float(total) / problem.n / _constant(problem)
         return theta
 
     def _centre(self, problem: Problem) -> Steps:
