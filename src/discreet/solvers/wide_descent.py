@@ -11,8 +11,8 @@ and what cannot be learnt within it would not have been learnt by going further.
    only for signs (`Sides`; Robbins–Monro 1951). Errors are in proportion to the spread, not to the public bounds.
 2. *Gradients* from the centre found, clipped at 0.08·s, over the travel K. A clip below the spread makes least squares
    a median regression, whose noise is in proportion to s too (`GradientSum`).
-3. *Offset*: the mean residual, cut at 2·s to 4·s only (`ResidualSum`), brings the median back to the mean; as much of it is
-   taken as its noise leaves credible.
+3. *Offset*: the mean residual, cut at 2·s to 4·s only (`ResidualSum`), brings the median back to the mean; as much of
+   it is taken as its noise leaves credible.
 
 If noise is so strong that the survey would take most of the budget, weights cannot be learnt, but the centre of the
 targets can: it then has the whole budget, and the model is that constant.
