@@ -285,6 +285,28 @@ def test_however_rows_are_held_they_contribute_the_same_and_no_more(make: Make, 
             assert _length(_answer(query, alone, y[[i]]), query.norm) <= query.bound**square
 
 
+@pytest.mark.parametrize("held", ["dense", "mostly empty", "sparse"])
+@pytest.mark.parametrize("make", CASES)
+def test_a_batch_contributes_what_its_rows_contribute(make: Make, held: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches name rows of a dataset instead of copying them: the right ones, after other queries and batches too."""
+    monkeypatch.setenv("DISCREET_THREADS", "3")
+    monkeypatch.setattr("discreet.data.memory._LEAST_ENTRIES", 50)
+    rng = np.random.default_rng(10)
+    query = make(rng)
+    X, y = awkward(300, rng)
+    if held != "dense":
+        X = np.where(rng.random(X.shape) < 0.25, X, 0.0)
+    data = in_memory(sp.csr_array(X) if held == "sparse" else X, y, _rows_of(query))
+    query.integers(data)
+    for chosen in (np.flatnonzero(rng.random(300) < 0.4), np.array([0, 150, 299]), np.array([], np.int64)):
+        batch, part = data.take(chosen), np.arange(0, len(chosen), 2)
+        assert [int(v) for v in query.integers(batch).ravel()] == _answer(query, X[chosen], y[chosen])
+        assert [int(v) for v in query.integers(batch.take(part)).ravel()] == _answer(
+            query, X[chosen[part]], y[chosen[part]]
+        )
+        assert len(batch) == len(chosen)
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("make", CASES)
 def test_answers_stay_the_same_when_rows_are_asked_again(make: Make, sparse: bool) -> None:
