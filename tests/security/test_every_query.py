@@ -404,6 +404,20 @@ def test_a_minimiser_moves_by_no_more_than_is_claimed(loss: Any, slope: float, d
     assert largest > 0.3 * most
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_batch_has_the_eigenvalue_and_the_minimiser_of_its_rows(sparse: bool) -> None:
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((200, D)) * (rng.random((200, D)) < 0.4)
+    y, chosen = rng.choice([-1.0, 1.0], 200), np.flatnonzero(rng.random(200) < 0.5)
+    batch = in_memory(sp.csr_array(X) if sparse else X, y, ROWS).take(chosen)
+    copied = in_memory(X[chosen], y[chosen], ROWS)
+    eigenvalue, minimiser = LeastEigenvalue(ROWS), RidgeMinimiser(ROWS, Logistic(), 2.0)
+    assert (eigenvalue.integers(batch) == eigenvalue.integers(copied)).all()
+    tilt, tolerance = np.zeros(D + 1), minimiser.least_tolerance(0.0)
+    away = minimiser.minimise(batch, tilt, tolerance) - minimiser.minimise(copied, tilt, tolerance)
+    assert np.linalg.norm(away) <= 2 * tolerance / minimiser.regularisation
+
+
 def test_a_query_about_other_rows_than_the_map_makes_is_refused() -> None:
     longer = RowSpec(ROWS.n_features, 2 * ROWS.norm, ROWS.intercept)
     with pytest.raises(InvalidInput, match="other rows"):

@@ -40,7 +40,7 @@ class Patterns(NamedTuple):
 def patterns(block: Block) -> Patterns | None:
     """A block's rows by their patterns, from the second pass on; None at the first, and where little repeats itself.
 
-    A batch is met once or twice, so it has none.
+    A batch has none: most are met once, and its entries are its source's.
     """
     if isinstance(block, TakenBlock):
         return None

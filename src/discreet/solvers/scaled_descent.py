@@ -204,21 +204,20 @@ def default(
     centred = centre_share > 0
     if centred and not rows.constant:
         raise InvalidInput("rows without a constant column cannot be centred; fit an intercept, or centre_share=0.")
+    if rate is None:
+        rate = min(1.0, max(_RATE, _LEAST_BATCH / n)) if guarantee.private else 1.0
+    batches = PoissonSampling(rate) if rate != 1 else None
     if not guarantee.private:
         size = min(_EXACT_PACE, 2 + decay) / (rows.radius**2 / 2) if step is None else step
         count = _EXACT_STEPS if iterations is None else iterations
         tau = 1 / n if damping is None else damping
         free = math.inf if clip is None else clip
-        batches = PoissonSampling(rate) if rate is not None and rate != 1 else None
         return ScaledDescent(0.0, 0.0, 0.0, count, free, size, decay, tau, power, spread, centred, batches)
     if guarantee.delta == 0:
         raise InvalidInput(PURE_REFUSED)
     from discreet import events
     from discreet.accounting import calibrate
 
-    if rate is None:
-        rate = min(1.0, max(_RATE, _LEAST_BATCH / n))
-    batches = PoissonSampling(rate) if rate != 1 else None
     kappa = calibrate(events.Gaussian, guarantee.epsilon, guarantee.delta, guarantee.unit)
     share = _CLIP_AT_NOISE / math.sqrt(math.sqrt(rows.dimension) * kappa / n)
     bound = min(_MOST_CLIP, max(_LEAST_CLIP, share)) * rows.radius if clip is None else clip
