@@ -27,6 +27,7 @@ import scipy
 import scipy.sparse as sp
 from scipy.stats import chi2
 
+from discreet.calibration.guarantee import Guarantee
 from discreet.data.memory import Sparse, in_memory
 from discreet.geometry import L1Ball
 from discreet.ledger import Ledger
@@ -41,7 +42,6 @@ from discreet.queries.scores import ScoreSum, Walk
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.frank_wolfe import default
-from discreet.solvers.planning import Guarantee
 from discreet.units import Unit
 from discreet.vault import Vault
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.filters import PrivacyFilter
+from discreet.calibration.rehearse import drive, rehearse
 from discreet.data.base import Dataset
 from discreet.errors import PlanViolation
 from discreet.events import Event, Promise, compose
@@ -25,7 +26,6 @@ from discreet.ledger import Ledger
 from discreet.measurements import Measurement
 from discreet.noise.bits import Bits
 from discreet.solvers.base import Problem, Solver
-from discreet.solvers.rehearsal import drive, rehearse
 from discreet.units import Unit
 
 __all__ = ["Payment", "Progress", "Vault", "rehearse"]

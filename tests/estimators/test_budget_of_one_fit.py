@@ -11,7 +11,7 @@ import pytest
 import discreet as dp
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.geometry import L1Ball
-from discreet.solvers import RECIPES
+from discreet.recipes import RECIPES
 from discreet.units import Unit
 
 X = np.repeat([[0.6, 0.8], [-0.6, -0.8]], 60, axis=0)

@@ -15,11 +15,11 @@ from tests.solvers.transcripts import log_law
 
 import discreet as dp
 from discreet.accounting import epsilon
+from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.estimators import base
 from discreet.noise.bits import Bits
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee
 from discreet.units import Unit
 from discreet.vault import Vault
 

@@ -13,13 +13,13 @@ from scipy.stats import beta
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import discreet as dp
+from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.estimators.mean import predicted_errors
 from discreet.ledger import Ledger
 from discreet.noise import Bits
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee
 from discreet.solvers.sparse_mean import RecoveredMean, gaussian_noise, sketch_width
 from discreet.units import Unit
 

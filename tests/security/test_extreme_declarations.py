@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import discreet as dp
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.geometry import L1Ball
-from discreet.solvers import RECIPES
+from discreet.recipes import RECIPES
 
 OPTIONS: dict[str, Any] = {"hard_threshold": {"sparsity": 1}, "heavy_tailed": {"sparsity": 1}}
 TARGETS: dict[str, dict[str, Any]] = {

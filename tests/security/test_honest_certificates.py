@@ -14,7 +14,8 @@ from discreet import accounting, events
 from discreet.errors import DiscreetError
 from discreet.geometry import L1Ball
 from discreet.ledger import Ledger
-from discreet.solvers import RECIPES, descent
+from discreet.recipes import RECIPES
+from discreet.solvers import descent
 from discreet.units import Unit
 from discreet.updates import Sgd
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import discreet as dp
 from discreet.errors import DiscreetError
 from discreet.estimators.privacy import PrivateEstimator
-from discreet.solvers import RECIPES
+from discreet.recipes import RECIPES
 
 N = 240
 RNG = np.random.default_rng(11)

@@ -11,11 +11,13 @@ from tests.solvers.attacks import proved_epsilon, quieter
 from tests.solvers.transcripts import log_ratio, overhear
 
 from discreet.accounting import epsilon
+from discreet.calibration import Guarantee
+from discreet.calibration.calibrate import _scaled
 from discreet.data.memory import in_memory
 from discreet.ledger import Ledger
 from discreet.noise.bits import Bits
-from discreet.solvers import Filtered, Guarantee, Problem, recipe
-from discreet.solvers.planning import _scaled
+from discreet.recipes import recipe
+from discreet.solvers import Filtered, Problem
 from discreet.units import Unit
 from discreet.vault import Vault
 

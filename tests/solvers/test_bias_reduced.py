@@ -13,6 +13,8 @@ from discreet import events
 from discreet.accounting import epsilon
 from discreet.accounting.filters import RenyiFilter
 from discreet.accounting.renyi import divergence
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
@@ -22,9 +24,8 @@ from discreet.mechanisms import Gaussian
 from discreet.noise import Bits
 from discreet.queries.gradient import GradientSum
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem
+from discreet.solvers import Problem
 from discreet.solvers.bias_reduced import BiasReduced, default
-from discreet.solvers.rehearsal import rehearse
 from discreet.units import Unit
 from discreet.vault import Vault
 

@@ -22,8 +22,9 @@ from tests.solvers.claims import Case, check, rows
 from discreet import solvers, updates
 from discreet.geometry import L1Ball
 from discreet.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
+from discreet.recipes import RECIPES
 from discreet.rows import RowSpec
-from discreet.solvers import RECIPES, Filtered, Problem, Solver
+from discreet.solvers import Filtered, Problem, Solver
 from discreet.solvers.boosted import Boosted
 from discreet.solvers.descent import Descent
 from discreet.solvers.exponential_mechanism import product_grid

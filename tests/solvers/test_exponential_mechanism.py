@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import discreet as dp
+from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
@@ -16,7 +17,7 @@ from discreet.losses import Logistic, Loss, Squared
 from discreet.noise import Bits
 from discreet.queries.candidates import CandidateScores
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem
+from discreet.solvers import Problem
 from discreet.solvers.exponential_mechanism import default, product_grid
 from discreet.theory import exponential_mechanism
 from discreet.units import Unit

@@ -6,13 +6,15 @@ import tracemalloc
 
 import pytest
 
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import foresee, rehearse
 from discreet.errors import DiscreetError
 from discreet.geometry import Box, L1Ball, L2Ball, Simplex, SparseSet, WholeSpace
 from discreet.losses import Logistic, Softmax, Squared
+from discreet.planning.compare import options
+from discreet.recipes import RECIPES, recipe
 from discreet.rows import RowSpec
-from discreet.solvers import RECIPES, Guarantee, Problem, recipe
-from discreet.solvers.rehearsal import foresee, rehearse
-from discreet.theory.planner import options
+from discreet.solvers import Problem
 from discreet.units import Unit
 
 COLUMNS, N = 400, 3000.0

@@ -13,6 +13,8 @@ from sklearn.linear_model import Lasso
 
 from discreet import accounting, events
 from discreet.accounting.classical import pure_epsilon
+from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry import GroupInfL1Ball, L1Ball, L2Ball, Polytope, Simplex
@@ -27,8 +29,6 @@ from discreet.queries.scores import ScoreSum, Walk
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.frank_wolfe import FrankWolfe, default
-from discreet.solvers.planning import Guarantee
-from discreet.solvers.rehearsal import rehearse
 from discreet.units import Relation, Unit
 from discreet.vault import Vault
 

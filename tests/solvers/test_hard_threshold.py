@@ -12,6 +12,8 @@ from sklearn.linear_model import LinearRegression
 from discreet import events
 from discreet.accounting import epsilon
 from discreet.accounting.classical import zcdp_epsilon_upper
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.events import compose
@@ -21,9 +23,8 @@ from discreet.losses import Huber, Logistic, Quantile, Squared
 from discreet.noise.bits import Bits
 from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem, hard_threshold
+from discreet.solvers import Problem, hard_threshold
 from discreet.solvers.hard_threshold import HardThreshold, PeeledThreshold
-from discreet.solvers.rehearsal import rehearse
 from discreet.units import Unit
 from discreet.vault import Vault
 

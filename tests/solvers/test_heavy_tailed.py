@@ -14,6 +14,8 @@ from scipy.stats import chisquare
 from discreet import events, theory
 from discreet.accounting import epsilon
 from discreet.accounting.classical import zcdp_epsilon_upper
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import HypothesisViolated, InvalidInput, PlanViolation
 from discreet.events import compose
@@ -24,9 +26,8 @@ from discreet.mechanisms import Gaussian, LaplacePeeling, Peeling
 from discreet.noise.bits import Bits
 from discreet.queries.moments import CrossMoment
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem, heavy_tailed
+from discreet.solvers import Problem, heavy_tailed
 from discreet.solvers.heavy_tailed import HeavyTailed
-from discreet.solvers.rehearsal import rehearse
 from discreet.units import Unit
 from discreet.vault import Vault
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import discreet as dp
+from discreet.calibration import Guarantee
+from discreet.calibration.guarantee import rough_multiplier
 from discreet.losses import Logistic, Squared
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem, descent, objective_perturbation, preconditioned
-from discreet.solvers.planning import rough_multiplier
+from discreet.solvers import Problem, descent, objective_perturbation, preconditioned
 from discreet.units import Unit
 
 

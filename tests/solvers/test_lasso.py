@@ -9,16 +9,16 @@ import pytest
 
 import discreet as dp
 from discreet.accounting.classical import zcdp_epsilon_upper
+from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.geometry import L1Ball
 from discreet.ledger import Ledger
 from discreet.noise.bits import Bits
+from discreet.recipes.lasso import default_radius, lasso, narrow
 from discreet.rows import RowSpec
-from discreet.solvers.lasso import default_radius, lasso, narrow
-from discreet.solvers.planning import Guarantee
-from discreet.solvers.rehearsal import rehearse
 from discreet.units import Unit
 from discreet.vault import Vault
 

@@ -12,6 +12,8 @@ from tests.solvers.test_sparse_descent import words
 import discreet as dp
 from discreet import events
 from discreet.accounting import epsilon
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import drive, rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.events import compose
@@ -19,10 +21,10 @@ from discreet.geometry import L2Ball
 from discreet.ledger import Ledger
 from discreet.losses import Huber, Logistic, Loss, Poisson, Softmax, Squared
 from discreet.noise import Bits
+from discreet.recipes import recipe
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem, recipe
-from discreet.solvers.line_fit import Line, fits, fitted_line
-from discreet.solvers.rehearsal import drive, rehearse
+from discreet.solvers import Problem
+from discreet.solvers.parts.recalibration import Line, fits, fitted_line
 from discreet.solvers.sparse_descent import SparseDescent
 from discreet.units import Unit
 from discreet.vault import Vault

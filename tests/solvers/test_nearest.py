@@ -8,6 +8,8 @@ import math
 import numpy as np
 import pytest
 
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.geometry import Box, L1Ball, L2Ball, Polytope, SparseSet
@@ -15,9 +17,8 @@ from discreet.ledger import Ledger
 from discreet.losses import Squared
 from discreet.noise.bits import Bits
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem, preconditioned
-from discreet.solvers.nearest import nearest
-from discreet.solvers.rehearsal import rehearse
+from discreet.solvers import Problem, preconditioned
+from discreet.solvers.parts.metric_projection import nearest
 from discreet.units import Unit
 from discreet.vault import Vault
 

@@ -9,6 +9,8 @@ from scipy.stats import beta
 
 from discreet.accounting import epsilon
 from discreet.accounting.perturbation import objective_profile
+from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.events import NonPrivate, PureDP
@@ -22,8 +24,6 @@ from discreet.queries.minimiser import RidgeMinimiser
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.objective_perturbation import ObjectivePerturbation, default, public_tolerance
-from discreet.solvers.planning import Guarantee
-from discreet.solvers.rehearsal import rehearse
 from discreet.theory import objective_perturbation_constrained
 from discreet.units import Unit
 from discreet.vault import Vault

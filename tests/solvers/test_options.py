@@ -11,8 +11,8 @@ import discreet as dp
 from discreet import updates
 from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball
-from discreet.solvers import RECIPES
-from discreet.solvers.options import checked_options, option_types
+from discreet.planning.options import checked_options, option_types
+from discreet.recipes import RECIPES
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (200, 3))

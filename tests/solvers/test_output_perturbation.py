@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from discreet.accounting import epsilon
+from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.events import Gaussian, NonPrivate, PureDP
@@ -18,8 +20,6 @@ from discreet.queries.minimiser import RidgeMinimiser
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.output_perturbation import OutputPerturbation, default, theory_regularisation
-from discreet.solvers.planning import Guarantee
-from discreet.solvers.rehearsal import rehearse
 from discreet.units import Unit
 from discreet.vault import Vault
 

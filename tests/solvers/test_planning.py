@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from discreet.accounting import epsilon
+from discreet.calibration import Guarantee
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.rehearse import rehearse
 from discreet.events import compose
 from discreet.losses import Logistic
 from discreet.measurements import Noisy, PoissonSampling
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem
-from discreet.solvers.planning import calibrated
-from discreet.solvers.rehearsal import rehearse
+from discreet.solvers import Problem
 from discreet.units import Unit
 
 PROBLEM = Problem(RowSpec(2, 1.0), Logistic(), 100.0)

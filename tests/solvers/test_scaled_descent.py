@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import discreet as dp
 from discreet import events
 from discreet.accounting import epsilon
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.events import compose
@@ -21,9 +23,9 @@ from discreet.geometry import L2Ball
 from discreet.losses import Logistic, Softmax
 from discreet.queries.gradient import GradientSum
 from discreet.queries.scaled_gradient import LARGEST_WEIGHT, ScaledGradientSum, Scaling
+from discreet.recipes import recipe
 from discreet.rows import ROW_BITS, RowSpec
-from discreet.solvers import Guarantee, Problem, recipe
-from discreet.solvers.rehearsal import rehearse
+from discreet.solvers import Problem
 from discreet.solvers.scaled_descent import ScaledDescent, on_grid
 from discreet.units import Unit
 

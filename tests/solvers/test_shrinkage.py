@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.solvers.shrinkage import best_threshold, risk_estimate, soft
+from discreet.solvers.parts.shrinkage import best_threshold, risk_estimate, soft
 
 
 def draw(rng: np.random.Generator, noise: str, scale: float, size: object) -> np.ndarray:
@@ -42,7 +42,7 @@ def test_the_threshold_is_near_the_best(noise: str, share: float) -> None:
 def test_recovery_finds_a_sparse_vector() -> None:
     """20 entries of 2000 from 400 sketch rows, with noise that no single entry stands out from by less than 8σ."""
     from discreet.queries.sketch import Sketch
-    from discreet.solvers.l1_recovery import recover
+    from discreet.solvers.parts.l1_recovery import recover
 
     rng = np.random.default_rng(2)
     sketch = Sketch(2000, 100, 4, seed=3)

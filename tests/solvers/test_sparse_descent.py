@@ -12,6 +12,8 @@ import scipy.sparse as sp
 import discreet as dp
 from discreet import events
 from discreet.accounting import epsilon
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.events import compose
@@ -24,9 +26,9 @@ from discreet.noise import Bits
 from discreet.queries.energy import ColumnEnergy
 from discreet.queries.gradient import GradientSum
 from discreet.queries.mapped import ColumnWeights, Mapped
+from discreet.recipes import recipe
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem, recipe
-from discreet.solvers.rehearsal import rehearse
+from discreet.solvers import Problem
 from discreet.solvers.reweighted import Reweighted
 from discreet.solvers.sparse_descent import SparseDescent, onto_balls, projecting_helps
 from discreet.theory import sparse_descent_smooth, sparse_descent_strongly_convex

@@ -11,6 +11,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from discreet import events
 from discreet.accounting import epsilon
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.events import compose
@@ -20,9 +22,8 @@ from discreet.losses import Logistic, Poisson, Softmax, Squared
 from discreet.noise.bits import Bits
 from discreet.queries.moments import MOMENT_BITS, CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem, preconditioned, sufficient_statistics
+from discreet.solvers import Problem, preconditioned, sufficient_statistics
 from discreet.solvers.preconditioned import Preconditioned
-from discreet.solvers.rehearsal import rehearse
 from discreet.solvers.sufficient_statistics import SufficientStatistics
 from discreet.units import Unit
 from discreet.vault import Vault

@@ -16,6 +16,8 @@ from discreet.accounting import epsilon
 from discreet.accounting.pairs import GaussianPair
 from discreet.accounting.rules import rule
 from discreet.accounting.run import Run
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.events import compose
@@ -25,9 +27,9 @@ from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.queries.mapped import ColumnWeights
 from discreet.queries.row_sum import RowSum
 from discreet.queries.score_histogram import ScoreHistogram
+from discreet.recipes import recipe
 from discreet.rows import ROW_BITS, RowSpec
-from discreet.solvers import Guarantee, Problem, recipe
-from discreet.solvers.rehearsal import rehearse
+from discreet.solvers import Problem
 from discreet.solvers.weighted_perturbation import WeightedPerturbation
 from discreet.units import Unit
 

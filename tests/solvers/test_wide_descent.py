@@ -9,6 +9,8 @@ import pytest
 
 import discreet as dp
 from discreet.accounting import epsilon
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import drive, rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.events import compose
@@ -16,9 +18,9 @@ from discreet.geometry import L2Ball
 from discreet.losses import Huber, Squared
 from discreet.measurements import Noisy
 from discreet.queries.sides import Sides
+from discreet.recipes import recipe
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem, recipe
-from discreet.solvers.rehearsal import drive, rehearse
+from discreet.solvers import Problem
 from discreet.solvers.wide_descent import Survey, WideDescent, default
 from discreet.units import Unit
 

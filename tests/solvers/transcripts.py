@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.special import logsumexp
 
+from discreet.calibration.rehearse import drive
 from discreet.data.steps import chunks
 from discreet.losses import Softmax
 from discreet.measurements import Disjoint, FixedSizeSampling, Noisy, Parts, PoissonSampling, Together
@@ -26,7 +27,6 @@ from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling
 from discreet.queries.mapped import MappedRows
-from discreet.solvers.rehearsal import drive
 
 __all__ = ["log_law", "log_ratio", "noisy_maxima_law", "overhear", "places_law", "selection_law"]
 

@@ -2,11 +2,12 @@
 
 import pytest
 
+from discreet.calibration import Guarantee
 from discreet.geometry import L1Ball, L2Ball, SparseSet
 from discreet.losses import Huber, Logistic, Softmax, Squared
+from discreet.planning.compare import choose
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem
-from discreet.theory.planner import choose
+from discreet.solvers import Problem
 from discreet.units import Unit
 
 APPROXIMATE, PURE = (Guarantee(1.0, delta, Unit("replace-one")) for delta in (1e-8, 0.0))

@@ -25,6 +25,7 @@ import pytest
 
 from discreet import theory
 from discreet.accounting.renyi import divergence
+from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.geometry import L1Ball, L2Ball, Polytope, Simplex, WholeSpace
 from discreet.ledger import Ledger
@@ -33,8 +34,9 @@ from discreet.mechanisms.peeling import Peeling
 from discreet.noise.bits import Bits
 from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.queries.gradient import GradientSum
+from discreet.recipes import RECIPES, recipe
 from discreet.rows import RowSpec
-from discreet.solvers import RECIPES, Guarantee, Problem, recipe
+from discreet.solvers import Problem
 from discreet.theory import Bound
 from discreet.units import Unit
 from discreet.vault import Vault

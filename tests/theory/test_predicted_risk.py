@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.errors import HypothesisViolated
 from discreet.geometry import L1Ball, L2Ball, SparseSet, WholeSpace
 from discreet.ledger import Ledger
 from discreet.losses import Huber, Logistic, Squared
 from discreet.noise.bits import Bits
+from discreet.planning.compare import options
+from discreet.planning.predicted import predicted_bound, predicted_risk
+from discreet.recipes import RECIPES, recipe
 from discreet.rows import RowSpec
-from discreet.solvers import RECIPES, Filtered, Guarantee, Problem, recipe
+from discreet.solvers import Filtered, Problem
 from discreet.solvers.exponential_mechanism import grid_radius
 from discreet.solvers.hard_threshold import HardThreshold
-from discreet.theory.planner import options
-from discreet.theory.predicted import predicted_bound, predicted_risk
 from discreet.units import Unit
 from discreet.vault import Vault
 

@@ -13,7 +13,7 @@ from discreet.cli.settings import SETS, model_parameters, read_set, solver_optio
 from discreet.data.frames import Table, read_table
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
-from discreet.solvers import RECIPES
+from discreet.recipes import RECIPES
 
 __all__ = ["NamedColumn", "fit", "register"]
 

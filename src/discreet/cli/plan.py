@@ -14,8 +14,8 @@ from discreet.cli.settings import SETS, model_parameters, read_set
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.solvers import Guarantee
-    from discreet.theory.planner import Option
+    from discreet.calibration import Guarantee
+    from discreet.planning.compare import Option
 
 __all__ = ["plan", "register"]
 

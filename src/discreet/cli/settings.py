@@ -36,7 +36,7 @@ def solver_options(solver: str, words: Sequence[str]) -> dict[str, Any] | None:
         return None
     if solver == "auto":
         raise InvalidInput("--option needs --solver NAME; with auto all options are chosen for you.")
-    from discreet.solvers.options import checked_options
+    from discreet.planning.options import checked_options
 
     options = _pairs(words, "--option")
     if isinstance(options.get("update"), str):

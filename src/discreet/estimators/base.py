@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.columns import Column
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
@@ -21,11 +23,11 @@ from discreet.events import Event, compose
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
+from discreet.planning.compare import choose
+from discreet.planning.options import checked_options
+from discreet.recipes import recipe
 from discreet.rows import RowSpec
-from discreet.solvers import Filtered, Guarantee, Problem, Solver, recipe
-from discreet.solvers.options import checked_options
-from discreet.solvers.rehearsal import rehearse
-from discreet.theory.planner import choose
+from discreet.solvers import Filtered, Problem, Solver
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
 

@@ -59,7 +59,7 @@ class LogisticRegression(_Classifier):
         delta: probability of failure; by default 1/n² under replace-one or for a declared ``n_public``.
         adjacency: ``"replace-one"`` or ``"add-remove"``.
         rows_per_unit: the most rows that one person owns.
-        solver: ``"auto"``, or a name of `discreet.solvers.RECIPES`.
+        solver: ``"auto"``, or a name of `discreet.recipes.RECIPES`.
         solver_options: settings of a named solver.
         schema: public bounds and categories of a table's columns.
         row_norm: for plain arrays, the ℓ2 length to which rows are clipped.

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import checked_matrix
 from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator, check_lengths
 from discreet.events import Event
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee
 from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean, gaussian_noise, laplace_noise, sketch_width
 from discreet.theory.sparse import sparse_mean_gaussian, sparse_mean_laplace
 from discreet.units import Unit

@@ -10,14 +10,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.features import Features
 from discreet.estimators.regressors import Lasso
+from discreet.planning.compare import Option, choice, options
 from discreet.rows import MOST_ROWS, RowSpec
-from discreet.solvers import Guarantee, Problem, Solver
-from discreet.theory.planner import Option, choice, options
+from discreet.solvers import Problem, Solver
 from discreet.units import Unit
 
 __all__ = ["Planned", "compared", "planned"]

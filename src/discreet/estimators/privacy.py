@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from discreet.calibration import Guarantee
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.events import Event, NonPrivate, Promise, compose
 from discreet.ledger import Ledger
@@ -18,7 +19,6 @@ from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
 from discreet.queries.count import RowCount
 from discreet.report.certificate import Certificate
-from discreet.solvers import Guarantee
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from discreet.solvers import Guarantee
+from discreet.calibration import Guarantee
 from discreet.vault import Progress
 
 __all__ = ["progress_bar"]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from discreet.calibration import Guarantee
 from discreet.data.columns import Column
 from discreet.errors import InvalidInput
 from discreet.estimators.base import PrivateLinearModel
@@ -18,10 +19,11 @@ from discreet.estimators.targets import Bounded, column_vector
 from discreet.geometry import L1Ball, SparseSet
 from discreet.geometry.base import Geometry
 from discreet.losses import Huber, Loss, Poisson, Quantile, Squared
+from discreet.planning.options import checked_options
+from discreet.recipes import recipe
+from discreet.recipes.lasso import default_radius, narrow, walk
 from discreet.rows import RowSpec
-from discreet.solvers import Guarantee, Problem, Solver, recipe
-from discreet.solvers.lasso import default_radius, narrow, walk
-from discreet.solvers.options import checked_options
+from discreet.solvers import Problem, Solver
 
 __all__ = [
     "HuberRegression",

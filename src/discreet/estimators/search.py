@@ -26,6 +26,8 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
 from discreet.data.base import Dataset
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.estimators.base import PrivateLinearModel
@@ -37,8 +39,7 @@ from discreet.mechanisms import Laplace as LaplaceNoise
 from discreet.noise.bits import Bits
 from discreet.queries.model_score import ModelScore
 from discreet.report.certificate import Certificate
-from discreet.solvers import Filtered, Guarantee, Problem, Solver
-from discreet.solvers.rehearsal import rehearse
+from discreet.solvers import Filtered, Problem, Solver
 from discreet.units import Unit
 from discreet.vault import Vault
 

@@ -17,7 +17,7 @@ sum telescopes all the same; if none is, ĝ is unbiased. Where none is to be (``
 the whole batch is one sum under one noise ν. The levels N come from a public seed by hashing: they are independent of
 the rows and hide nothing, so anybody may know them. Rows are drawn by protective bits. How many steps fit is the
 filter's decision, at run time; a share of its budget is left for the fits of offset and scale before and after them
-(`discreet.solvers.line_fit`), so that the run stops at the first step that would touch it.
+(`discreet.solvers.parts.recalibration`), so that the run stops at the first step that would touch it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.calibration.guarantee import PURE_REFUSED, Guarantee
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.events import Event
 from discreet.geometry.base import Projectable
@@ -40,8 +41,7 @@ from discreet.measurements import FixedSizeSampling, Measurement, Noisy, Parts, 
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.line_fit import Line
-from discreet.solvers.planning import PURE_REFUSED, Guarantee
+from discreet.solvers.parts.recalibration import Line
 from discreet.solvers.sparse_descent import (
     checked_share,
     onto_balls,

@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.measurements import BestOf, Measurement, Noisy
 from discreet.mechanisms import Gaussian
+from discreet.planning.options import checked_options
 from discreet.queries.candidates import OneScore
-from discreet.solvers import recipe
+from discreet.recipes import recipe
 from discreet.solvers.base import Filtered, Problem, Solver, Steps
 from discreet.solvers.bias_reduced import BiasReduced
-from discreet.solvers.options import checked_options
-from discreet.solvers.planning import Guarantee, calibrated
 from discreet.solvers.sparse_mean import gaussian_noise
 from discreet.units import Unit
 

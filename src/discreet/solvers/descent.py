@@ -13,6 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
 from discreet.losses import Domain, Poisson
@@ -20,7 +22,6 @@ from discreet.measurements import FixedSizeSampling, Noisy, PoissonSampling, Sam
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.planning import Guarantee, calibrated
 from discreet.updates import Momentum, Schedule, Sgd, Svrg, Update
 
 __all__ = ["Descent", "default"]

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
 from discreet.losses import Domain, Loss
@@ -23,7 +24,6 @@ from discreet.measurements import Noisy
 from discreet.mechanisms import Choice
 from discreet.queries.candidates import CandidateScores
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.planning import Guarantee
 
 __all__ = ["MOST_AXES", "ExponentialMechanism", "default", "grid_radius", "product_grid"]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from discreet import events
+from discreet.calibration.guarantee import Guarantee
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry.base import Atomic
 from discreet.losses import Domain, Logistic
@@ -20,7 +21,6 @@ from discreet.mechanisms import Choice
 from discreet.queries.atoms import MOST_STEPS, whole_atoms
 from discreet.queries.scores import ScoreSum, Walk
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.planning import Guarantee
 from discreet.units import Unit
 
 __all__ = ["FrankWolfe", "default", "selection_noise"]

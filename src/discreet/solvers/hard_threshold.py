@@ -15,6 +15,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from discreet.calibration.by_zcdp import calibrated_by_zcdp
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.sparse_set import SparseSet
 from discreet.geometry.whole_space import WholeSpace
@@ -25,8 +28,6 @@ from discreet.mechanisms.peeling import Peeling
 from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.planning import Guarantee, calibrated
-from discreet.solvers.zcdp import calibrated_by_zcdp
 
 __all__ = ["HardThreshold", "PeeledThreshold", "default", "slope_at_zero", "sparse_domain"]
 

@@ -20,6 +20,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.calibration.by_zcdp import calibrated_by_zcdp
+from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.rehearse import foresee
 from discreet.errors import InvalidInput
 from discreet.events import Event, compose
 from discreet.losses import Squared
@@ -30,9 +33,6 @@ from discreet.mechanisms.peeling import LaplacePeeling, Peeling
 from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import declared_sparsity, sparse_domain
-from discreet.solvers.planning import Guarantee
-from discreet.solvers.rehearsal import foresee
-from discreet.solvers.zcdp import calibrated_by_zcdp
 
 __all__ = ["HeavyTailed", "balanced_entry_bound", "default"]
 

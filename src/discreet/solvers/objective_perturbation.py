@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry.base import Projectable
 from discreet.geometry.long_projection import has_long_projection
@@ -23,7 +24,6 @@ from discreet.losses import Domain, Logistic, Softmax
 from discreet.measurements.perturbed_minimum import PerturbedMinimum, tilt_reach
 from discreet.queries.minimiser import RidgeMinimiser, project
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.planning import Guarantee, rough_multiplier
 
 __all__ = ["CUT", "DRIFT", "ObjectivePerturbation", "default", "least_multiplier", "public_tolerance"]
 

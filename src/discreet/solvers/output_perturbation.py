@@ -12,6 +12,8 @@ from typing import Literal
 
 import numpy as np
 
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.base import InfProjectable, Projectable
 from discreet.geometry.whole_space import WholeSpace
@@ -20,7 +22,6 @@ from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.queries.minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.objective_perturbation import Constraint, public_tolerance
-from discreet.solvers.planning import Guarantee, calibrated
 
 __all__ = ["OutputPerturbation", "default", "theory_regularisation"]
 

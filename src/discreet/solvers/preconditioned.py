@@ -24,6 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
 from discreet.geometry.whole_space import WholeSpace
@@ -36,8 +38,7 @@ from discreet.queries.minimiser import project
 from discreet.queries.moments import SecondMoment
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import slope_at_zero
-from discreet.solvers.nearest import nearest
-from discreet.solvers.planning import Guarantee, calibrated, rough_multiplier
+from discreet.solvers.parts.metric_projection import nearest
 
 __all__ = ["Preconditioned", "default"]
 

@@ -2,11 +2,11 @@
 
 Three kinds of Gaussian releases, whose shares of the budget are fixed beforehand:
 
-1. *energies* f = (1/n) Σ x_j² (`discreet.solvers.column_weights`);
+1. *energies* f = (1/n) Σ x_j² (`discreet.solvers.parts.column_weights`);
 2. *gradients* of rows weighted by w_j = (f_j + τ)^−½ and clipped anew. In a gradient sum a column's chance variance is
    n·f_j/4 (slopes are ½) and the noise's (νC)²: τ is a quarter of what makes them equal. Below τ nothing is gained by
    more weight, above it columns are brought to one scale;
-3. *scale and offset* by two histograms of the scores found (`discreet.solvers.line_fit`): few steps on noisy gradients
+3. *scale and offset* by two histograms of the scores found (`discreet.solvers.parts.recalibration`): few steps on noisy gradients
    need not have found how long θ is, nor where to cut two classes of unequal size.
 """
 
@@ -15,6 +15,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain
@@ -23,9 +25,8 @@ from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.queries.mapped import ColumnWeights, Mapped
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.column_weights import LENGTHEN, column_weights, released_energies
-from discreet.solvers.line_fit import fitted_line
-from discreet.solvers.planning import Guarantee, calibrated
+from discreet.solvers.parts.column_weights import LENGTHEN, column_weights, released_energies
+from discreet.solvers.parts.recalibration import fitted_line
 from discreet.solvers.sparse_descent import steepest
 
 __all__ = ["Reweighted", "default"]

@@ -4,7 +4,7 @@ Three kinds of Gaussian releases, whose shares of the budget (in 1/σ²) are fix
 
 1. the *mean* row: what rows have in common tells no class, takes up their length, and is the one direction so much
    steeper than the others that steps must be short for its sake;
-2. *energies* of the columns (`discreet.solvers.column_weights`), and from them weights w_j ∝ (f_j + τ)^−½: columns that
+2. *energies* of the columns (`discreet.solvers.parts.column_weights`), and from them weights w_j ∝ (f_j + τ)^−½: columns that
    can be told from noise are brought to one scale, which both noise and steps ask for;
 3. *gradients* of rows centred and weighted so (`discreet.queries.scaled_gradient`), with momentum; the last iterate is
    the answer. The clip is less than a row's gradient at θ = 0, so most rows pull with one strength at first. Of many
@@ -23,6 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.guarantee import PURE_REFUSED, Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Softmax
@@ -31,8 +33,7 @@ from discreet.mechanisms import Gaussian
 from discreet.queries.scaled_gradient import LARGEST_WEIGHT, ScaledGradientSum, Scaling
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.column_weights import LENGTHEN, column_weights, released_energies, released_mean
-from discreet.solvers.planning import PURE_REFUSED, Guarantee, calibrated
+from discreet.solvers.parts.column_weights import LENGTHEN, column_weights, released_energies, released_mean
 from discreet.updates import Momentum
 
 __all__ = ["ScaledDescent", "default"]

@@ -15,7 +15,7 @@ So by default (``"lazy"``) it is the mean of all gradients so far, itself a mean
 
     θ_{t+1} = Π(θ_0 − η·(t + 1)·P(mean of the noisy gradients 0 … t)),
 
-dual averaging on a sparse mean; and offset and scale are fitted around the descent (`discreet.solvers.line_fit`).
+dual averaging on a sparse mean; and offset and scale are fitted around the descent (`discreet.solvers.parts.recalibration`).
 
 The sparsity s enters the projection alone: rows with more entries cost accuracy, never privacy.
 """
@@ -30,6 +30,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball, L2Ball
 from discreet.geometry.base import Projectable
@@ -39,9 +41,8 @@ from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import slope_at_zero
-from discreet.solvers.line_fit import Line, fits
-from discreet.solvers.planning import Guarantee, calibrated
-from discreet.solvers.shrinkage import best_threshold, soft
+from discreet.solvers.parts.recalibration import Line, fits
+from discreet.solvers.parts.shrinkage import best_threshold, soft
 
 __all__ = [
     "SparseDescent",

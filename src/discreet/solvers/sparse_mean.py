@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet import events
+from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball, L2Ball
 from discreet.measurements import Noisy
@@ -23,9 +24,8 @@ from discreet.mechanisms import Gaussian, Laplace
 from discreet.queries.sketch import Sketch, SketchedSum
 from discreet.queries.sparse_sum import SparseSum
 from discreet.rows import RowSpec
-from discreet.solvers.l1_recovery import recover
-from discreet.solvers.planning import Guarantee
-from discreet.solvers.shrinkage import best_threshold, soft
+from discreet.solvers.parts.l1_recovery import recover
+from discreet.solvers.parts.shrinkage import best_threshold, soft
 
 __all__ = ["NoisyMean", "RecoveredMean", "gaussian_noise", "laplace_noise", "sketch_width"]
 

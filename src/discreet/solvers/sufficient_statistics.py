@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Squared
@@ -24,7 +26,6 @@ from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
 from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.planning import Guarantee, calibrated
 
 __all__ = ["SufficientStatistics", "default"]
 

@@ -3,12 +3,12 @@
 Five releases, whose shares of the budget (in 1/σ²) are fixed beforehand:
 
 1. the *mean* row, unless columns are many: what rows have in common tells nothing, but takes up their length;
-2. *energies* of the columns (`discreet.solvers.column_weights`), and from them weights w_j ∝ (f_j + τ)^−¼. The exponent
+2. *energies* of the columns (`discreet.solvers.parts.column_weights`), and from them weights w_j ∝ (f_j + τ)^−¼. The exponent
    ½ would bring all columns that can be told from noise to one scale, which is best where rare columns tell most; 0
    leaves them, which is best where common ones do. Nobody may look, so it is the middle;
 3. the *perturbed minimiser* of the loss on rows centred and weighted so and clipped anew. Its ridge is chosen for the
    direction alone: much larger than would be right for the length of θ;
-4. two *histograms*, by which scale and offset are fitted (`discreet.solvers.line_fit`), so that the ridge costs neither
+4. two *histograms*, by which scale and offset are fitted (`discreet.solvers.parts.recalibration`), so that the ridge costs neither
    the rarer class nor the calibration of probabilities.
 
 Releases: two Gaussians, `events.ObjectivePerturbation`, two Gaussians; see ``docs/maths/weighted_perturbation.md``.
@@ -21,6 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.guarantee import PURE_REFUSED, Guarantee, rough_multiplier
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain, Logistic
@@ -28,16 +30,15 @@ from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.queries.mapped import ColumnWeights
 from discreet.queries.minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.column_weights import (
+from discreet.solvers.objective_perturbation import CUT, DRIFT, public_tolerance
+from discreet.solvers.parts.column_weights import (
     LENGTHEN,
     column_weights,
     made_energies,
     released_energies,
     released_mean,
 )
-from discreet.solvers.line_fit import fitted_line
-from discreet.solvers.objective_perturbation import CUT, DRIFT, public_tolerance
-from discreet.solvers.planning import PURE_REFUSED, Guarantee, calibrated, rough_multiplier
+from discreet.solvers.parts.recalibration import fitted_line
 
 __all__ = ["WeightedPerturbation", "default"]
 

@@ -28,6 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.guarantee import PURE_REFUSED, Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Squared
@@ -37,7 +39,6 @@ from discreet.queries.gradient import GradientSum
 from discreet.queries.residual import ResidualSum
 from discreet.queries.sides import Sides
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.planning import PURE_REFUSED, Guarantee, calibrated
 
 __all__ = ["Survey", "WideDescent", "default"]
 

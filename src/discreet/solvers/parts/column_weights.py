@@ -24,7 +24,7 @@ from discreet.queries.energy import ColumnEnergy
 from discreet.queries.row_sum import RowSum
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
-from discreet.solvers.shrinkage import best_threshold, soft
+from discreet.solvers.parts.shrinkage import best_threshold, soft
 
 __all__ = ["LENGTHEN", "column_weights", "made_energies", "released_energies", "released_mean"]
 

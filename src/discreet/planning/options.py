@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 
 from discreet.errors import InvalidInput, did_you_mean
-from discreet.solvers import recipe
+from discreet.recipes import recipe
 
 __all__ = ["checked_options", "option_types"]
 

@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
+from discreet.calibration.guarantee import PURE_REFUSED, Guarantee
+from discreet.calibration.rehearse import foresee
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.events import Event, compose
 from discreet.solvers.base import Problem, Solver
-from discreet.solvers.planning import PURE_REFUSED, Guarantee
-from discreet.solvers.rehearsal import foresee
 
 __all__ = ["calibrated_by_zcdp"]
 

@@ -21,13 +21,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball
 from discreet.losses import Squared
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.frank_wolfe import FrankWolfe, default, selection_noise
-from discreet.solvers.planning import Guarantee
 
 __all__ = ["default_radius", "lasso", "narrow", "walk"]
 

@@ -12,16 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from discreet.calibration import Guarantee
+from discreet.calibration.guarantee import rough_multiplier
+from discreet.calibration.rehearse import foresee
 from discreet.errors import DiscreetError
 from discreet.geometry import SparseSet, WholeSpace
 from discreet.geometry.base import Atomic, Projectable
 from discreet.losses import Domain, Softmax, Squared
-from discreet.solvers import Guarantee, Problem, Solver, recipe
+from discreet.planning.predicted import predicted_bound
+from discreet.recipes import recipe
+from discreet.solvers import Problem, Solver
 from discreet.solvers.exponential_mechanism import MOST_AXES
-from discreet.solvers.planning import rough_multiplier
-from discreet.solvers.rehearsal import foresee
 from discreet.solvers.weighted_perturbation import BAG_OF_WORDS
-from discreet.theory.predicted import predicted_bound
 
 __all__ = ["Option", "SetUp", "choice", "choose", "options"]
 

@@ -1,0 +1,45 @@
+"""Recipes, one file a solver: from public facts and a guarantee to the settings of the solver.
+
+A recipe reads a `Problem` (public facts only) and a `Guarantee`, and returns the solver with its steps, clips and
+noise. Its keyword arguments are the options that a user may set; every other number that it needs is a field of one
+frozen dataclass in the same file, with its meaning and its source (`discreet.tuned`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from discreet.errors import InvalidInput, did_you_mean
+
+__all__ = ["RECIPES", "recipe"]
+
+RECIPES = (
+    "bias_reduced",
+    "boosted",
+    "descent",
+    "exponential_mechanism",
+    "frank_wolfe",
+    "hard_threshold",
+    "heavy_tailed",
+    "objective_perturbation",
+    "output_perturbation",
+    "preconditioned",
+    "reweighted",
+    "scaled_descent",
+    "sparse_descent",
+    "sufficient_statistics",
+    "weighted_perturbation",
+    "wide_descent",
+)
+"""Names of the solvers that a user can ask for: each is a module of this room."""
+
+
+def recipe(name: str) -> Callable[..., Any]:
+    """The recipe of the solver called ``name``: a function of a problem, a guarantee and the solver's options."""
+    if name not in RECIPES:
+        guess = did_you_mean(name, RECIPES)
+        raise InvalidInput(f"unknown solver {name!r}; choose 'auto' or one of {', '.join(RECIPES)}.{guess}")
+    chosen: Callable[..., Any] = importlib.import_module(f"discreet.recipes.{name}").recipe
+    return chosen

@@ -1,0 +1,1 @@
+"""Building blocks that several solvers share: releases and post-processing, no algorithm of their own."""
