@@ -21,7 +21,7 @@ from discreet.solvers.exponential_mechanism import MOST_AXES
 from discreet.solvers.weighted_perturbation import BAG_OF_WORDS
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["NUMBERS", "RULES", "Facts", "Rule", "choose", "prefers_vertices"]
+__all__ = ["NUMBERS", "RULES", "Facts", "Rule", "choose", "prefers_vertices", "rules_as_markdown"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class AutoNumbers(Tuned):
     most_moment_noise: float = tuned(
         0.35,
         "noise share of a mean gradient, √min(d, n)·ν/n, beyond which a second moment does not reduce the risk",
-        "sweep: moment-share",
+        "sweep: moment-noise",
     )
     many_coordinates: int = tuned(
         5000,
@@ -200,7 +200,7 @@ RULES: tuple[Rule, ...] = (
         lambda f: _free_least_squares(f) and f.noise_share > current(NUMBERS).most_moment_noise,
         "least squares with an intercept, no constraint, noise share √min(d, n)·ν/n > 0.35, δ > 0",
         "under so much noise the centre of the targets comes first, then what the weights can add",
-        "sweep moment-share",
+        "sweep moment-noise",
     ),
     Rule(
         "preconditioned",
@@ -337,3 +337,11 @@ def choose(problem: Problem, guarantee: Guarantee) -> Rule:
     """
     facts = Facts(problem, guarantee)
     return next(rule for rule in RULES if rule.when(facts))
+
+
+def rules_as_markdown() -> str:
+    """The rules as the table of ``docs/how-to/solvers.md``; the first condition that holds decides."""
+    lines = ["| | if | `auto` takes | because | evidence |", "|---|---|---|---|---|"]
+    for place, rule in enumerate(RULES, start=1):
+        lines.append(f"| {place} | {rule.condition} | `{rule.solver}` | {rule.why} | {rule.evidence} |")
+    return "\n".join(lines)
