@@ -1,4 +1,4 @@
-"""The command line: ``discreet plan | solvers | fit | predict | quantile | bounds | account | calibrate | schema | ledger``."""
+"""The command line: ``discreet`` and its commands, one file each."""
 
 from __future__ import annotations
 

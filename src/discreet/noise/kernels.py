@@ -2,7 +2,8 @@
 
 Every kernel reads words from ``words[cursor[0]]`` on, wipes them, and advances the cursor itself, in one call that
 nothing can interrupt. It returns how many outputs are complete; fewer than asked means that the words ran out, or that
-one trial is undecided, which `stuck` then holds (flag, first word, second word).
+one trial is undecided, which `stuck` then holds (flag, first word, second word). `rounded` and `real` repeat the four
+lines that decide a trial: as a function of their own they cost a quarter of the time.
 """
 
 from __future__ import annotations
@@ -83,16 +84,6 @@ def _take(words, at):  # type: ignore[no-untyped-def]
     return first, second
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _real_place(first, second, guide, cells, certain, power, c):  # type: ignore[no-untyped-def]
-    """The strip and the verdict of a trial whose place in the strip is a real, X."""
-    j = _strip(first, guide, cells)
-    verdict = -1
-    if j >= 0:
-        verdict = _keep(first, j, np.float64(second >> _11) * _X_UNIT, certain, power, c)
-    return j, verdict
-
-
 @njit(nogil=True, cache=True)
 def rounded(words, cursor, stuck, out, done, guide, cells, certain, power, c, mantissa, shift):  # type: ignore[no-untyped-def]
     """Fills out[done:] with ±⌊mantissa·(j + X)·2^−shift + 1/2⌋.
@@ -107,7 +98,10 @@ def rounded(words, cursor, stuck, out, done, guide, cells, certain, power, c, ma
     while done < out.size and at + 2 <= words.size:
         first, second = _take(words, at)
         at += 2
-        j, verdict = _real_place(first, second, guide, cells, certain, power, c)
+        j = _strip(first, guide, cells)
+        verdict = -1
+        if j >= 0:
+            verdict = _keep(first, j, np.float64(second >> _11) * _X_UNIT, certain, power, c)
         if verdict == 1:
             upper = mantissa * np.uint64(j) + _high_product(mantissa, second) + half
             lower = mantissa * second
@@ -159,7 +153,10 @@ def real(words, cursor, stuck, out, fractions, done, guide, cells, certain, powe
     while done < out.size and at + 2 <= words.size:
         first, second = _take(words, at)
         at += 2
-        j, verdict = _real_place(first, second, guide, cells, certain, power, c)
+        j = _strip(first, guide, cells)
+        verdict = -1
+        if j >= 0:
+            verdict = _keep(first, j, np.float64(second >> _11) * _X_UNIT, certain, power, c)
         if verdict == 1:
             out[done] = ~j if (first >> _V_BITS) & _1 else j
             fractions[done] = second
