@@ -122,7 +122,7 @@ def test_a_plan_beyond_its_promise_is_not_run(monkeypatch: pytest.MonkeyPatch) -
     from discreet.solvers import descent
     from discreet.updates import Sgd
 
-    def too_little_noise(problem: Problem, guarantee: Guarantee) -> descent.Descent:
+    def too_little_noise(problem: Problem, guarantee: Guarantee) -> Any:
         return descent.Descent(0.5, 4, 1.0, Sgd(0.1))
 
     monkeypatch.setattr(recipes, "recipe", too_little_noise)
