@@ -39,9 +39,9 @@ from discreet.noise import exponential_select
 from discreet.noise.bits import Bits
 from discreet.queries.atoms import whole_atoms
 from discreet.queries.scores import ScoreSum, Walk
+from discreet.recipes.frank_wolfe import recipe
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
-from discreet.recipes.frank_wolfe import recipe
 from discreet.units import Unit
 from discreet.vault import Vault
 

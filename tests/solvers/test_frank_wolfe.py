@@ -215,7 +215,7 @@ def test_excess_risk_is_below_the_theorem(sparse: bool) -> None:
 
 
 def test_bad_input() -> None:
-    rows, guarantee = RowSpec(4, norm=1.0), Guarantee(1.0, 1e-6, Unit("add-remove"))
+    rows = RowSpec(4, norm=1.0)
     with pytest.raises(InvalidInput, match="iterations"):
         FrankWolfe(1.0, 0, 1.0)
     with pytest.raises(InvalidInput, match="iterations"):

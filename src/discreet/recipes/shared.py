@@ -43,7 +43,7 @@ class SharedNumbers(Tuned):
     )
     kink_width: float = tuned(
         0.1,
-        "width in scores over which the slope of a loss without curvature bound is taken to change by its largest value",
+        "interval of scores over which the slope of a loss without bounded curvature is taken to change",
         "judgement: steps are of size 1/smoothness, and a tenth of the scores' unit keeps them short of oscillating",
     )
     exact_iterations: int = tuned(

@@ -36,8 +36,8 @@ from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.queries.minimiser import project
 from discreet.queries.moments import SecondMoment
+from discreet.recipes.shared import slope_at_zero
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.hard_threshold import slope_at_zero
 from discreet.solvers.parts.metric_projection import nearest
 
 __all__ = ["Preconditioned", "default"]

@@ -39,8 +39,8 @@ from discreet.losses import Domain
 from discreet.measurements import FixedSizeSampling, Noisy, PoissonSampling, Sampling
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
+from discreet.recipes.shared import slope_at_zero
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.hard_threshold import slope_at_zero
 from discreet.solvers.parts.recalibration import Line, fits
 from discreet.solvers.parts.shrinkage import best_threshold, soft
 
