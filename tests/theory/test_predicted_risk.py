@@ -18,9 +18,9 @@ from discreet.noise.bits import Bits
 from discreet.planning.compare import options
 from discreet.planning.predicted import predicted_bound, predicted_risk
 from discreet.recipes import RECIPES, recipe
+from discreet.recipes.exponential_mechanism import grid_radius
 from discreet.rows import RowSpec
 from discreet.solvers import Filtered, Problem
-from discreet.solvers.exponential_mechanism import grid_radius
 from discreet.solvers.hard_threshold import HardThreshold
 from discreet.units import Unit
 from discreet.vault import Vault

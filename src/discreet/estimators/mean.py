@@ -15,15 +15,13 @@ from discreet.errors import InvalidInput
 from discreet.estimators.features import checked_matrix
 from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator, check_lengths
 from discreet.events import Event
+from discreet.recipes.sparse_mean import METHODS, recipe
 from discreet.rows import RowSpec
-from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean, gaussian_noise, laplace_noise, sketch_width
-from discreet.theory.sparse import sparse_mean_gaussian, sparse_mean_laplace
+from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean
 from discreet.units import Unit
 from discreet.vault import Vault
 
-__all__ = ["MeanEstimator", "predicted_errors"]
-
-_METHODS = ("auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery")
+__all__ = ["MeanEstimator"]
 
 
 @dataclass(eq=False, repr=False)
@@ -123,8 +121,8 @@ class MeanEstimator(PrivateEstimator):
         return tags
 
     def _declared(self, d: int, private: bool) -> tuple[RowSpec, int]:
-        if self.method not in _METHODS:
-            raise InvalidInput(f"method must be one of {', '.join(_METHODS)}; got {self.method!r}.")
+        if self.method not in METHODS:
+            raise InvalidInput(f"method must be one of {', '.join(METHODS)}; got {self.method!r}.")
         if self.sketch_seed != 0 and self.method != "l1-recovery":
             raise InvalidInput(f"sketch_seed belongs to method='l1-recovery'; method={self.method!r} has no sketch.")
         norm = self.row_norm
@@ -144,37 +142,4 @@ class MeanEstimator(PrivateEstimator):
         return RowSpec(d, float(norm)), min(int(sparsity), d)
 
     def _plan(self, rows: RowSpec, sparsity: int, n: float, guarantee: Guarantee) -> NoisyMean | RecoveredMean:
-        method = self.method
-        if method == "gaussian":
-            return NoisyMean(gaussian_noise(guarantee), sparsity, "gaussian", "nothing")
-        if method == "laplace":
-            return NoisyMean(laplace_noise(guarantee), sparsity, "laplace", "nothing")
-        if method == "l1-recovery":
-            noise = gaussian_noise(guarantee)
-            width = sketch_width(rows, sparsity, n, noise)
-            if width is None:
-                return NoisyMean(noise, sparsity, "gaussian", "threshold")
-            return RecoveredMean(noise, sparsity, width, seed=int(self.sketch_seed))
-        # every mean lies in the balls, so projecting is never worse than not; thresholding adapts to means that are
-        # sparser than s says; and the proved error of a recovery is twice the projection's
-        finish: Any = "projection" if method == "projection" else "threshold"
-        if not guarantee.private:
-            return NoisyMean(0.0, sparsity, "gaussian", finish)
-        errors = predicted_errors(rows, sparsity, n, guarantee)
-        if errors["laplace"] < errors.get("gaussian", math.inf):
-            return NoisyMean(laplace_noise(guarantee), sparsity, "laplace", finish)
-        return NoisyMean(gaussian_noise(guarantee), sparsity, "gaussian", finish)
-
-
-def predicted_errors(rows: RowSpec, sparsity: int, n: float, guarantee: Guarantee) -> dict[str, float]:
-    """Proved root mean square error of the projection under each kind of noise; without Gaussian for δ = 0."""
-    d, whole = rows.n_features, max(1, round(n))
-    unit = Unit(guarantee.unit.relation, guarantee.unit.rows_per_unit)
-    laplace = sparse_mean_laplace(
-        n=whole, d=d, s=sparsity, bound=rows.norm, epsilon=guarantee.epsilon, adjacency=unit
-    ).value
-    if guarantee.delta == 0:
-        return {"laplace": laplace}
-    noise_std = gaussian_noise(guarantee) * rows.norm / n
-    gaussian = sparse_mean_gaussian(d=d, s=sparsity, bound=rows.norm, noise_std=noise_std).value
-    return {"laplace": laplace, "gaussian": gaussian}
+        return recipe(rows, sparsity, n, guarantee, method=self.method, sketch_seed=int(self.sketch_seed))

@@ -21,9 +21,10 @@ from discreet.geometry.base import Atomic, Projectable
 from discreet.losses import Domain, Softmax, Squared
 from discreet.planning.predicted import predicted_bound
 from discreet.recipes import recipe
+from discreet.recipes.exponential_mechanism import NUMBERS as GRID
 from discreet.solvers import Problem, Solver
-from discreet.solvers.exponential_mechanism import MOST_AXES
 from discreet.solvers.weighted_perturbation import BAG_OF_WORDS
+from discreet.tuned import current
 
 __all__ = ["Option", "SetUp", "choice", "choose", "options"]
 
@@ -98,7 +99,7 @@ def _choice(problem: Problem, guarantee: Guarantee) -> tuple[str, str]:
         return "frank_wolfe", "a polytope without a projection: choosing vertices needs none"
     if isinstance(domain, Atomic) and not problem.ridge and (pure or d > _MANY_COORDINATES):
         return "frank_wolfe", "a polytope in high dimension: choosing vertices costs log d, noisy gradients cost √d"
-    if pure and not smooth and d <= MOST_AXES and not problem.ridge:
+    if pure and not smooth and d <= current(GRID).most_axes and not problem.ridge:
         return "exponential_mechanism", "pure privacy, a loss without bounded curvature, few dimensions: a grid"
     if not smooth and (guarantee.private or not loss.smooth):
         return "descent", "the loss has no bound on its curvature: clipped gradients"

@@ -16,10 +16,11 @@ from discreet.geometry import WholeSpace
 from discreet.geometry.base import Atomic
 from discreet.geometry.long_projection import has_long_projection
 from discreet.losses import Domain
+from discreet.recipes.exponential_mechanism import grid_radius
 from discreet.solvers.base import Problem, Solver
 from discreet.solvers.bias_reduced import BiasReduced
 from discreet.solvers.descent import Descent
-from discreet.solvers.exponential_mechanism import ExponentialMechanism, grid_radius
+from discreet.solvers.exponential_mechanism import ExponentialMechanism
 from discreet.solvers.frank_wolfe import FrankWolfe
 from discreet.solvers.objective_perturbation import ObjectivePerturbation
 from discreet.solvers.output_perturbation import OutputPerturbation

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.one_release import gaussian_multiplier
 from discreet.errors import InvalidInput
 from discreet.measurements import BestOf, Measurement, Noisy
 from discreet.mechanisms import Gaussian
@@ -25,7 +26,6 @@ from discreet.queries.candidates import OneScore
 from discreet.recipes import recipe
 from discreet.solvers.base import Filtered, Problem, Solver, Steps
 from discreet.solvers.bias_reduced import BiasReduced
-from discreet.solvers.sparse_mean import gaussian_noise
 from discreet.units import Unit
 
 __all__ = ["BASES", "Boosted", "default"]
@@ -107,7 +107,7 @@ def default(
     base = recipe(solver)(problem, guarantee, **checked_options(solver, options))
     if isinstance(base, BiasReduced):
         base = base.planned(problem, guarantee.unit)
-    score = gaussian_noise(guarantee) / math.sqrt(score_share)
+    score = gaussian_multiplier(guarantee) / math.sqrt(score_share)
     scales = [f.name for f in fields(base) if f.name.endswith("multiplier")]
 
     def make(factor: float) -> Boosted:
