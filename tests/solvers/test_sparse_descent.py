@@ -19,7 +19,7 @@ from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.geometry import L1Ball, L2Ball
 from discreet.ledger import Ledger
-from discreet.losses import Logistic, Softmax, Squared
+from discreet.losses import Logistic, Squared
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
 from discreet.noise import Bits
@@ -29,8 +29,9 @@ from discreet.queries.mapped import ColumnWeights, Mapped
 from discreet.recipes import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
+from discreet.solvers.parts.sparse_means import project, projecting_helps
 from discreet.solvers.reweighted import Reweighted
-from discreet.solvers.sparse_descent import SparseDescent, onto_balls, projecting_helps
+from discreet.solvers.sparse_descent import SparseDescent
 from discreet.theory import sparse_descent_smooth, sparse_descent_strongly_convex
 from discreet.units import Unit
 from discreet.vault import Vault
@@ -60,10 +61,7 @@ def words(n: int, d: int, s: int, seed: int = 0) -> tuple[sp.csr_array, np.ndarr
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("sparse_descent", {"sparsity": 3}),
-        ("sparse_descent", {"sparsity": 3, "rate": 0.5, "iterations": 5}),
         ("reweighted", {}),
-        ("boosted", {"solver": "reweighted", "options": {"iterations": 4}}),
     ],
 )
 def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit, name: str, options: dict) -> None:
@@ -235,19 +233,14 @@ def test_the_random_iterate_is_one_of_the_points_visited() -> None:
         total = Noisy(GradientSum(rows, Logistic(), theta, 0.5), Gaussian(1.0)).sample(data, ADD, bits)
         theta = theta - solver.estimate(total, problem)
     assert any(np.array_equal(chosen, point) for point in visited)
-    assert np.array_equal(onto_balls(np.zeros(5), problem, 1, 0.5), np.zeros(5))
+    assert np.array_equal(project(np.zeros(5), 0.5, 1), np.zeros(5))
 
 
 @pytest.mark.parametrize(
     ("name", "options", "why"),
     [
-        ("sparse_descent", {"rate": 0.1, "batch_size": 3}, "not both"),
-        ("sparse_descent", {"estimator": "magic"}, "estimator"),
-        ("sparse_descent", {"sparsity": 0}, "sparsity"),
         ("reweighted", {"energy_share": 1.0}, "shares"),
         ("reweighted", {"spread": 0.1}, "spread"),
-        ("boosted", {"solver": "objective_perturbation"}, "boosted"),
-        ("boosted", {"score_share": 0.0}, "score_share"),
     ],
 )
 def test_bad_input(name: str, options: dict, why: str) -> None:
@@ -258,9 +251,6 @@ def test_bad_input(name: str, options: dict, why: str) -> None:
         recipe(name)(problem, Guarantee(1.0, 0.0, ADD))
 
 
-def test_constraints_and_many_classes() -> None:
+def test_constraints() -> None:
     with pytest.raises(InvalidInput, match="no constraint"):
         recipe("reweighted")(Problem(RowSpec(5, 1.0), Logistic(), 9.0, L2Ball(1.0)), Guarantee(1.0, 1e-6, ADD))
-    many = Problem(RowSpec(5, 1.0, 0.5, 3), Softmax(3), 100.0)
-    with pytest.raises(InvalidInput, match="one score a row"):
-        recipe("boosted")(many, Guarantee(1.0, 1e-6, ADD))

@@ -24,10 +24,10 @@ from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.queries.mapped import ColumnWeights, Mapped
+from discreet.recipes.shared import clipping_slope as steepest
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.column_weights import LENGTHEN, column_weights, released_energies
 from discreet.solvers.parts.recalibration import fitted_line
-from discreet.solvers.sparse_descent import steepest
 
 __all__ = ["Reweighted", "default"]
 

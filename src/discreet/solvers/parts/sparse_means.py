@@ -31,7 +31,7 @@ def project(mean: Array, length: float, entries: int) -> Array:
         entries: s.
 
     Example:
-        >>> project(np.array([3.0, 0.5, -0.5]), 1.0, 1).tolist()
+        >>> project(np.array([3.0, 0.5, 0.5]), 1.0, 1).tolist()
         [1.0, 0.0, 0.0]
     """
     if math.isinf(length):
