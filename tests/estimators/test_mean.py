@@ -18,9 +18,11 @@ from discreet.calibration.one_release import gaussian_multiplier
 from discreet.data.memory import in_memory
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.ledger import Ledger
+from discreet.losses import Squared
 from discreet.noise import Bits
-from discreet.recipes.sparse_mean import predicted_errors
+from discreet.recipes.sparse_mean import predicted_errors, recipe
 from discreet.rows import RowSpec
+from discreet.solvers import Problem
 from discreet.solvers.sparse_mean import RecoveredMean
 from discreet.units import Unit
 
@@ -78,7 +80,7 @@ def lower_bound(method: str, noise: float, trials: int = 6000) -> float:
                 break
         X = vectors.T[:1]
     else:
-        plan = dp.MeanEstimator(method=method)._plan(rows, 1, 1.0, guarantee)
+        plan = recipe(Problem(rows, Squared(), 1.0), guarantee, method=method, sparsity=1)
         plan = replace(plan, noise_multiplier=noise * plan.noise_multiplier)
     measurement = plan.measurement(rows)
     worlds = [in_memory(sign * X, np.zeros(1), rows) for sign in (1.0, -1.0)]

@@ -18,7 +18,9 @@ from discreet.geometry import L1Ball
 from discreet.ledger import Ledger
 from discreet.losses import Squared
 from discreet.noise.bits import Bits
-from discreet.recipes.lasso import default_radius, narrow, walk
+from discreet.planning.auto import prefers_vertices
+from discreet.recipes.frank_wolfe import recipe
+from discreet.recipes.lasso import default_radius
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.frank_wolfe import FrankWolfe
@@ -30,8 +32,8 @@ UNIT = Unit("add-remove")
 
 def settled(rows: RowSpec, n: float, guarantee: Guarantee) -> tuple[Problem, FrankWolfe]:
     """The problem and the solver of a Lasso with entries and targets within ±1, as `discreet.Lasso` sets it up."""
-    problem = Problem(rows, Squared(), n, L1Ball(default_radius(rows, n, guarantee, 1.0)))
-    return problem, walk(problem, guarantee, {}, feature_bound=1.0)
+    problem = Problem(rows, Squared(), n, L1Ball(default_radius(rows, n, guarantee, 1.0)), entry_bound=1.0)
+    return problem, recipe(problem, guarantee)
 
 
 def test_a_sparse_model_is_found_at_epsilon_one() -> None:
@@ -49,21 +51,21 @@ def test_a_sparse_model_is_found_at_epsilon_one() -> None:
     assert set(np.argsort(-np.abs(theta))[:4]) == {0, 1, 2, 3}
 
 
-def test_scales_go_with_the_units_of_the_data() -> None:
-    """Targets in cents instead of euros, and a set to match, change units and nothing else."""
-    guarantee, rows = Guarantee(1.0, 1e-8, UNIT), RowSpec(5, norm=2.0)
-    euros, cents = (Problem(rows, Squared(), 5000, L1Ball(radius)) for radius in (2.0, 200.0))
-    by_euros = walk(euros, guarantee, {}, feature_bound=1.0)
-    by_cents = walk(cents, guarantee, {}, feature_bound=1.0, target_bound=100.0)
+def test_scales_go_with_the_units_of_the_features() -> None:
+    """Features in cents instead of euros, and a set to match, change units and nothing else."""
+    guarantee = Guarantee(1.0, 1e-8, UNIT)
+    euros = Problem(RowSpec(5, norm=2.0), Squared(), 5000, L1Ball(2.0), entry_bound=1.0)
+    cents = Problem(RowSpec(5, norm=200.0), Squared(), 5000, L1Ball(0.02), entry_bound=100.0)
+    by_euros, by_cents = recipe(euros, guarantee), recipe(cents, guarantee)
     assert (by_cents.clip, by_cents.iterations) == (100 * by_euros.clip, by_euros.iterations)
     assert by_euros.clip == 0.125
 
 
 def test_choices_can_be_made() -> None:
-    problem = Problem(RowSpec(5, norm=2.0), Squared(), 100, L1Ball(7.0))
-    free = walk(problem, Guarantee(math.inf, 0.0, UNIT), {"iterations": 3}, feature_bound=1.0)
+    problem = Problem(RowSpec(5, norm=2.0), Squared(), 100, L1Ball(7.0), entry_bound=1.0)
+    free = recipe(problem, Guarantee(math.inf, 0.0, UNIT), iterations=3)
     assert (free.noise_multiplier, free.iterations, free.clip) == (0.0, 3, math.inf)
-    private = walk(problem, Guarantee(1.0, 1e-6, UNIT), {"iterations": 3, "clip": 0.2}, feature_bound=1.0)
+    private = recipe(problem, Guarantee(1.0, 1e-6, UNIT), iterations=3, clip=0.2)
     assert (private.iterations, private.clip) == (3, 0.2)
 
 
@@ -71,6 +73,19 @@ def sparse_rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (n, d))
     return X, np.clip(0.3 + X[:, :3] @ [0.4, -0.3, 0.2] + 0.05 * rng.normal(size=n), -1, 1)
+
+
+def test_scales_go_with_the_units_of_the_targets() -> None:
+    """Targets in cents instead of euros, and bounds to match, change units and nothing else."""
+    X, y = sparse_rows(500, 60)
+    euros, cents = (
+        dp.Lasso(1.0, 1e-6, row_norm=math.sqrt(60), feature_bound=1.0, target_bounds=(-unit, unit), random_state=0).fit(
+            X, unit * y
+        )
+        for unit in (1.0, 100.0)
+    )
+    assert euros.privacy_.settings == cents.privacy_.settings
+    np.testing.assert_allclose(cents.coef_, 100 * euros.coef_, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("d", "epsilon"), [(40, 1.0), (300, 2.0)])
@@ -95,7 +110,7 @@ def test_the_choice_follows_from_declared_bounds() -> None:
     assert "selection" in settings(feature_bound=1.0)
     assert "selection" in settings(delta=0.0)
     assert "moment_multiplier" in settings(feature_bound=1.0, alpha=0.1)  # Frank–Wolfe takes no ridge
-    assert not narrow(RowSpec(1001, 1.0), 1.0)
+    assert prefers_vertices(RowSpec(1001, 1.0), 1.0, pure=False)
 
 
 def test_the_constant_column_is_no_larger_than_an_entry() -> None:
@@ -115,7 +130,7 @@ def test_the_radius_falls_with_the_noise() -> None:
     assert radii[1] == pytest.approx(2 * radii[2], rel=1e-9)
     assert radii[1] < 2.0
     assert default_radius(rows, 1e3, Guarantee(1.0, 1e-8, UNIT), 2.0) == radii[2] / 2
-    assert default_radius(rows, 1e3, Guarantee(1.0, 1e-8, UNIT), None, walks=False) == 4.0
+    assert default_radius(rows, 1e3, Guarantee(1.0, 1e-8, UNIT), None, vertices=False) == 4.0
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.inf])

@@ -8,8 +8,10 @@ import pytest
 
 from discreet.calibration import Guarantee
 from discreet.errors import InvalidInput
-from discreet.recipes.sparse_mean import recipe, sketch_width
+from discreet.losses import Squared
+from discreet.recipes.sparse_mean import Method, recipe, sketch_width
 from discreet.rows import RowSpec
+from discreet.solvers import Problem
 from discreet.units import Unit
 
 
@@ -27,7 +29,7 @@ def test_the_sketch_follows_the_theory() -> None:
 def test_auto_takes_laplace_noise_for_very_sparse_rows_and_for_pure_privacy() -> None:
     def noise(s: int, delta: float, d: int = 1000) -> str:
         guarantee = Guarantee(1.0, delta, Unit("replace-one"))
-        return recipe(RowSpec(d, 1.0), s, 1e4, guarantee).noise  # type: ignore[union-attr]
+        return recipe(Problem(RowSpec(d, 1.0), Squared(), 1e4), guarantee, sparsity=s).noise  # type: ignore[union-attr]
 
     assert noise(1, 1e-6) == "laplace"
     assert noise(100, 1e-6) == "gaussian"
@@ -37,6 +39,6 @@ def test_auto_takes_laplace_noise_for_very_sparse_rows_and_for_pure_privacy() ->
 
 
 @pytest.mark.parametrize("method", ["gaussian", "l1-recovery"])
-def test_gaussian_noise_is_refused_where_delta_is_0(method: str) -> None:
+def test_gaussian_noise_is_refused_where_delta_is_0(method: Method) -> None:
     with pytest.raises(InvalidInput, match="use method='laplace'"):
-        recipe(RowSpec(100, 1.0), 3, 1e4, Guarantee(1.0, 0.0, Unit("replace-one")), method=method)
+        recipe(Problem(RowSpec(100, 1.0), Squared(), 1e4), Guarantee(1.0, 0.0, Unit("replace-one")), method=method)

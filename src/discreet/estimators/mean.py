@@ -13,13 +13,12 @@ from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import checked_matrix
-from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator, check_lengths
-from discreet.events import Event
-from discreet.recipes.sparse_mean import METHODS, recipe
+from discreet.estimators.privacy import PlanFor, PrivateEstimator, check_lengths
+from discreet.losses import Squared
+from discreet.planning.plan import Plan, make_plan
+from discreet.recipes.sparse_mean import METHODS
 from discreet.rows import RowSpec
-from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean
-from discreet.units import Unit
-from discreet.vault import Vault
+from discreet.solvers import Problem
 
 __all__ = ["MeanEstimator"]
 
@@ -86,33 +85,22 @@ class MeanEstimator(PrivateEstimator):
             BudgetExceeded: the ledger refused. Nothing was released.
         """
         self._check_privacy()
-        private = math.isfinite(self.epsilon)
         matrix = checked_matrix(self, X, reset=True)
         n, d = matrix.shape
-        rows, sparsity = self._declared(d, private)
-        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
-        guarantee = Guarantee(float(self.epsilon), self._delta(n, private), unit)
-        vault = Vault(in_memory(matrix, np.zeros(n), rows), unit, self._ledger(), self._bits())
-        aim = self._aim(guarantee, vault.ledger)
-        payment = self._payment(aim, self.method)
-        released: list[Event] = []
-        if self._must_count(guarantee):
-
-            def rehearsed(rest: Guarantee) -> Event:
-                return self._plan(rows, sparsity, SOME_ROWS, rest).measurement(rows).event(unit)
-
-            count, rest, payment = self._counted(vault, aim, self.method, rehearsed, released)
-        else:
-            rest, count = aim, self._public_rows(n, guarantee)
-        plan = self._plan(rows, sparsity, count, rest)
-        measurement = plan.measurement(rows)
-        name = getattr(plan, "finish_by", "l1-recovery") if self.method == "auto" else self.method
-        released.append(measurement.event(unit))
-        answer = vault.release(measurement, payment=payment)
-        found = plan.finish(answer, rows, count)
+        rows, sparsity = self._declared(d, math.isfinite(self.epsilon))
+        data = in_memory(matrix, np.zeros(n), rows)
+        found = self._fit_in_vault(data, n, self._plan_for(rows, sparsity), self.method)
         self.mean_ = sp.csr_array(found[None, :]) if self.sparse_output else found
-        self.privacy_ = self._certificate(released, guarantee, aim, name, plan, vault.protective, payment)
         return self
+
+    def _plan_for(self, rows: RowSpec, sparsity: int) -> PlanFor:
+        """The plan for a number of rows and a guarantee, from public facts alone."""
+        options = {"method": self.method, "sparsity": sparsity, "seed": int(self.sketch_seed)}
+
+        def plan_for(n: float, guarantee: Guarantee) -> Plan:
+            return make_plan(Problem(rows, Squared(), n), guarantee, "sparse_mean", options)
+
+        return plan_for
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -140,6 +128,3 @@ class MeanEstimator(PrivateEstimator):
         if isinstance(sparsity, bool) or not isinstance(sparsity, int | np.integer) or sparsity < 1:
             raise InvalidInput(f"sparsity must be a positive integer, got {sparsity!r}.")
         return RowSpec(d, float(norm)), min(int(sparsity), d)
-
-    def _plan(self, rows: RowSpec, sparsity: int, n: float, guarantee: Guarantee) -> NoisyMean | RecoveredMean:
-        return recipe(rows, sparsity, n, guarantee, method=self.method, sketch_seed=int(self.sketch_seed))

@@ -16,7 +16,7 @@ from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.selections import Kind, rough_selection_multiplier, selection_multiplier
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry.base import Atomic
-from discreet.losses import Domain, Logistic
+from discreet.losses import Domain, Logistic, Squared
 from discreet.queries.atoms import whole_atoms
 from discreet.recipes.shared import slope_at_zero
 from discreet.solvers.base import Problem
@@ -35,6 +35,12 @@ class FrankWolfeNumbers(Tuned):
     )
     most_iterations: int = tuned(
         4096, "most steps: the bound asks for T ∝ (nε)^⅔, but beyond this the risk hardly falls", "sweep: walk"
+    )
+    entry_clip: float = tuned(
+        0.125,
+        "clip of least squares with a declared bound on entries, over that bound and the largest target: larger "
+        "residuals count as if they were that large, as in Huber's loss",
+        "sweep: lasso-clip",
     )
     exact_iterations: int = tuned(
         1000, "steps without privacy", "judgement: the bound 2Γ/T is then 0.2 % of Γ, and every step reads all rows"
@@ -65,10 +71,10 @@ def recipe(
         problem: the problem.
         guarantee: what to keep; ε = ∞ runs without noise, δ = 0 asks for pure DP.
         iterations: T, up to 65 536; None balances the bound, up to 4096.
-        clip: ℓ∞ bound on a row's gradient; None takes the largest possible one (logistic: that at θ = 0, half of it),
-            and without privacy none.
-        feature_bound: public bound on every |x_j|; None takes the rows' ℓ2 bound. It is used for T and the clip only:
-            the clip itself is enforced on every row.
+        clip: ℓ∞ bound on a row's gradient; None takes the largest possible one (logistic: that at θ = 0, half of it;
+            least squares with a declared bound on entries: an eighth of that bound), and without privacy none.
+        feature_bound: public bound on every |x_j|; None takes the problem's, or else the rows' ℓ2 bound. It is used for
+            T and the clip only: the clip itself is enforced on every row.
         target_bound: public bound on |y|, for the same purposes; None takes 1.
         selection: as in `FrankWolfe`.
 
@@ -81,11 +87,14 @@ def recipe(
     if not guarantee.private:
         steps = current(NUMBERS).exact_iterations if iterations is None else iterations
         return FrankWolfe(0.0, steps, math.inf if clip is None else clip, selection)
+    entries = problem.entry_bound if isinstance(problem.loss, Squared) else math.inf
+    if clip is None and math.isfinite(entries):
+        clip = current(NUMBERS).entry_clip * entries
     if clip is not None and iterations is not None and (feature_bound, target_bound) != (None, None):
         raise InvalidInput("feature_bound and target_bound choose clip and iterations, which were both given.")
     targets = 1.0 if target_bound is None else target_bound
     if feature_bound is None:
-        feature_bound = max(problem.rows.norm, problem.rows.intercept)
+        feature_bound = entries if math.isfinite(entries) else max(problem.rows.norm, problem.rows.intercept)
     if not math.isfinite(feature_bound):
         raise InvalidInput("a private run needs a finite row_norm or feature_bound.")
     scores = Domain(feature_bound * domain.radius_in(d, order=1), -targets, targets)

@@ -10,13 +10,15 @@ from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.one_release import gaussian_multiplier, laplace_multiplier
 from discreet.errors import InvalidInput
 from discreet.rows import RowSpec
+from discreet.solvers import Problem
 from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean
 from discreet.theory.sparse import sparse_mean_gaussian, sparse_mean_laplace
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["METHODS", "NUMBERS", "SparseMeanNumbers", "predicted_errors", "recipe", "sketch_width"]
+__all__ = ["METHODS", "NUMBERS", "Method", "SparseMeanNumbers", "predicted_errors", "recipe", "sketch_width"]
 
-METHODS = ("auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery")
+Method = Literal["auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery"]
+METHODS: tuple[Method, ...] = ("auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery")
 """What `recipe` takes as its method."""
 
 
@@ -37,42 +39,43 @@ NUMBERS = SparseMeanNumbers()
 
 
 def recipe(
-    rows: RowSpec, sparsity: int, n: float, guarantee: Guarantee, *, method: str = "auto", sketch_seed: int = 0
+    problem: Problem, guarantee: Guarantee, *, method: Method = "auto", sparsity: int | None = None, seed: int = 0
 ) -> NoisyMean | RecoveredMean:
     """The release and the post-processing of a private mean.
 
-    Every mean lies in the balls, so projecting is never worse than not; thresholding adapts to means that are sparser
-    than s says; and the proved error of a recovery is twice the projection's. Hence ``"auto"`` is ``"threshold"``, and
-    its noise the one with the less proved error.
+    Every mean lies in the balls ‖·‖₁ ≤ L√s and ‖·‖₂ ≤ L, so projecting is never worse than not; thresholding adapts to
+    means that are sparser than s says; and the proved error of a recovery is twice the projection's. So ``"auto"``
+    thresholds, with that noise whose projection has the smaller proved error.
 
     Args:
-        rows: public facts about the rows.
-        sparsity: s, entries that a row may have.
-        n: public or privately released number of rows.
-        guarantee: what to keep; ε = ∞ releases the mean itself.
-        method: one of `METHODS`, as `discreet.MeanEstimator` describes them.
-        sketch_seed: public seed of the sketch.
+        problem: public facts about the rows, and their number.
+        guarantee: what to keep; ε = ∞ takes no noise.
+        method: see `discreet.MeanEstimator`.
+        sparsity: s, the most entries of a row; None takes all.
+        seed: public seed of the sketch of ``"l1-recovery"``.
 
     Raises:
-        InvalidInput: δ = 0 asks for pure DP, which the method does not give.
+        InvalidInput: Gaussian noise where δ = 0 asks for pure DP.
     """
+    rows, n = problem.rows, problem.n
+    s = rows.n_features if sparsity is None else min(sparsity, rows.n_features)
     if method == "gaussian":
-        return NoisyMean(_gaussian(guarantee), sparsity, "gaussian", "nothing")
+        return NoisyMean(_gaussian(guarantee), s, "gaussian", "nothing")
     if method == "laplace":
-        return NoisyMean(laplace_multiplier(guarantee), sparsity, "laplace", "nothing")
+        return NoisyMean(laplace_multiplier(guarantee), s, "laplace", "nothing")
     if method == "l1-recovery":
         noise = _gaussian(guarantee)
-        width = sketch_width(rows, sparsity, n, noise)
+        width = sketch_width(rows, s, n, noise)
         if width is None:
-            return NoisyMean(noise, sparsity, "gaussian", "threshold")
-        return RecoveredMean(noise, sparsity, width, current(NUMBERS).sketch_blocks, sketch_seed)
+            return NoisyMean(noise, s, "gaussian", "threshold")
+        return RecoveredMean(noise, s, width, current(NUMBERS).sketch_blocks, seed)
     finish: Literal["projection", "threshold"] = "projection" if method == "projection" else "threshold"
     if not guarantee.private:
-        return NoisyMean(0.0, sparsity, "gaussian", finish)
-    errors = predicted_errors(rows, sparsity, n, guarantee)
+        return NoisyMean(0.0, s, "gaussian", finish)
+    errors = predicted_errors(rows, s, n, guarantee)
     if errors["laplace"] < errors.get("gaussian", math.inf):
-        return NoisyMean(laplace_multiplier(guarantee), sparsity, "laplace", finish)
-    return NoisyMean(_gaussian(guarantee), sparsity, "gaussian", finish)
+        return NoisyMean(laplace_multiplier(guarantee), s, "laplace", finish)
+    return NoisyMean(_gaussian(guarantee), s, "gaussian", finish)
 
 
 def predicted_errors(rows: RowSpec, sparsity: int, n: float, guarantee: Guarantee) -> dict[str, float]:

@@ -19,6 +19,7 @@ from discreet.mechanisms import Gaussian, Laplace
 from discreet.queries.sketch import Sketch, SketchedSum
 from discreet.queries.sparse_sum import SparseSum
 from discreet.rows import RowSpec
+from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.l1_recovery import recover
 from discreet.solvers.parts.shrinkage import best_threshold, soft
 from discreet.solvers.parts.sparse_means import project
@@ -42,6 +43,11 @@ class NoisyMean:
     sparsity: int
     noise: Literal["gaussian", "laplace"] = "gaussian"
     finish_by: Literal["nothing", "projection", "threshold"] = "projection"
+
+    def steps(self, problem: Problem) -> Steps:
+        """One release; the rest is post-processing."""
+        answer = yield self.measurement(problem.rows)
+        return self.finish(answer, problem.rows, problem.n)
 
     def measurement(self, rows: RowSpec) -> Noisy:
         """The one release."""
@@ -78,6 +84,11 @@ class RecoveredMean:
     width: int
     blocks: int
     seed: int = 0
+
+    def steps(self, problem: Problem) -> Steps:
+        """One release; the rest is post-processing."""
+        answer = yield self.measurement(problem.rows)
+        return self.finish(answer, problem.rows, problem.n)
 
     def _query(self, rows: RowSpec) -> SketchedSum:
         return SketchedSum(rows, self.sparsity, Sketch(rows.n_features, self.width, self.blocks, self.seed))
