@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from discreet import events
 from discreet.calibration.guarantee import Guarantee
-from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
 
-__all__ = ["NUMBERS", "Kind", "SelectionNumbers", "rough_selection_multiplier", "selection_multiplier"]
+__all__ = ["Kind", "rough_selection_multiplier", "selection_multiplier"]
 
 Kind = Literal["exponential", "permute-and-flip"]
 
 
-@dataclass(frozen=True)
-class SelectionNumbers(Tuned):
-    """How the noise of selections is found."""
+_FEW = 16
+"""Up to so many selections the numerical accountants are asked, beyond it zCDP, which is faster.
 
-    few: int = tuned(
-        16,
-        "up to so many selections the numerical accountants are asked, beyond it zCDP",
-        "judgement: up to 16 they need up to 8 % less noise than zCDP or basic composition, beyond it the same",
-    )
-
-
-NUMBERS = SelectionNumbers()
+Up to 16 they need up to 8 % less noise than zCDP or basic composition, beyond it the same."""
 
 
 def rough_selection_multiplier(count: int, guarantee: Guarantee, kind: Kind = "exponential") -> float:
@@ -69,7 +59,7 @@ def selection_multiplier(count: int, guarantee: Guarantee, kind: Kind = "exponen
     def event(noise_multiplier: float) -> events.Event:
         return events.Repeat(events.Selection(2 * one_row / noise_multiplier, kind), count)
 
-    if kind != "exponential" or count <= current(NUMBERS).few:
+    if kind != "exponential" or count <= _FEW:
         from discreet.accounting import calibrate
 
         return min(pure, float(calibrate(event, epsilon, guarantee.delta, guarantee.unit)))

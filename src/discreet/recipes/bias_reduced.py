@@ -34,30 +34,26 @@ from discreet.units import Unit
 __all__ = ["NUMBERS", "BiasReducedNumbers", "expected_cost", "level_costs", "planned", "recipe"]
 
 _ROUNDING = 1e-9  # sums of many small costs may round up
+_NOISES = tuple(2.0 ** (k / 2) for k in range(-2, 15))
+"""Noise multipliers that are tried: from ½ to 128 in ratios of √2."""
+_ORDERS = tuple(1.0 + 2.0**k for k in range(8))
+"""Rényi orders of the filter that are tried: from 2 to 129."""
 
 
 @dataclass(frozen=True)
 class BiasReducedNumbers(Tuned):
-    """The grid of settings that is searched; what is shared with other recipes is in `discreet.recipes.shared`."""
+    """Sizes of batches and of a run; what is shared with other recipes is in `discreet.recipes.shared`."""
 
-    most_iterations: int = tuned(
-        128, "most steps", "judgement: each costs as much time as its batch, and more gain little"
-    )
+    most_iterations: int = tuned(128, "most steps", "judgement: limits the time of a run")
     levels: tuple[int, ...] = tuned(
-        (2, 3, 4), "numbers of doublings from a leaf to the largest batch", "judgement: a step holds 2^levels vectors"
+        (2, 3, 4),
+        "numbers of doublings from a leaf to the largest batch",
+        "judgement: limits memory, of which a step takes 2^levels vectors",
     )
     most_halvings: int = tuned(
         6,
-        "the smallest leaf has n/2^6 rows",
-        "judgement: batches of less than a sixty-fourth of the rows lose to noise",
-    )
-    noises: tuple[float, ...] = tuned(
-        tuple(2.0 ** (k / 2) for k in range(-2, 15)), "noise multipliers", "judgement: a grid of ratio √2 from ½ to 128"
-    )
-    orders: tuple[float, ...] = tuned(
-        tuple(1.0 + 2.0**k for k in range(8)),
-        "Rényi orders of the filter",
-        "judgement: a grid of ratio about 2 up to 129",
+        "the smallest leaf has n/2^6 rows, and larger ones are its doubles",
+        "judgement: limits the number of batch sizes for which a step is accounted",
     )
 
 
@@ -117,12 +113,7 @@ def recipe(
     outline = replace(outline, iterations=most, iterate=iterate or ("last" if share else "average"))
     grid = _grid(problem, guarantee, noise_multiplier, smallest, levels, projecting)
     search = _Search(problem, guarantee.unit, outline, step, share, _distance(problem, share))
-    risk, best = min((search.candidate(*point) for point in grid), key=lambda pair: pair[0])
-    if math.isinf(risk):
-        raise InvalidInput(
-            f"ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g} on {problem.n:g} rows admits no step of this noise "
-            "and these batches; ask for more noise or smaller batches."
-        )
+    best = _best(search, grid, guarantee)
     if guarantee.private and noise_multiplier is None:
         best = _spending_all(best, 1 - share, problem, guarantee.unit)
     return _with_fits(best, share, problem, guarantee.unit) if share else best
@@ -208,12 +199,12 @@ def _grid(
     projecting: bool | None,
 ) -> Iterator[_Point]:
     """(noise, (smallest, levels), (order, budget), projecting) of every candidate."""
-    numbers, shapes = current(NUMBERS), _shapes(problem, smallest, levels)
+    shapes = _shapes(problem, smallest, levels)
     if not guarantee.private:
-        noises, budgets = [0.0], [(numbers.orders[0], 0.0)]
+        noises, budgets = [0.0], [(_ORDERS[0], 0.0)]
         shapes = [max(shapes, key=lambda shape: (shape[0] << shape[1], shape[0]))]
     else:
-        noises = list(numbers.noises) if noise_multiplier is None else [noise_multiplier]
+        noises = list(_NOISES) if noise_multiplier is None else [noise_multiplier]
         budgets = list(_budgets(guarantee))
         if not budgets:
             raise InvalidInput(
@@ -240,7 +231,7 @@ def _budgets(guarantee: Guarantee) -> Iterator[tuple[float, float]]:
     """(α, τ) for each order that can prove the guarantee."""
     from discreet.accounting.filters import RenyiFilter
 
-    for order in current(NUMBERS).orders:
+    for order in _ORDERS:
         try:
             budget = RenyiFilter.for_target(order, guarantee.epsilon, guarantee.delta, guarantee.unit)
         except InvalidInput:
@@ -307,6 +298,17 @@ class _Search:
         eta = (min(longest, path / taken) or longest) if self.step is None else self.step
         risk = distance**2 / (2 * eta * taken) + beta * eta**2 * taken * variance / 2
         return risk, replace(made, step=eta)
+
+
+def _best(search: _Search, grid: Iterator[_Point], guarantee: Guarantee) -> BiasReduced:
+    """The candidate of least predicted risk."""
+    risk, best = min((search.candidate(*point) for point in grid), key=lambda pair: pair[0])
+    if math.isinf(risk):
+        raise InvalidInput(
+            f"ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g} on {search.problem.n:g} rows admits no step of this "
+            "noise and these batches; ask for more noise or smaller batches."
+        )
+    return best
 
 
 def _spending_all(solver: BiasReduced, share: float, problem: Problem, unit: Unit) -> BiasReduced:

@@ -25,6 +25,7 @@ from discreet.tuned import Tuned, current, tuned
 
 __all__ = ["NUMBERS", "ExponentialMechanismNumbers", "grid_radius", "product_grid", "recipe"]
 
+_MOST_CANDIDATES = 1 << 20  # more do not fit into memory
 _UNCLIPPED = 1e290  # without privacy no loss is clipped
 
 
@@ -43,7 +44,6 @@ class ExponentialMechanismNumbers(Tuned):
     most_axes: int = tuned(
         4, "most dimensions in which a grid is laid", "judgement: with five axes 4096 points are five an axis"
     )
-    most_candidates: int = tuned(1 << 20, "most candidates of a grid", "judgement: more do not fit into memory")
 
 
 NUMBERS = ExponentialMechanismNumbers()
@@ -110,10 +110,9 @@ def product_grid(low: ArrayLike, high: ArrayLike, points: int | Sequence[int]) -
     counts = [points] * len(lows) if isinstance(points, int) else list(points)
     if len(counts) != len(lows) or len(highs) != len(lows) or min(counts) < 1:
         raise InvalidInput("low, high and points must have one entry an axis, and every axis at least one point.")
-    most = current(NUMBERS).most_candidates
-    if np.prod([float(count) for count in counts]) > most:
+    if np.prod([float(count) for count in counts]) > _MOST_CANDIDATES:
         raise InvalidInput(
-            f"a grid of {counts} points is more than {most} candidates: the exponential mechanism is for "
+            f"a grid of {counts} points is more than {_MOST_CANDIDATES} candidates: the exponential mechanism is for "
             "few dimensions; choose a coarser grid or another solver."
         )
     axes = [np.linspace(a, b, count) for a, b, count in zip(lows, highs, counts, strict=True)]

@@ -36,12 +36,12 @@ class HardThresholdNumbers(Tuned):
     noise_length_share: float = tuned(
         1 / 6,
         "largest length of the noise of all steps together, over that of a minimiser",
-        "judgement: the best on simulated rows of signs, uniform entries and correlated columns",
+        "judgement: simulated rows of signs, uniform entries and correlated columns (docs/maths/sparse_regression.md)",
     )
     fewest_over_log_n: float = tuned(
-        2.0, "fewest steps over ln n", "judgement: κ·ln n are enough, and no restricted condition number is below 2"
+        2.0, "fewest steps over ln n", "judgement: twice what a condition number of 1 needs"
     )
-    most_iterations: int = tuned(200, "most steps", "judgement: more take time and change little")
+    most_iterations: int = tuned(200, "most steps", "judgement: limits the time of a run")
 
 
 NUMBERS = HardThresholdNumbers()

@@ -44,10 +44,10 @@ class SharedNumbers(Tuned):
     kink_width: float = tuned(
         0.1,
         "interval of scores over which the slope of a loss without bounded curvature is taken to change",
-        "judgement: steps are of size 1/smoothness, and a tenth of the scores' unit keeps them short of oscillating",
+        "judgement: a tenth of the unit in which scores are measured",
     )
     exact_iterations: int = tuned(
-        2000, "steps without privacy", "judgement: steps are free of noise, and time is the only cost"
+        2000, "steps without privacy", "judgement: there is no noise, so more steps cost time alone"
     )
 
 

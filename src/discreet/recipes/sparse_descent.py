@@ -34,7 +34,7 @@ __all__ = ["NUMBERS", "SparseDescentNumbers", "recipe"]
 class SparseDescentNumbers(Tuned):
     """How many steps sparse descent takes; what it shares with other recipes is in `discreet.recipes.shared`."""
 
-    most_iterations: int = tuned(400, "most steps", "judgement: more take time and change little")
+    most_iterations: int = tuned(400, "most steps", "judgement: limits the time of a run")
 
 
 NUMBERS = SparseDescentNumbers()

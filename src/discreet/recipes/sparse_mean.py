@@ -17,6 +17,8 @@ from discreet.tuned import Tuned, current, tuned
 
 __all__ = ["METHODS", "NUMBERS", "Method", "SparseMeanNumbers", "predicted_errors", "recipe", "sketch_width"]
 
+_MOST_SKETCH_ROWS = 1 << 20  # a vector of 8 MB
+
 Method = Literal["auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery"]
 METHODS: tuple[Method, ...] = ("auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery")
 """What `recipe` takes as its method."""
@@ -29,10 +31,9 @@ class SparseMeanNumbers(Tuned):
     sketch_blocks: int = tuned(
         4,
         "entries of a sketch into which each column is hashed",
-        "judgement: sparse recovery needs a few, and time grows",
+        "judgement: one would lose columns that collide; time grows with their number",
     )
-    least_sketch_width: int = tuned(8, "least rows of a block", "judgement: fewer make columns indistinguishable")
-    most_sketch_rows: int = tuned(1 << 20, "most rows of a sketch", "judgement: a vector of 8 MB")
+    least_sketch_width: int = tuned(8, "least rows of a block", "judgement: a lower limit under very strong noise")
 
 
 NUMBERS = SparseMeanNumbers()
@@ -104,7 +105,7 @@ def sketch_width(rows: RowSpec, sparsity: int, n: float, noise_multiplier: float
         for _ in range(50):  # a fixed point
             m = min(d, max(1.0, ratio * math.sqrt(math.log(math.e * d / m))))
     blocks = numbers.sketch_blocks
-    width = max(numbers.least_sketch_width, math.ceil(min(m, numbers.most_sketch_rows) / blocks))
+    width = max(numbers.least_sketch_width, math.ceil(min(m, _MOST_SKETCH_ROWS) / blocks))
     return width if width * blocks < d else None
 
 
