@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import discreet as dp
+from discreet.calibration import Guarantee
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.geometry import L1Ball
 from discreet.recipes import RECIPES
+from discreet.solvers import Problem
 from discreet.units import Unit
 
 X = np.repeat([[0.6, 0.8], [-0.6, -0.8]], 60, axis=0)
@@ -116,10 +118,14 @@ def test_runs_of_known_events_still_add_up_to_less_than_the_sum(n: int | None, b
 
 def test_a_plan_beyond_its_promise_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     from discreet.errors import PlanViolation
+    from discreet.recipes import descent as recipes
     from discreet.solvers import descent
     from discreet.updates import Sgd
 
-    monkeypatch.setattr(descent, "default", lambda problem, guarantee: descent.Descent(0.5, 4, 1.0, Sgd(0.1)))
+    def too_little_noise(problem: Problem, guarantee: Guarantee) -> Any:
+        return descent.Descent(0.5, 4, 1.0, Sgd(0.1))
+
+    monkeypatch.setattr(recipes, "recipe", too_little_noise)
     monkeypatch.setattr(descent.GradientSum, "integers", lambda *_: pytest.fail("rows were read"))
     for ledger in (dp.Ledger(), dp.Ledger(epsilon=1.0, delta=1e-6, adjacency="add-remove")):
         with pytest.raises(PlanViolation, match="promised"):
