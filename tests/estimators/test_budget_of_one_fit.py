@@ -116,11 +116,12 @@ def test_runs_of_known_events_still_add_up_to_less_than_the_sum(n: int | None, b
 
 def test_a_plan_beyond_its_promise_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     from discreet.errors import PlanViolation
-    from discreet.solvers import descent
+    from discreet.queries.gradient import GradientSum
+    from discreet.recipes import descent
     from discreet.updates import Sgd
 
-    monkeypatch.setattr(descent, "default", lambda problem, guarantee: descent.Descent(0.5, 4, 1.0, Sgd(0.1)))
-    monkeypatch.setattr(descent.GradientSum, "integers", lambda *_: pytest.fail("rows were read"))
+    monkeypatch.setattr(descent, "recipe", lambda problem, guarantee: descent.Descent(0.5, 4, 1.0, Sgd(0.1)))
+    monkeypatch.setattr(GradientSum, "integers", lambda *_: pytest.fail("rows were read"))
     for ledger in (dp.Ledger(), dp.Ledger(epsilon=1.0, delta=1e-6, adjacency="add-remove")):
         with pytest.raises(PlanViolation, match="promised"):
             model("descent", 1e-6, ledger, "add-remove", None, solver_options=None).fit(X, Y)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from discreet.errors import InvalidInput
 from discreet.units import Unit
 
-__all__ = ["PURE_REFUSED", "Guarantee", "rough_multiplier"]
+__all__ = ["PURE_REFUSED", "Guarantee", "one_gaussian", "rough_multiplier"]
 
 PURE_REFUSED = (
     "delta = 0 asks for pure DP, which Gaussian noise cannot give; use objective_perturbation or output_perturbation "
@@ -35,6 +35,27 @@ class Guarantee:
     def private(self) -> bool:
         """Whether there is anything to keep."""
         return math.isfinite(self.epsilon)
+
+
+def one_gaussian(guarantee: Guarantee) -> float:
+    """κ, the least noise multiplier with which a single Gaussian release keeps the guarantee.
+
+    Gaussian releases with noise multipliers ν_i are together as private as one with Σ 1/ν_i² = 1/κ², so κ says how much
+    noise a plan of several releases has to share (see `discreet.calibration.shares`).
+
+    Raises:
+        InvalidInput: δ = 0 asks for pure DP.
+
+    Example:
+        >>> round(one_gaussian(Guarantee(1.0, 1e-6, Unit("add-remove"))), 2)
+        4.22
+    """
+    if guarantee.delta == 0:
+        raise InvalidInput(PURE_REFUSED)
+    from discreet import events
+    from discreet.accounting import calibrate
+
+    return calibrate(events.Gaussian, guarantee.epsilon, guarantee.delta, guarantee.unit)
 
 
 def rough_multiplier(guarantee: Guarantee) -> float:

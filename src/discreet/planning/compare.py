@@ -21,9 +21,9 @@ from discreet.geometry.base import Atomic, Projectable
 from discreet.losses import Domain, Softmax, Squared
 from discreet.planning.predicted import predicted_bound
 from discreet.recipes import recipe
+from discreet.recipes.weighted_perturbation import is_bag_of_words
 from discreet.solvers import Problem, Solver
 from discreet.solvers.exponential_mechanism import MOST_AXES
-from discreet.solvers.weighted_perturbation import BAG_OF_WORDS
 
 __all__ = ["Option", "SetUp", "choice", "choose", "options"]
 
@@ -132,9 +132,8 @@ def _is_free_of_choices(problem: Problem, guarantee: Guarantee) -> bool:
 
 
 def _is_bag_of_words(problem: Problem, guarantee: Guarantee) -> bool:
-    many = problem.sparse and problem.rows.n_features >= BAG_OF_WORDS
     quiet = _noise_share(problem, guarantee) <= _FAINTEST_COLUMNS
-    return many and quiet and _is_free_of_choices(problem, guarantee)
+    return is_bag_of_words(problem) and quiet and _is_free_of_choices(problem, guarantee)
 
 
 def _is_worth_weights(problem: Problem, guarantee: Guarantee) -> bool:
