@@ -13,7 +13,8 @@ from discreet.errors import InvalidInput
 from discreet.events import Gaussian, compose
 from discreet.geometry import L2Ball
 from discreet.losses import Logistic, Quantile, Softmax
-from discreet.recipes.reweighted import NUMBERS, recipe
+from discreet.recipes.reweighted import recipe
+from discreet.recipes.shared import NUMBERS
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.units import Unit
@@ -34,7 +35,7 @@ def test_the_path_length_is_the_formula_of_the_docstring() -> None:
     solver = recipe(PROBLEM, Guarantee(1.0, 1e-6, ADD))
     nu = calibrate(Gaussian, 1.0, 1e-6, ADD) / math.sqrt(0.85)
     radius, beta = PROBLEM.rows.radius, 0.25 * PROBLEM.rows.radius**2
-    expected = ((NUMBERS.score_range / radius * 500 / (nu * solver.clip)) ** 2 / (2 * beta)) ** (1 / 3)
+    expected = ((NUMBERS.score_bound / radius * 500 / (nu * solver.clip)) ** 2 / (2 * beta)) ** (1 / 3)
     assert solver.step * solver.iterations == pytest.approx(expected)
     assert solver.step <= 1 / beta
     assert solver.clip == pytest.approx(0.5 * radius)

@@ -23,11 +23,11 @@ from discreet import solvers, updates
 from discreet.geometry import L1Ball
 from discreet.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from discreet.recipes import RECIPES
+from discreet.recipes.exponential_mechanism import product_grid
 from discreet.rows import RowSpec
 from discreet.solvers import Filtered, Problem, Solver
 from discreet.solvers.boosted import Boosted
 from discreet.solvers.descent import Descent
-from discreet.solvers.exponential_mechanism import product_grid
 from discreet.units import Unit
 from discreet.updates import Adafactor, Adam, AdamW, Momentum, Sgd, Svrg
 

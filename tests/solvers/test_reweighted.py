@@ -15,7 +15,9 @@ from discreet import events
 from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
+from discreet.ledger import Ledger
 from discreet.losses import Logistic
+from discreet.noise import Bits
 from discreet.queries.energy import ColumnEnergy
 from discreet.queries.gradient import GradientSum
 from discreet.queries.mapped import ColumnWeights, Mapped
@@ -23,6 +25,7 @@ from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.reweighted import Reweighted
 from discreet.units import Unit
+from discreet.vault import Vault
 
 ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
 
@@ -89,3 +92,31 @@ def test_second_moments_are_means_of_squares() -> None:
     assert query.integers(in_memory(spike, np.zeros(1), rows))[3] == query.bound
     with pytest.raises(InvalidInput, match="spread"):
         ColumnEnergy(rows, 0.5)
+
+
+def test_without_noise_it_classifies_as_the_minimiser() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 3))
+    X *= 0.9 / np.linalg.norm(X, axis=1, keepdims=True)  # one length, so that equal weights change nothing
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=200) > 0, 1.0, -1.0)
+    few = {"iterations": 200}
+    model = dp.LogisticRegression(math.inf, solver="reweighted", solver_options=few, row_norm=1.0, classes=[-1, 1])
+    assert model.fit(X, y).score(X, y) >= LogisticRegression(C=100.0).fit(X, y).score(X, y) - 0.03
+
+
+def test_memory_grows_with_entries_and_dimension_only() -> None:
+    """d = 300 000: a few vectors of length d and a few copies of the entries, never rows × d."""
+    import tracemalloc
+
+    X, y = words(500, 300_000, 20)
+    data = in_memory(X, y, RowSpec(300_000, 1.0, 0.5))
+    problem = Problem(data.rows, Logistic(), 500.0)
+    tracemalloc.start()
+    solver = Reweighted(3.0, 7.0, 5.0, 2, 0.5, 1.0, 0.01, spread=25.0)
+    theta = Vault(data, ADD, Ledger(), Bits.seeded(0)).run(solver, problem)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert theta.shape == (300_001,)
+    assert peak < 25 * 8 * 300_000

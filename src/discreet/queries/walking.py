@@ -9,7 +9,7 @@ all entries of columns with at most c non-zeros are within
 
     slack = min(Σ_i pending_i, c·max_i pending_i)
 
-of the recorded gradient, and `noise.Urn` needs no more than that bound, and the exact entry of the one column it
+of the recorded gradient, and `noise.WeightedRejection` needs no more than that bound, and the exact entry of the one column it
 proposes, to draw exactly. A row's influence on the draw is at most its privacy loss: for meaningful privacy the slack
 of short columns stays far below the noise for very long. Columns are kept in tiers by length, so that long ones, which
 move with every step, do not drag the short ones along; a tier's largest pending changes are recorded when its slack
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from discreet.data.base import SparseBlock
 from discreet.data.memory import Sparse
 from discreet.noise.bits import Bits
-from discreet.noise.urn import Urn
+from discreet.noise.weighted_rejection import WeightedRejection
 from discreet.queries import score_kernels, walk_kernels
 from discreet.queries.atoms import CoordinateAtoms
 from discreet.queries.base import Integers
@@ -96,7 +96,7 @@ class SparseWalk:
         self.constant = int(query.rows.constant)
         self.features = query.rows.n_features
         self.taken = 0
-        self.urn: Urn | None = None
+        self.sampler: WeightedRejection | None = None
         self.parts = [_Part.of(block, self.atoms.row_bound) for block in data.map_blocks(lambda block: block)]
         self.columns, self.longest = self._make_tiers()
         self.gradient = np.zeros(self.atoms.d, np.int64)
@@ -139,8 +139,8 @@ class SparseWalk:
         """A vertex with probability exactly ∝ exp(score / scale)."""
         if self.taken != query.taken:
             self.advance(query)
-        if self.urn is None or self.urn.float_scale != scale:
-            self.urn = Urn(self._recorded_scores(), scale)
+        if self.sampler is None or self.sampler.float_scale != scale:
+            self.sampler = WeightedRejection(self._recorded_scores(), scale)
         slacks = [self._slack(tier, self._moved) for tier in range(len(self.longest))]
         late = [tier for tier, slack in enumerate(slacks) if slack > scale / 2]
         if late:
@@ -149,7 +149,7 @@ class SparseWalk:
             self._settle(late, least, self._moved)
             slacks = [self._slack(tier, self._moved) for tier in range(len(self.longest))]
         self.slack = max(slacks, default=0)
-        return self.urn.draw(self.score_of, self.slack, bits=bits)
+        return self.sampler.draw(self.score_of, self.slack, bits=bits)
 
     def score_of(self, vertex: int) -> int:
         """The exact score of one vertex, from its column alone."""
@@ -189,32 +189,32 @@ class SparseWalk:
         return min(sum(map(int, sums)), self.longest[tier] * int(max(largest)))
 
     def _settle(self, tiers: Iterable[int], least: Sequence[int], moved: list[Integers]) -> None:
-        """Record what is pending in these tiers; the urn follows by entries, or by columns if they are fewer."""
-        urn, follows = self.urn, True
+        """Record what is pending in these tiers; the sampler follows by entries, or by columns if they are fewer."""
+        sampler, follows = self.sampler, True
         for tier in tiers:
             entries = sum(int(count) for *_, count in self._pending(tier, least[tier], moved))
             columns = self.columns[tier]
-            waits = urn is None or len(columns) < entries
+            waits = sampler is None or len(columns) < entries
             for part, listed in zip(self.parts, moved, strict=True):
                 own = part.tiers[tier]
                 follows &= walk_kernels.settle(
                     listed, own.first, own.columns, own.steps, part.largest, part.slope, own.recorded, least[tier],
-                    self.gradient, self.atoms.signed, _NO_URN if urn is None else urn.table, waits,
+                    self.gradient, self.atoms.signed, _NO_URN if sampler is None else sampler.table, waits,
                 )  # fmt: skip
-            if urn is not None and waits:
-                follows &= walk_kernels.record_columns(columns, self.gradient, self.atoms.signed, urn.table)
-        if urn is not None and (not follows or urn.worn):
-            urn.fill(self._recorded_scores())
+            if sampler is not None and waits:
+                follows &= walk_kernels.record_columns(columns, self.gradient, self.atoms.signed, sampler.table)
+        if sampler is not None and (not follows or sampler.worn):
+            sampler.fill(self._recorded_scores())
 
     def _record_constant(self) -> None:
         """The constant column holds every row, so it is never left pending."""
         self.gradient[self.features] = total = self.constant * self.slope_total
-        if self.urn is not None:
-            follows = self.urn.record(self.features, -total)
+        if self.sampler is not None:
+            follows = self.sampler.record(self.features, -total)
             if self.atoms.signed:
-                follows &= self.urn.record(self.atoms.d + self.features, total)
+                follows &= self.sampler.record(self.atoms.d + self.features, total)
             if not follows:
-                self.urn.fill(self._recorded_scores())
+                self.sampler.fill(self._recorded_scores())
 
 
 _WALKS: WeakKeyDictionary[Sparse, WeakKeyDictionary[Walk, SparseWalk]] = WeakKeyDictionary()

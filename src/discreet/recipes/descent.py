@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from discreet.calibration.calibrate import calibrated
-from discreet.calibration.guarantee import Guarantee, one_gaussian
+from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.one_release import gaussian_multiplier
 from discreet.errors import InvalidInput
 from discreet.losses import Domain, Poisson
-from discreet.measurements import FixedSizeSampling, PoissonSampling, Sampling
+from discreet.recipes import shared
 from discreet.solvers.base import Problem
 from discreet.solvers.descent import Descent
 from discreet.tuned import Tuned, current, tuned
@@ -23,10 +24,10 @@ __all__ = ["NUMBERS", "DescentNumbers", "recipe"]
 class DescentNumbers(Tuned):
     """Tuned numbers of this recipe."""
 
-    score_range: float = tuned(
+    score_bound: float = tuned(
         5.0, "scores up to about ±5 are attainable: probabilities from 0.7 % to 99.3 %", "sweep: wide-reach"
     )
-    score_range_of_classes: float = tuned(10.0, "the attainable scores with several classes", "sweep: reach")
+    score_bound_of_classes: float = tuned(10.0, "the attainable scores with several classes", "sweep: reach")
     score_noise: float = tuned(
         1.0, "two classes: standard deviation of noise in a score up to which steps go on", "sweep: score-noise"
     )
@@ -35,8 +36,6 @@ class DescentNumbers(Tuned):
         "several classes: trace of the Hessian over its largest possible one",
         "judgement: p(1 − p) of a model that is right most of the time",
     )
-    most_iterations: int = tuned(400, "most steps", "judgement: more take time and change the noise by little")
-    exact_iterations: int = tuned(2000, "steps without privacy", "judgement: enough for plain descent to be near")
     decay: float = tuned(0.9, "several classes: decay of the momentum", "sweep: decay")
     momentum_pace: float = tuned(
         3.5, "longest step with momentum times β; up to 2(1 + decay) is stable (Polyak 1964)", "sweep: pace"
@@ -46,9 +45,6 @@ class DescentNumbers(Tuned):
         75,
         "steps with momentum up to which none is longer than 1/β",
         "judgement: so few take no time, and short steps are safer",
-    )
-    kink_width: float = tuned(
-        0.1, "range of scores over which a loss with a kink is taken to bend", "judgement: sets step sizes alone"
     )
 
 
@@ -88,7 +84,7 @@ def recipe(
     """
     if update is not None and step is not None:
         raise InvalidInput("step belongs to plain descent; an update rule has its own.")
-    sampling = _sampling(problem, rate, batch_size)
+    sampling = shared.batches(problem, rate, batch_size)
     _require_bounded_rows(problem, guarantee)
     bound = _clip(problem, guarantee) if clip is None else clip
     beta = _smoothness(problem) * problem.rows.radius**2 + problem.ridge
@@ -103,14 +99,6 @@ def recipe(
     return calibrated(make, problem, guarantee)
 
 
-def _sampling(problem: Problem, rate: float | None, batch_size: int | None) -> Sampling | None:
-    if rate is not None and batch_size is not None:
-        raise InvalidInput("give rate (Poisson batches) or batch_size (fixed-size batches), not both.")
-    if rate is not None:
-        return PoissonSampling(rate)
-    return FixedSizeSampling(batch_size, round(problem.n)) if batch_size is not None else None
-
-
 def _require_bounded_rows(problem: Problem, guarantee: Guarantee) -> None:
     if problem.rows.bounded:
         return
@@ -123,7 +111,7 @@ def _slope(problem: Problem) -> float:
     """The largest |slope|, at most 1; with K outputs √(1 − 1/K), the length of the slopes at θ = 0."""
     if problem.rows.outputs > 1:
         return math.sqrt(1 - 1 / problem.rows.outputs)
-    domain = Domain(score_bound=current(NUMBERS).score_range, target_low=-1.0, target_high=1.0)
+    domain = Domain(score_bound=current(NUMBERS).score_bound, target_low=-1.0, target_high=1.0)
     return min(problem.loss.lipschitz(domain), 1.0)
 
 
@@ -136,11 +124,11 @@ def _clip(problem: Problem, guarantee: Guarantee) -> float:
 def _smoothness(problem: Problem) -> float:
     """The largest curvature of the loss over attainable scores; for a kink, slope over the width of the kink."""
     numbers = current(NUMBERS)
-    domain = Domain(score_bound=numbers.score_range, target_low=-1.0, target_high=1.0)
+    domain = Domain(score_bound=numbers.score_bound, target_low=-1.0, target_high=1.0)
     if isinstance(problem.loss, Poisson):  # coded counts are at most 1, so beyond e^z = 2 the clipped slope is flat
         domain = Domain(score_bound=math.log(2.0), target_low=0.0, target_high=1.0)
     smoothness = problem.loss.smoothness(domain)
-    return smoothness if math.isfinite(smoothness) else _slope(problem) / numbers.kink_width
+    return smoothness if math.isfinite(smoothness) else _slope(problem) / current(shared.NUMBERS).kink_width
 
 
 def _path_length(problem: Problem, guarantee: Guarantee, clip: float) -> float:
@@ -158,8 +146,8 @@ def _path_length(problem: Problem, guarantee: Guarantee, clip: float) -> float:
     if not guarantee.private:
         return math.inf
     rows, numbers = problem.rows, current(NUMBERS)
-    noise = one_gaussian(guarantee) * clip / problem.n
-    distance = (numbers.score_range if rows.outputs == 1 else numbers.score_range_of_classes) / rows.radius
+    noise = gaussian_multiplier(guarantee) * clip / problem.n
+    distance = (numbers.score_bound if rows.outputs == 1 else numbers.score_bound_of_classes) / rows.radius
     length = distance / (math.sqrt(math.prod(rows.shape)) * noise)
     if problem.loss.slope_sign_fixed:
         length = max(length, numbers.score_noise / (rows.radius * noise))
@@ -183,9 +171,9 @@ def _iterations(beta: float, length: float, momentum: bool) -> int:
     """T = β·ηT, so that no step is longer than 1/β; with momentum fewer, if more than 75, as steps may be longer."""
     numbers = current(NUMBERS)
     if not length < math.inf:
-        return numbers.exact_iterations
+        return current(shared.NUMBERS).exact_iterations
     steps = beta * length / _stride(momentum)
-    most = numbers.most_iterations
+    most = current(shared.NUMBERS).most_iterations
     if momentum:
         fewest = length / (_longest(beta, momentum) * _stride(momentum))
         steps, most = min(steps, max(numbers.few_momentum_iterations, fewest)), numbers.most_momentum_iterations

@@ -11,8 +11,8 @@ from discreet.calibration.shares import multiplier
 from discreet.errors import InvalidInput
 from discreet.losses import Squared
 from discreet.queries.moments import SecondMoment
+from discreet.recipes.shared import slope_at_zero
 from discreet.solvers.base import Problem
-from discreet.solvers.hard_threshold import slope_at_zero
 from discreet.solvers.preconditioned import Preconditioned
 from discreet.tuned import Tuned, current, tuned
 

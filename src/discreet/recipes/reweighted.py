@@ -1,37 +1,24 @@
-"""Settings of descent on weighted columns (`discreet.solvers.reweighted`) from public facts."""
+"""Settings of descent on weighted columns (`discreet.solvers.reweighted`): its numbers are those of other recipes."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from discreet.calibration.calibrate import calibrated
-from discreet.calibration.guarantee import Guarantee, one_gaussian
+from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.one_release import gaussian_multiplier
 from discreet.calibration.shares import multiplier, remaining_share
 from discreet.losses import Domain
-from discreet.recipes import descent
+from discreet.recipes import shared
+from discreet.recipes.shared import clipping_slope
 from discreet.solvers.base import Problem
 from discreet.solvers.parts import column_weights, recalibration
 from discreet.solvers.parts.requirements import require_bounded_rows
 from discreet.solvers.reweighted import Reweighted, check
-from discreet.solvers.sparse_descent import steepest
-from discreet.tuned import Tuned, current, tuned
+from discreet.tuned import current
 
-__all__ = ["NUMBERS", "ReweightedNumbers", "recipe"]
-
-
-@dataclass(frozen=True)
-class ReweightedNumbers(Tuned):
-    """Tuned numbers of this recipe."""
-
-    score_range: float = tuned(
-        3.0,
-        "scores up to about ±3 are looked for: a probability of 95 %",
-        "judgement: scale and offset are fitted afterwards, so less is needed than for plain descent",
-    )
-
-
-NUMBERS = ReweightedNumbers()
+__all__ = ["recipe"]
 
 
 def recipe(
@@ -66,10 +53,10 @@ def recipe(
     require_bounded_rows(problem, "reweighted descent")
     weights = current(column_weights.NUMBERS)
     shares = _shares(problem, weights.moment_share if moment_share is None else moment_share, line_share)
-    kappa = one_gaussian(guarantee) if guarantee.private else 0.0
+    kappa = gaussian_multiplier(guarantee)
     nu = multiplier(kappa, remaining_share("gradients", shares, may_be_zero="line_share"))
-    score_range = current(NUMBERS).score_range
-    bound = problem.rows.radius * steepest(problem, guarantee, score_range) if clip is None else clip
+    slope = clipping_slope(problem, guarantee, current(shared.NUMBERS).score_bound)
+    bound = problem.rows.radius * slope if clip is None else clip
     count, size = _steps(problem, nu, bound, iterations, step)
     tau = column_weights.chance_damping(problem, nu) if damping is None else damping
     entries = weights.spread if spread is None else spread
@@ -82,8 +69,7 @@ def _shares(problem: Problem, moment_share: float, line_share: float | None) -> 
 
     By default the latter have the usual share of `recalibration`, and as much more as its search for the range takes.
     """
-    numbers = current(recalibration.NUMBERS)
-    usual = numbers.line_share / (1 - numbers.place_share)
+    usual = current(shared.NUMBERS).recalibration_share / (1 - current(recalibration.NUMBERS).place_share)
     shares = {"moment_share": moment_share, "line_share": usual if line_share is None else line_share}
     remaining_share("gradients", shares, may_be_zero="line_share")
     fitted = math.isfinite(problem.loss.smoothness(Domain())) and problem.rows.outputs == 1
@@ -97,13 +83,13 @@ def _steps(problem: Problem, nu: float, clip: float, iterations: int | None, ste
     dimension, which costs ½·β·(ηTνC/n)² at curvature β = smoothness·radius²; stopping early costs D²/(2ηT). The sum is
     least at (ηT)³ = D²n²/(2βν²C²), D = 3√outputs/radius. Steps are at most 1/β, and as long without noise.
     """
-    rows, numbers = problem.rows, current(descent.NUMBERS)
-    score_range = current(NUMBERS).score_range
-    smoothness = problem.loss.smoothness(Domain(score_bound=score_range, target_low=-1.0, target_high=1.0))
+    rows, numbers = problem.rows, current(shared.NUMBERS)
+    scores = Domain(score_bound=numbers.score_bound, target_low=-1.0, target_high=1.0)
+    smoothness = problem.loss.smoothness(scores)
     beta = (smoothness if math.isfinite(smoothness) else 1 / numbers.kink_width) * rows.radius**2
     if not nu:
         return iterations or numbers.exact_iterations, 1 / beta if step is None else step
-    distance = score_range * math.sqrt(rows.outputs) / rows.radius
+    distance = numbers.score_bound * math.sqrt(rows.outputs) / rows.radius
     length = (distance**2 * problem.n**2 / (2 * beta * (nu * clip) ** 2)) ** (1 / 3)
     if iterations is None:
         iterations = int(min(numbers.most_iterations, max(1, math.ceil(beta * length))))

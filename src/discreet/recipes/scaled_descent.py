@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass, replace
 
 from discreet.calibration.calibrate import calibrated
-from discreet.calibration.guarantee import Guarantee, one_gaussian
+from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.one_release import gaussian_multiplier
 from discreet.calibration.shares import multiplier, remaining_share
 from discreet.errors import InvalidInput
 from discreet.measurements import PoissonSampling
-from discreet.recipes import descent
+from discreet.recipes import shared
 from discreet.solvers.base import Problem
 from discreet.solvers.parts import column_weights
 from discreet.solvers.scaled_descent import ScaledDescent, check
@@ -92,7 +93,7 @@ def recipe(
         raise InvalidInput("score_noise chooses the step, which was given too: leave one out.")
     numbers, momentum = current(NUMBERS), _decay(decay)
     shares, batches = _shares(problem, centre_share, moment_share), _sampling(problem, guarantee, rate)
-    kappa = one_gaussian(guarantee) if guarantee.private else 0.0
+    kappa = gaussian_multiplier(guarantee)
     bound = _clip(problem, kappa) if clip is None else clip
     count, size = _steps(problem, kappa, bound, momentum, score_noise, iterations, step)
     tau = _damping(problem, kappa) if damping is None else damping
@@ -170,7 +171,7 @@ def _steps(
     numbers, radius = current(NUMBERS), problem.rows.radius
     if not kappa:
         size = min(numbers.exact_pace, 2 + decay) / (radius**2 / 2)
-        count = current(descent.NUMBERS).exact_iterations
+        count = current(shared.NUMBERS).exact_iterations
         return count if iterations is None else iterations, size if step is None else step
     length = (numbers.score_noise if score_noise is None else score_noise) * problem.n / kappa
     longest = numbers.longest_step / (1 - decay)

@@ -6,13 +6,14 @@ import math
 from dataclasses import dataclass, replace
 
 from discreet.calibration.calibrate import calibrated
-from discreet.calibration.guarantee import Guarantee, one_gaussian, rough_multiplier
+from discreet.calibration.guarantee import Guarantee, rough_multiplier
+from discreet.calibration.one_release import gaussian_multiplier
 from discreet.calibration.shares import multiplier, remaining_share
 from discreet.losses import Logistic
 from discreet.queries.minimiser import RidgeMinimiser
-from discreet.recipes import objective_perturbation
+from discreet.recipes import objective_perturbation, shared
 from discreet.solvers.base import Problem
-from discreet.solvers.parts import column_weights, recalibration
+from discreet.solvers.parts import column_weights
 from discreet.solvers.weighted_perturbation import WeightedPerturbation, check
 from discreet.tuned import Tuned, current, tuned
 
@@ -95,7 +96,7 @@ def recipe(
     rest = exponent, bound, entries, numbers.least_scale
     if not guarantee.private:
         return WeightedPerturbation(0.0, 0.0, 0.0, 0.0, regularisation or 0.0, damping or 1 / problem.n, *rest)
-    nu = multiplier(one_gaussian(guarantee), _left(shares))
+    nu = multiplier(gaussian_multiplier(guarantee), _left(shares))
     ridge = _regularisation(problem, guarantee, nu, bound) if regularisation is None else regularisation
     tau = column_weights.chance_damping(problem, nu) if damping is None else damping
     centred, drift = shares["centre_share"] > 0, objective_perturbation.deviation(guarantee)
@@ -126,12 +127,11 @@ def _shares(
 
     By default the range of the scores has a quarter of what scale and offset have, a fifth of both together.
     """
-    scores = current(recalibration.NUMBERS)
-    usual = current(column_weights.NUMBERS).moment_share
+    moments, scores = current(column_weights.NUMBERS).moment_share, current(shared.NUMBERS).recalibration_share
     shares = {
-        "moment_share": usual if moment_share is None else moment_share,
-        "place_share": scores.line_share / 4 if place_share is None else place_share,
-        "line_share": scores.line_share if line_share is None else line_share,
+        "moment_share": moments if moment_share is None else moment_share,
+        "place_share": scores / 4 if place_share is None else place_share,
+        "line_share": scores if line_share is None else line_share,
         "centre_share": _centre_share(problem, guarantee) if centre_share is None else centre_share,
     }
     _left(shares)

@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 
 from discreet.calibration.calibrate import calibrated
-from discreet.calibration.guarantee import Guarantee, one_gaussian
+from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.one_release import gaussian_multiplier
 from discreet.calibration.shares import multiplier, remaining_share
 from discreet.errors import InvalidInput
 from discreet.queries.sides import Sides
-from discreet.recipes import descent
+from discreet.recipes import shared
 from discreet.solvers.base import Problem
 from discreet.solvers.parts import location_scale
 from discreet.solvers.wide_descent import WideDescent, check
@@ -92,7 +93,7 @@ def recipe(
     bound = 1.0 if target_bound is None else target_bound
     numbers = current(NUMBERS)
     if not guarantee.private:
-        steps = current(descent.NUMBERS).exact_iterations if iterations is None else iterations
+        steps = current(shared.NUMBERS).exact_iterations if iterations is None else iterations
         return WideDescent(0.0, 0.0, 0.0, steps, math.inf, math.inf, bound)
     asked = _asked_for_scales(problem, guarantee)
     usual = min(numbers.most_scale_share, max(numbers.least_scale_share, asked))
@@ -110,7 +111,7 @@ def recipe(
 
 def _asked_for_scales(problem: Problem, guarantee: Guarantee) -> float:
     """The share (b·κ/(n·0.24))² with which mean signs are off by 0.24; b is the bound of one release of signs."""
-    noise = Sides.bound * Sides.grid * one_gaussian(guarantee) / problem.n
+    noise = Sides.bound * Sides.grid * gaussian_multiplier(guarantee) / problem.n
     return (noise / current(NUMBERS).sign_noise) ** 2
 
 
@@ -151,7 +152,7 @@ def _with_weights(
         """K = κ·n·norm/(ν·r) in units of scale/R."""
         return share * problem.n * problem.rows.norm / (multiplier(noise, left) * problem.rows.radius)
 
-    count = _iterations(path_length(one_gaussian(guarantee))) if iterations is None else iterations
+    count = _iterations(path_length(gaussian_multiplier(guarantee))) if iterations is None else iterations
 
     def make(noise: float) -> WideDescent:
         return WideDescent(
@@ -176,4 +177,4 @@ def _iterations(path_length: float) -> int:
     """
     numbers = current(NUMBERS)
     count = math.ceil(path_length / (numbers.longest_step * numbers.least_row_scale))
-    return min(current(descent.NUMBERS).most_iterations, max(numbers.least_iterations, count))
+    return min(current(shared.NUMBERS).most_iterations, max(numbers.least_iterations, count))

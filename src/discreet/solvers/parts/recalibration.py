@@ -93,11 +93,6 @@ class RecalibrationNumbers(Tuned):
         "share of the recalibration's budget for the range of the scores; the rest is for scale and offset",
         "judgement: the range may err by half without harm",
     )
-    line_share: float = tuned(
-        0.08,
-        "share of a solver's whole budget (in 1/σ²) for fitting scale and offset",
-        "sweep: sparse-line",
-    )
 
 
 NUMBERS = RecalibrationNumbers()
