@@ -16,9 +16,10 @@ from discreet.geometry import L1Ball, SparseSet, WholeSpace
 from discreet.geometry.base import Atomic, Projectable
 from discreet.losses import Domain, Softmax, Squared
 from discreet.recipes.exponential_mechanism import NUMBERS as GRID
+from discreet.recipes.weighted_perturbation import NUMBERS as WEIGHTED
+from discreet.recipes.weighted_perturbation import is_bag_of_words
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
-from discreet.solvers.weighted_perturbation import BAG_OF_WORDS
 from discreet.tuned import Tuned, current, tuned
 
 __all__ = ["NUMBERS", "RULES", "Facts", "Rule", "choose", "prefers_vertices", "rules_as_markdown"]
@@ -165,7 +166,7 @@ def _free_least_squares(f: Facts) -> bool:
 
 
 def _bag_of_words(f: Facts) -> bool:
-    many = f.problem.sparse and f.problem.rows.n_features >= BAG_OF_WORDS
+    many = is_bag_of_words(f.problem)
     return many and f.gaussian and f.two_classes and f.noise_share <= current(NUMBERS).most_word_noise
 
 
@@ -296,7 +297,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "weighted_perturbation",
         _bag_of_words,
-        f"two classes, sparse rows of at least {BAG_OF_WORDS} columns, noise share ≤ 0.7, δ > 0",
+        f"two classes, sparse rows of at least {WEIGHTED.many_columns} columns, noise share ≤ 0.7, δ > 0",
         "columns with large second moments dominate the row norm; weights give the informative rare ones more of it",
         "sweep solver-words",
     ),

@@ -53,9 +53,9 @@ _NO_THEOREM = {
     "HardThreshold": "it needs the rows' restricted eigenvalues, which are not public",
     "HeavyTailed": "it needs the rows' restricted eigenvalues, which are not public",
     "PeeledThreshold": "it needs the rows' restricted eigenvalues, which are not public",
-    "Reweighted": "its steps follow columns' energies, which are not public before they are released",
-    "WeightedPerturbation": "its columns' weights follow energies, which are not public before they are released",
-    "WideDescent": "its steps follow a survey of scales, which are not public before they are released",
+    "Reweighted": "its steps depend on columns' second moments, which are not public before they are released",
+    "WeightedPerturbation": "it weights columns by second moments, which are not public before they are released",
+    "WideDescent": "its steps depend on private estimates of scale, which are not public before they are released",
 }
 
 

@@ -19,6 +19,7 @@ from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
 from discreet.losses import Domain, Loss
+from discreet.recipes import descent
 from discreet.solvers.base import Problem
 from discreet.solvers.exponential_mechanism import ExponentialMechanism
 from discreet.tuned import Tuned, current, tuned
@@ -33,11 +34,6 @@ _UNCLIPPED = 1e290  # without privacy no loss is clipped
 class ExponentialMechanismNumbers(Tuned):
     """The grid of candidates."""
 
-    score_bound: float = tuned(
-        5.0,
-        "half-width of the grid times the length of the longest row: the largest score along an axis",
-        "judgement: for the logistic loss a score of 5 is a probability of 99.3 %",
-    )
     grid_points: int = tuned(
         4096, "about so many points in all", "judgement: their logarithm is the price, and 4096 are scored in no time"
     )
@@ -127,7 +123,7 @@ def _usual_grid(problem: Problem) -> NDArray[np.float64]:
             f"a grid in {rows.dimension} dimensions is too coarse to be useful: declare candidates, or choose another "
             "solver."
         )
-    half = np.full(rows.dimension, numbers.score_bound / rows.radius)
+    half = np.full(rows.dimension, current(descent.NUMBERS).score_bound / rows.radius)
     found = product_grid(-half, half, _points(rows.dimension))
     if isinstance(domain, Projectable):
         return np.unique([domain.project(theta) for theta in found], axis=0)
@@ -151,7 +147,9 @@ def grid_radius(candidates: NDArray[np.float64], problem: Problem) -> float | No
         return None
     if not np.array_equal(candidates, _usual_grid(problem)):
         return None
-    half_a_cell = numbers.score_bound / rows.radius / (_points(rows.dimension) - 1) * math.sqrt(rows.dimension)
+    half_a_cell = (
+        current(descent.NUMBERS).score_bound / rows.radius / (_points(rows.dimension) - 1) * math.sqrt(rows.dimension)
+    )
     return half_a_cell if domain.convex else 2 * half_a_cell
 
 

@@ -9,6 +9,7 @@ from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.sparse_set import SparseSet
 from discreet.losses import Domain
+from discreet.measurements import FixedSizeSampling, PoissonSampling, Sampling
 from discreet.solvers.base import Problem
 from discreet.solvers.parts.recalibration import fits
 from discreet.tuned import Tuned, current, tuned
@@ -16,6 +17,7 @@ from discreet.tuned import Tuned, current, tuned
 __all__ = [
     "NUMBERS",
     "SharedNumbers",
+    "batches",
     "clipping_slope",
     "declared_sparsity",
     "recalibration_share",
@@ -46,12 +48,28 @@ class SharedNumbers(Tuned):
         "interval of scores over which the slope of a loss without bounded curvature is taken to change",
         "judgement: a tenth of the unit in which scores are measured",
     )
+    most_iterations: int = tuned(
+        400, "most steps of a gradient method", "judgement: more take time and change the noise by little"
+    )
     exact_iterations: int = tuned(
         2000, "steps without privacy", "judgement: there is no noise, so more steps cost time alone"
     )
 
 
 NUMBERS = SharedNumbers()
+
+
+def batches(problem: Problem, rate: float | None, batch_size: int | None) -> Sampling | None:
+    """Poisson batches by their rate, or batches of a fixed size; None takes all rows each step.
+
+    Raises:
+        InvalidInput: both were given.
+    """
+    if rate is not None and batch_size is not None:
+        raise InvalidInput("give rate (Poisson batches) or batch_size (fixed-size batches), not both.")
+    if rate is not None:
+        return PoissonSampling(rate)
+    return None if batch_size is None else FixedSizeSampling(batch_size, round(problem.n))
 
 
 def slope_at_zero(problem: Problem, target_bound: float) -> float:

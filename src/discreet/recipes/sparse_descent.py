@@ -14,30 +14,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
-from discreet.measurements import FixedSizeSampling, PoissonSampling, Sampling
 from discreet.recipes import shared
-from discreet.recipes.shared import clipping_slope, recalibration_share, smoothness_bound
+from discreet.recipes.shared import batches, clipping_slope, recalibration_share, smoothness_bound
 from discreet.solvers.base import Problem
 from discreet.solvers.parts.sparse_means import projected_square, projecting_helps
 from discreet.solvers.sparse_descent import Estimator, Iterate, SparseDescent
-from discreet.tuned import Tuned, current, tuned
+from discreet.tuned import current
 
-__all__ = ["NUMBERS", "SparseDescentNumbers", "recipe"]
-
-
-@dataclass(frozen=True)
-class SparseDescentNumbers(Tuned):
-    """How many steps sparse descent takes; what it shares with other recipes is in `discreet.recipes.shared`."""
-
-    most_iterations: int = tuned(400, "most steps", "judgement: limits the time of a run")
-
-
-NUMBERS = SparseDescentNumbers()
+__all__ = ["recipe"]
 
 
 def recipe(
@@ -79,7 +68,7 @@ def recipe(
     """
     if not problem.rows.bounded:
         raise InvalidInput("sparse descent needs rows of bounded length: give row_norm.")
-    sampling, lazy, numbers = _sampling(problem, rate, batch_size), estimator == "lazy", current(shared.NUMBERS)
+    sampling, lazy, numbers = batches(problem, rate, batch_size), estimator == "lazy", current(shared.NUMBERS)
     share = recalibration_share(problem, guarantee, line_share, numbers.recalibration_share if lazy else 0.0)
     slope = clipping_slope(problem, guarantee, numbers.score_bound)
     if clip is None:
@@ -99,14 +88,6 @@ def recipe(
     return calibrated(lambda noise: _with_noise(solver, noise, share), problem, guarantee)
 
 
-def _sampling(problem: Problem, rate: float | None, batch_size: int | None) -> Sampling | None:
-    if rate is not None and batch_size is not None:
-        raise InvalidInput("give rate (Poisson batches) or batch_size (fixed-size batches), not both.")
-    if rate is not None:
-        return PoissonSampling(rate)
-    return None if batch_size is None else FixedSizeSampling(batch_size, round(problem.n))
-
-
 def _one_release(solver: SparseDescent, problem: Problem, guarantee: Guarantee) -> float:
     """Noise in each coordinate of the mean gradient, were it released once with the whole budget."""
     once = calibrated(lambda noise: replace(solver, noise_multiplier=noise), problem, guarantee)
@@ -124,7 +105,8 @@ def _steps(
     iterations: int | None,
 ) -> tuple[int, float]:
     """T and the longest path ηT; where each gradient is projected the path is not limited."""
-    numbers, most = current(shared.NUMBERS), current(NUMBERS).most_iterations
+    numbers = current(shared.NUMBERS)
+    most = numbers.most_iterations
     scores = numbers.recalibrated_score_bound if share else numbers.score_bound
     distance = min(problem.domain.diameter(math.prod(problem.rows.shape)), scores / problem.rows.radius)
 
