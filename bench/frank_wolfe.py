@@ -39,9 +39,9 @@ from discreet.noise import exponential_select
 from discreet.noise.bits import Bits
 from discreet.queries.atoms import whole_atoms
 from discreet.queries.scores import ScoreSum, Walk
+from discreet.recipes.frank_wolfe import recipe
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
-from discreet.solvers.frank_wolfe import default
 from discreet.units import Unit
 from discreet.vault import Vault
 
@@ -88,7 +88,7 @@ def _labelled(X: sp.csr_array, score: Any, rng: np.random.Generator) -> Sparse:
 def timed(data: Sparse, epsilon: float, steps: int) -> dict[str, float]:
     """CPU seconds of each step, by the vault's progress calls; the first step builds the columns."""
     problem = Problem(data.rows, Logistic(), N, L1Ball(RADIUS))
-    solver = default(problem, Guarantee(epsilon, 1 / N**2, UNIT), feature_bound=1.0, iterations=steps)
+    solver = recipe(problem, Guarantee(epsilon, 1 / N**2, UNIT), feature_bound=1.0, iterations=steps)
     stamps = [time.process_time()]
     vault = Vault(data, UNIT, Ledger(), Bits.seeded(0))
     vault.run(solver, problem, progress=lambda done, planned: stamps.append(time.process_time()))

@@ -41,15 +41,13 @@ import scipy  # noqa: E402
 import scipy.sparse as sp  # noqa: E402
 
 import discreet as dp  # noqa: E402
+from discreet.calibration import Guarantee  # noqa: E402
 from discreet.data.memory import in_memory  # noqa: E402
 from discreet.losses import Squared  # noqa: E402
 from discreet.noise import Bits  # noqa: E402
 from discreet.recipes.sparse_mean import recipe  # noqa: E402
 from discreet.rows import RowSpec  # noqa: E402
-from discreet.solvers import (
-    Guarantee,
-    Problem,
-)
+from discreet.solvers import Problem  # noqa: E402
 from discreet.solvers.sparse_mean import RecoveredMean  # noqa: E402
 from discreet.theory import sparse_mean_gaussian, sparse_mean_laplace, sparse_mean_lower_bound  # noqa: E402
 from discreet.units import Unit  # noqa: E402

@@ -44,10 +44,10 @@ def test_a_plan_needs_no_data_and_marks_its_choice():
 
 def test_a_plan_in_words_says_why_something_is_chosen_does_not_apply_or_is_not_predicted():
     words = plan()
-    assert f"its settings: noise_multiplier = {chosen()['noise_multiplier']:.4g}, energy_multiplier = " in words
+    assert f"its settings: noise_multiplier = {chosen()['noise_multiplier']:.4g}, moment_multiplier = " in words
     assert "auto takes weighted_perturbation: columns nearer to one scale" in words
     assert "frank_wolfe does not apply: WholeSpace" in words
-    assert "no bound for reweighted: its steps follow columns' energies" in words
+    assert "no bound for reweighted: its steps depend on columns' second moments" in words
     assert "ε = 1" in words
     assert "replace-one" in words
 

@@ -118,15 +118,15 @@ def test_runs_of_known_events_still_add_up_to_less_than_the_sum(n: int | None, b
 
 def test_a_plan_beyond_its_promise_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     from discreet.errors import PlanViolation
-    from discreet.recipes import descent as recipes
-    from discreet.solvers import descent
+    from discreet.queries.gradient import GradientSum
+    from discreet.recipes import descent
     from discreet.updates import Sgd
 
     def too_little_noise(problem: Problem, guarantee: Guarantee) -> Any:
         return descent.Descent(0.5, 4, 1.0, Sgd(0.1))
 
-    monkeypatch.setattr(recipes, "recipe", too_little_noise)
-    monkeypatch.setattr(descent.GradientSum, "integers", lambda *_: pytest.fail("rows were read"))
+    monkeypatch.setattr(descent, "recipe", too_little_noise)
+    monkeypatch.setattr(GradientSum, "integers", lambda *_: pytest.fail("rows were read"))
     for ledger in (dp.Ledger(), dp.Ledger(epsilon=1.0, delta=1e-6, adjacency="add-remove")):
         with pytest.raises(PlanViolation, match="promised"):
             model("descent", 1e-6, ledger, "add-remove", None, solver_options=None).fit(X, Y)

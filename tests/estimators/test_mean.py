@@ -14,12 +14,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import discreet as dp
 from discreet.calibration import Guarantee
+from discreet.calibration.one_release import gaussian_multiplier
 from discreet.data.memory import in_memory
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.ledger import Ledger
 from discreet.losses import Squared
 from discreet.noise import Bits
-from discreet.recipes.sparse_mean import gaussian_noise, predicted_errors, recipe, sketch_width
+from discreet.recipes.sparse_mean import predicted_errors, recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.sparse_mean import RecoveredMean
@@ -72,7 +73,7 @@ def lower_bound(method: str, noise: float, trials: int = 6000) -> float:
     X = np.eye(8)[:1]
     if method == "l1-recovery":  # a sketch unlucky enough to stretch some row up to the claim, and that row
         for seed in range(100):
-            plan = RecoveredMean(noise * gaussian_noise(guarantee), 8, width=4, seed=seed)
+            plan = RecoveredMean(noise * gaussian_multiplier(guarantee), 8, width=4, blocks=4, seed=seed)
             query = plan.measurement(rows).query
             vectors, stretch, _ = np.linalg.svd([query.sketch.apply(column) for column in np.eye(8)])
             if stretch[0] >= query.bound * query.grid:
@@ -130,29 +131,6 @@ def test_projection_beats_plain_noise_on_word_like_rows() -> None:
     assert error["projection"] < proved
     assert error["l1-recovery"] < 2 * proved
     assert error["auto"] <= 1.1 * min(error.values())
-
-
-def test_auto_takes_laplace_noise_for_very_sparse_rows_and_for_pure_privacy() -> None:
-    def noise(s: int, delta: float, d: int = 1000) -> str:
-        guarantee = Guarantee(1.0, delta, Unit("replace-one"))
-        return recipe(Problem(RowSpec(d, 1.0), Squared(), 1e4), guarantee, sparsity=s).noise
-
-    assert noise(1, 1e-6) == "laplace"
-    assert noise(100, 1e-6) == "gaussian"
-    assert noise(100, 0.0) == "laplace"
-    crossover = next(s for s in range(1, 1000) if noise(s, 1e-6) == "gaussian")
-    assert all(noise(s, 1e-6) == "gaussian" for s in range(crossover, crossover + 50))
-
-
-def test_the_sketch_follows_the_theory() -> None:
-    """m = (R/σ)√ln(ed/m), and no sketch where that reaches d."""
-    rows = RowSpec(10**6, 1.0)
-    width = sketch_width(rows, 50, 1e4, 8.45)
-    m = 4 * width
-    assert m == pytest.approx(math.sqrt(50) * 1e4 / 8.45 * math.sqrt(math.log(math.e * 1e6 / m)), rel=1e-3)
-    assert sketch_width(RowSpec(1000, 1.0), 50, 1e4, 8.45) is None
-    assert sketch_width(rows, 50, 1e4, 0.0) is None
-    assert sketch_width(RowSpec(10**9, 1.0), 50, 1e9, 8.45) == 2**18
 
 
 # cells that are no numbers are filled by a public rule: an exception must not depend on a row

@@ -20,9 +20,10 @@ from discreet.planning.compare import compare
 from discreet.planning.plan import make_plan
 from discreet.planning.predicted import predicted_bound, predicted_risk
 from discreet.recipes import RECIPES, recipe
+from discreet.recipes.bias_reduced import level_costs
+from discreet.recipes.exponential_mechanism import grid_radius
 from discreet.rows import RowSpec
 from discreet.solvers import Filtered, Problem
-from discreet.solvers.exponential_mechanism import grid_radius
 from discreet.solvers.hard_threshold import HardThreshold
 from discreet.units import Unit
 from discreet.vault import Vault
@@ -115,7 +116,7 @@ def test_a_filtered_run_takes_as_many_steps_as_its_bound_counts() -> None:
     """At least T₀, and no more than the budget allows: what the bound is stated for, against a run."""
     problem = Problem(RowSpec(D, 1.0), Logistic(), float(N), L2Ball(1.0))
     solver = recipe("bias_reduced")(problem, Guarantee(1.0, 1e-6, ADD), noise_multiplier=8.0, smallest=256)
-    costs = solver.level_costs(problem, ADD)
+    costs = level_costs(solver, problem, ADD)
     assert min(costs) < max(costs)
     assert solver.iterations > solver.budget / max(costs)  # the filter ends it
     data, done = in_memory(X, labels(), problem.rows), []

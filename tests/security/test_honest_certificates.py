@@ -14,8 +14,7 @@ from discreet import accounting, events
 from discreet.errors import DiscreetError
 from discreet.geometry import L1Ball
 from discreet.ledger import Ledger
-from discreet.recipes import RECIPES
-from discreet.solvers import descent
+from discreet.recipes import RECIPES, descent
 from discreet.units import Unit
 from discreet.updates import Sgd
 
@@ -31,7 +30,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def test_a_plan_that_costs_more_than_was_promised_is_certified_at_what_it_costs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(descent, "default", lambda problem, guarantee: descent.Descent(0.5, 4, 1.0, Sgd(0.1)))
+    monkeypatch.setattr(descent, "recipe", lambda problem, guarantee: descent.Descent(0.5, 4, 1.0, Sgd(0.1)))
     model = dp.LogisticRegression(1.0, 1e-6, row_norm=1.0, classes=[0, 1], solver="descent").fit(X, Y)
     assert model.privacy_.epsilon == accounting.epsilon(model.privacy_.event, 1e-6, "replace-one").upper > 20
 
@@ -65,7 +64,7 @@ def test_no_solver_spends_more_than_it_certifies_or_certifies_more_than_it_was_g
 
 def test_a_run_charged_apart_from_its_count_is_certified_at_what_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The budget has no room for a promise, only for what two charges add up to; nobody then verifies the run."""
-    monkeypatch.setattr(descent, "default", lambda problem, guarantee: descent.Descent(7.0, 4, 1.0, Sgd(0.1)))
+    monkeypatch.setattr(descent, "recipe", lambda problem, guarantee: descent.Descent(7.0, 4, 1.0, Sgd(0.1)))
     ledger = Ledger(epsilon=3.0, delta=1e-5, adjacency="add-remove")
     ledger.charge(events.Repeat(events.Gaussian(8.0), 16), "add-remove")
     model = dp.LogisticRegression(

@@ -22,7 +22,7 @@ from discreet.accounting.pairs import GaussianPair
 from discreet.errors import BudgetExceeded, PlanViolation
 from discreet.events import Compose, Event, Gaussian, Laplace, Promise, PureDP, Repeat
 from discreet.ledger import Ledger
-from discreet.solvers import descent
+from discreet.recipes import descent
 
 UNIT = "add-remove"
 EPSILON, DELTA = 1.0, 1e-6
@@ -96,7 +96,7 @@ def test_a_crash_between_count_and_run_leaves_everything_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = np.repeat([[0.6, 0.8], [-0.6, -0.8]], 100, axis=0), np.repeat([1, 0], 100)
-    path, recipe, planned = tmp_path / "ledger.db", descent.default, []
+    path, recipe, planned = tmp_path / "ledger.db", descent.recipe, []
 
     def crashing(problem: Any, guarantee: Any) -> Any:
         planned.append(problem.n)
@@ -104,7 +104,7 @@ def test_a_crash_between_count_and_run_leaves_everything_charged(
             raise RuntimeError("the machine failed")
         return recipe(problem, guarantee)
 
-    monkeypatch.setattr(descent, "default", crashing)
+    monkeypatch.setattr(descent, "recipe", crashing)
     model = dp.LogisticRegression(
         EPSILON, DELTA, row_norm=1.0, classes=[0, 1], solver="descent", adjacency=UNIT,
         ledger=Ledger(path, epsilon=EPSILON, delta=DELTA, adjacency=UNIT),

@@ -23,9 +23,10 @@ from discreet.measurements import FixedSizeSampling, Parts, PoissonSampling
 from discreet.mechanisms import Gaussian
 from discreet.noise import Bits
 from discreet.queries.gradient import GradientSum
+from discreet.recipes.bias_reduced import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
-from discreet.solvers.bias_reduced import BiasReduced, default
+from discreet.solvers.bias_reduced import BiasReduced
 from discreet.units import Unit
 from discreet.vault import Vault
 
@@ -169,7 +170,7 @@ def test_without_projection_the_estimate_is_the_mean_of_the_batch():
 def test_a_run_stops_with_its_filter_and_never_overspends(relation):
     unit = Unit(relation)
     guarantee = Guarantee(2.0, 1e-5, unit)
-    solver = default(PROBLEM, guarantee, sparsity=2, smallest=2, levels=3, noise_multiplier=8.0, line_share=0.0)
+    solver = recipe(PROBLEM, guarantee, sparsity=2, smallest=2, levels=3, noise_multiplier=8.0, line_share=0.0)
     for seed in range(4):
         ledger, made = Ledger(), replace(solver, seed=seed)
         budget, done = made.filter(unit), []
@@ -247,25 +248,6 @@ def test_bad_input():
     ):  # fmt: skip
         with pytest.raises(InvalidInput):
             replace(SOLVER, **bad)
-    with pytest.raises(InvalidInput, match="pure DP"):
-        default(PROBLEM, Guarantee(1.0, 0.0, REPLACE))
-    with pytest.raises(InvalidInput, match="must fit"):
-        default(PROBLEM, Guarantee(1.0, 1e-5, REPLACE), smallest=64, levels=1)
-    with pytest.raises(InvalidInput, match="admits no step"):
-        default(PROBLEM, Guarantee(0.1, 1e-5, REPLACE), smallest=32, levels=1, noise_multiplier=0.1)
-    with pytest.raises(InvalidInput, match="row_norm"):
-        default(Problem(RowSpec(D, math.inf), Logistic(), 64.0), Guarantee(math.inf, 0.0, REPLACE))
-    with pytest.raises(InvalidInput, match="projecting=False"):
-        default(PROBLEM, Guarantee(1.0, 1e-5, REPLACE), sparsity=2, projecting=False)
     assert SOLVER.filter(REPLACE) is None
     filtered = replace(SOLVER, budget=0.1)
     assert isinstance(filtered.filter(REPLACE), RenyiFilter)
-    assert filtered.planned(PROBLEM, REPLACE).filter(REPLACE) is None
-    assert filtered.planned(PROBLEM, REPLACE).iterations <= filtered.iterations
-
-
-@pytest.mark.parametrize("n", [2.0, 3.0, 4.0, 5.0])
-def test_the_defaults_fit_in_any_number_of_rows_that_a_private_count_may_give(n: float) -> None:
-    problem = Problem(RowSpec(2, 1.0), Logistic(), n)
-    solver = default(problem, Guarantee(1.0, 1e-6, Unit("add-remove", 2)), iterations=3)
-    assert solver.smallest << solver.levels <= n

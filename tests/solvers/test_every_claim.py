@@ -23,11 +23,11 @@ from discreet import solvers, updates
 from discreet.geometry import L1Ball
 from discreet.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from discreet.recipes import RECIPES
+from discreet.recipes.exponential_mechanism import product_grid
 from discreet.rows import RowSpec
 from discreet.solvers import Filtered, Problem, Solver
 from discreet.solvers.boosted import Boosted
 from discreet.solvers.descent import Descent
-from discreet.solvers.exponential_mechanism import product_grid
 from discreet.units import Unit
 from discreet.updates import Adafactor, Adam, AdamW, Momentum, Sgd, Svrg
 
@@ -249,7 +249,10 @@ def bias_reduced() -> list[Case]:
 
 
 def sparse_gradients() -> list[Case]:
-    """As in descent: what becomes of a noisy gradient is post-processing. Energies feel a row more, not one turned."""
+    """As in descent: what becomes of a noisy gradient is post-processing.
+
+    Second moments depend on whether a row is there, not on its sign.
+    """
     found = []
     for unit in BOTH:
         problem = least_squares()
@@ -269,12 +272,12 @@ def wide() -> list[Case]:
     found = []
     for unit in BOTH:
         problem = least_squares(rows=RowSpec(1, 1.0, 0.5))
-        gradients = {"iterations": 2, "survey_share": 0.1, "offset_share": 0.1}
+        gradients = {"iterations": 2, "scale_share": 0.1, "offset_share": 0.1}
         found.append(Case("wide_descent", "weights", problem, LONGEST[unit], unit, options=gradients))
         found.append(Case("wide_descent", "centre", problem, LONGEST[unit], unit, runs=300))
-    # the survey alone has nearly all of the budget: four signs there, or not
-    survey = {"iterations": 1, "survey_share": 0.98, "offset_share": 0.01}
-    found.append(Case("wide_descent", "survey", problem, LONGEST[ADD], ADD, options=survey, runs=300))
+    # the search for scales alone has nearly all of the budget: four signs there, or not
+    scales = {"iterations": 1, "scale_share": 0.98, "offset_share": 0.01}
+    found.append(Case("wide_descent", "scales", problem, LONGEST[ADD], ADD, options=scales, runs=300))
     return found
 
 
@@ -298,7 +301,7 @@ def weighted() -> list[Case]:
         found.append(
             Case("weighted_perturbation", "uncentred", Problem(ONE, Logistic(), 500.0), worlds, unit, options=strong)
         )
-    mean = {"centre_share": 0.97, "energy_share": 0.01, "place_share": 0.005, "line_share": 0.005}
+    mean = {"centre_share": 0.97, "moment_share": 0.01, "place_share": 0.005, "line_share": 0.005}
     centred = Problem(RowSpec(1, 1.0, 0.5), Logistic(), 500.0)
     found.append(
         Case(
@@ -312,7 +315,7 @@ def weighted() -> list[Case]:
 def scaled() -> list[Case]:
     """One row as long as it may be, its gradient as long as so small a clip lets it be: there, or of the other class.
 
-    The mean and the energies by plans that spend nearly all on them.
+    The mean and the second moments by plans that spend nearly all on them.
     """
     found = []
     problem = Problem(RowSpec(1, 1.0, 0.5, outputs=2), Softmax(2), 2.0)
@@ -321,8 +324,8 @@ def scaled() -> list[Case]:
         steps = {"iterations": 2, "clip": 1e-3}
         found.append(Case("scaled_descent", "gradients", problem, worlds, unit, options=steps))
         found.append(Case("scaled_descent", "batches", problem, worlds, unit, options=steps | {"rate": 0.5}))
-    for label, share in (("mean", "centre_share"), ("energies", "energy_share")):
-        most = steps | {"centre_share": 0.01, "energy_share": 0.01} | {share: 0.97}
+    for label, share in (("mean", "centre_share"), ("second moments", "moment_share")):
+        most = steps | {"centre_share": 0.01, "moment_share": 0.01} | {share: 0.97}
         found.append(Case("scaled_descent", label, problem, (rows((1, 1)), rows()), ADD, options=most))
     return found
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import discreet as dp
 from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
@@ -16,9 +15,9 @@ from discreet.ledger import Ledger
 from discreet.losses import Logistic, Loss, Squared
 from discreet.noise import Bits
 from discreet.queries.candidates import CandidateScores
+from discreet.recipes.exponential_mechanism import product_grid, recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
-from discreet.solvers.exponential_mechanism import default, product_grid
 from discreet.theory import exponential_mechanism
 from discreet.units import Unit
 from discreet.vault import Vault
@@ -51,25 +50,13 @@ def test_blocks_and_sparse_rows_give_the_same_integers() -> None:
     assert np.allclose(query.unrounded(in_memory(X, y, ROWS)), whole * query.grid - 5000 * 1.5, rtol=1e-4)
 
 
-def test_the_noise_is_that_of_the_relation() -> None:
-    problem = Problem(ROWS, Logistic(), 100)
-    noise = {
-        (relation, k): default(problem, Guarantee(1.0, 0.0, Unit(relation, k))).noise_multiplier  # type: ignore[arg-type]
-        for relation in ("add-remove", "replace-one")
-        for k in (1, 3)
-    }
-    assert noise["add-remove", 1] == pytest.approx(2.0)
-    assert noise["replace-one", 1] == pytest.approx(4.0)
-    assert noise["add-remove", 3] == pytest.approx(6.0)
-
-
 def test_without_noise_it_is_the_best_candidate() -> None:
     rng = np.random.default_rng(2)
     X = rng.uniform(-0.6, 0.6, size=(500, 2))
     y = X @ [0.5, -0.25] + 0.1
     problem = Problem(ROWS, Squared(), 500)
     grid = product_grid([-1, -1, -1], [1, 1, 1], 9)
-    solver = default(problem, Guarantee(math.inf, 0.0, Unit("replace-one")), candidates=grid)
+    solver = recipe(problem, Guarantee(math.inf, 0.0, Unit("replace-one")), candidates=grid)
     theta = Vault(in_memory(X, y, ROWS), Unit("replace-one"), Ledger(), Bits.secure()).run(solver, problem)
     risks = ((np.column_stack([X, np.full(500, 0.5)]) @ grid.T - y[:, None]) ** 2).sum(axis=0)
     assert (theta == grid[risks.argmin()]).all()
@@ -83,7 +70,7 @@ def test_excess_risk_is_below_the_theorem() -> None:
     X = rng.uniform(-0.6, 0.6, size=(n, 2))
     y = np.sign(X[:, 0] + 0.1)
     problem, unit = Problem(ROWS, Logistic(), n), Unit("replace-one")
-    solver = default(problem, Guarantee(1.0, 0.0, unit), mechanism="exponential")
+    solver = recipe(problem, Guarantee(1.0, 0.0, unit), mechanism="exponential")
     assert len(solver.candidates) == 15**3
     data = in_memory(X, y, ROWS)
     risks = np.logaddexp(0, -y[:, None] * (np.column_stack([X, np.full(n, 0.5)]) @ solver.candidates.T)).mean(axis=0)
@@ -93,25 +80,7 @@ def test_excess_risk_is_below_the_theorem() -> None:
     assert excess <= exponential_mechanism(candidates=len(risks), inverse_temperature=rate).value
 
 
-def test_estimators_reach_it_by_name() -> None:
-    rng = np.random.default_rng(4)
-    X = rng.uniform(-1, 1, (2000, 2))
-    model = dp.LogisticRegression(2.0, solver="exponential_mechanism", row_norm=1.5, classes=[0, 1], random_state=0)
-    assert model.fit(X, (X[:, 0] > 0).astype(int)).score(X, (X[:, 0] > 0).astype(int)) > 0.85
-    assert model.privacy_.recompute().upper <= 2.0 + 1e-9
-
-
 def test_bad_input() -> None:
     problem, guarantee = Problem(ROWS, Logistic(), 10), Guarantee(1.0, 0.0, Unit("replace-one"))
-    with pytest.raises(InvalidInput, match="dimensions"):
-        default(Problem(RowSpec(9, 1.0), Logistic(), 10), guarantee)
-    with pytest.raises(InvalidInput, match="candidates"):
-        Vault(in_memory(np.zeros((1, 2)), np.ones(1), ROWS), Unit("replace-one"), Ledger(), Bits.secure()).run(
-            default(problem, guarantee, candidates=[[1.0, 2.0]]), problem
-        )
-    with pytest.raises(InvalidInput, match="more than"):
-        product_grid(np.zeros(9), np.ones(9), 10)
     with pytest.raises(InvalidInput, match="ridge"):
-        next(default(problem, guarantee).steps(Problem(ROWS, Logistic(), 10, ridge=1.0)))
-    with pytest.raises(InvalidInput, match="bounded length"):
-        default(Problem(RowSpec(2, math.inf), Logistic(), 10), guarantee)
+        next(recipe(problem, guarantee).steps(Problem(ROWS, Logistic(), 10, ridge=1.0)))

@@ -8,22 +8,22 @@ import scipy.sparse as sp
 from scipy.stats import beta
 
 from discreet.accounting import epsilon
-from discreet.accounting.perturbation import objective_profile
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import HypothesisViolated, InvalidInput
-from discreet.events import NonPrivate, PureDP
-from discreet.geometry import Box, L1Ball, L2Ball, Polytope, Simplex, SparseSet, WholeSpace
+from discreet.events import NonPrivate
+from discreet.geometry import Box, L1Ball, L2Ball, Polytope, Simplex, SparseSet
 from discreet.ledger import Ledger
 from discreet.losses import Huber, Logistic, Poisson, SmoothedHinge, Softmax, Squared
 from discreet.measurements.perturbed_minimum import PerturbedMinimum, settle, tilt_reach
 from discreet.noise import ball_reach
 from discreet.noise.bits import Bits
 from discreet.queries.minimiser import RidgeMinimiser
+from discreet.recipes.objective_perturbation import recipe
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
-from discreet.solvers.objective_perturbation import ObjectivePerturbation, default, public_tolerance
+from discreet.solvers.objective_perturbation import ObjectivePerturbation
 from discreet.theory import objective_perturbation_constrained
 from discreet.units import Unit
 from discreet.vault import Vault
@@ -33,47 +33,6 @@ ROWS = RowSpec(4, norm=1.0, intercept=0.5)
 
 def problem(loss=Logistic(), n=1000.0, rows=ROWS, **kwargs):  # noqa: B008
     return Problem(rows, loss, n, **kwargs)
-
-
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("loss", [Logistic(), SmoothedHinge(0.5), Huber(0.5), Squared(), Softmax(4)], ids=repr)
-@pytest.mark.parametrize(("eps", "delta"), [(0.1, 1e-9), (1.0, 1e-6), (8.0, 1e-5), (0.1, 0.01), (1.0, 0.0)])
-def test_default_keeps_the_guarantee_and_wastes_nothing(relation, loss, eps, delta):
-    rows = RowSpec(4, 1.0, 0.5, outputs=4 if isinstance(loss, Softmax) else 1)
-    unit = Unit(relation)
-    asked = problem(loss, rows=rows)
-    solver = default(asked, Guarantee(eps, delta, unit))
-    (event,) = rehearse(solver, asked, unit)
-    if delta == 0:
-        assert isinstance(event, PureDP)
-        assert eps * (1 - 1e-5) < event.epsilon <= eps
-        return
-    bound = float(objective_profile(event, unit)(np.array([eps]))[0])
-    assert 0.99 * delta < bound <= delta
-    assert epsilon(event, delta, relation).upper <= eps * (1 + 1e-6)
-
-
-def test_logistic_noise_is_that_of_a_gaussian_release():
-    """Uncut, λ by default is in the range where log det is free: noise within 2 % of the Gaussian mechanism's."""
-    from discreet.accounting import calibrate
-    from discreet.events import Gaussian
-
-    for eps in (0.1, 1.0, 8.0):
-        solver = default(problem(), Guarantee(eps, 1e-9, Unit("add-remove")), slope_bound=math.inf)
-        assert solver.noise_multiplier < 1.02 * calibrate(Gaussian, eps, 1e-9, "add-remove")
-
-
-def test_slopes_are_cut_under_much_noise_only():
-    """Cut at a half, the tilt is at most 0.6 times as large although log det now counts; under little noise, uncut."""
-    asked, radius = problem(), problem().rows.radius
-    for eps in (0.1, 1.0):
-        noisy, uncut = (
-            default(asked, Guarantee(eps, 1e-9, Unit("add-remove")), slope_bound=bound) for bound in (None, math.inf)
-        )
-        assert noisy.slope_bound == 0.5 * radius
-        assert noisy.noise_multiplier * noisy.slope_bound < 0.6 * uncut.noise_multiplier * radius
-    many = Problem(asked.rows, asked.loss, 1e7)
-    assert default(many, Guarantee(1.0, 1e-9, Unit("add-remove"))).slope_bound == math.inf
 
 
 COLUMNS = 500
@@ -113,7 +72,7 @@ def test_attack_stays_below_the_claim_and_succeeds_with_half_the_noise(relation)
     one, other = WORST[relation]
     eps, delta, ridge = 1.0, 0.01, 50.0
     asked = Problem(RowSpec(COLUMNS, 1.0), SmoothedHinge(0.5), 500.0)
-    solver = default(asked, Guarantee(eps, delta, Unit(relation)), regularisation=ridge)
+    solver = recipe(asked, Guarantee(eps, delta, Unit(relation)), regularisation=ridge)
     halved = ObjectivePerturbation(solver.noise_multiplier / 2, ridge, deviation=solver.deviation)
     pair = separable(one), separable(other)
     assert 0 < attack(solver.measurement(asked), *pair, 1.8, delta) < eps
@@ -125,7 +84,7 @@ def test_attack_on_the_minimiser_within_a_set():
     one, other = WORST["add-remove"]
     eps, delta, ridge = 1.0, 0.01, 50.0
     asked = Problem(RowSpec(COLUMNS, 1.0), SmoothedHinge(0.5), 500.0, domain=Box(-0.01, 0.2))
-    solver = default(asked, Guarantee(eps, delta, Unit("add-remove")), regularisation=ridge)
+    solver = recipe(asked, Guarantee(eps, delta, Unit("add-remove")), regularisation=ridge)
     assert solver.measurement(asked).query.constrained
     halved = ObjectivePerturbation(solver.noise_multiplier / 2, ridge, deviation=solver.deviation)
     pair = separable(one), separable(other)
@@ -152,7 +111,7 @@ def test_twin_is_scikit_learns(sparse):
         ),
     ]:
         asked = Problem(rows, loss, 500.0, ridge=2.0 / 500)
-        solver = default(asked, Guarantee(math.inf, 0.0, unit), slope_bound=math.inf)
+        solver = recipe(asked, Guarantee(math.inf, 0.0, unit), slope_bound=math.inf)
         vault = Vault(in_memory(held, targets, rows), unit, Ledger(), Bits.seeded(0))
         theta = vault.run(solver, asked)
         assert np.allclose(theta, reference.coef_.ravel(), atol=1e-6)
@@ -168,7 +127,7 @@ def test_twin_of_softmax():
     rows = RowSpec(3, math.inf, outputs=3)
     asked = Problem(rows, Softmax(3), 400.0, ridge=1.0 / 400)
     theta = Vault(in_memory(X, y, rows), Unit("add-remove"), Ledger(), Bits.seeded(0)).run(
-        default(asked, Guarantee(math.inf, 0.0, Unit("add-remove"))), asked
+        recipe(asked, Guarantee(math.inf, 0.0, Unit("add-remove"))), asked
     )
     reference = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-12, max_iter=2000).fit(X, y).coef_
     assert np.allclose(theta, reference, atol=1e-6)
@@ -200,7 +159,7 @@ def test_private_fit_is_near_the_minimiser_and_repeats_with_its_seed():
     unit = Unit("replace-one")
     fits = [
         Vault(in_memory(held, y, ROWS), unit, Ledger(), Bits.seeded(seed)).run(
-            default(asked, Guarantee(2.0, 1e-8, unit)), asked
+            recipe(asked, Guarantee(2.0, 1e-8, unit)), asked
         )
         for held, seed in [(X, 1), (sp.csr_array(X), 1), (X, 2)]
     ]
@@ -226,7 +185,7 @@ def test_results_lie_in_the_set(constraint):
     data = in_memory(np.eye(4), np.ones(4), ROWS)
     for domain in (L2Ball(0.01), L1Ball(0.01), Simplex(0.01)):
         asked = problem(domain=domain)
-        solver = default(asked, Guarantee(1.0, 1e-6, Unit("add-remove")), constraint=constraint)
+        solver = recipe(asked, Guarantee(1.0, 1e-6, Unit("add-remove")), constraint=constraint)
         assert solver.measurement(asked).query.constrained == (constraint != "after")
         theta = Vault(data, Unit("add-remove"), Ledger(), Bits.seeded(1)).run(solver, asked)
         assert domain.contains(theta)
@@ -238,17 +197,17 @@ def test_sets_without_a_certificate_are_projected_on():
     guarantee = Guarantee(1.0, 1e-6, Unit("add-remove"))
     for domain in (Polytope(np.eye(5)), SparseSet(2, 1.0)):
         asked = problem(domain=domain)
-        assert not default(asked, guarantee).measurement(asked).query.constrained
+        assert not recipe(asked, guarantee).measurement(asked).query.constrained
         with pytest.raises(InvalidInput, match=type(domain).__name__):
-            default(asked, guarantee, constraint="within")
+            recipe(asked, guarantee, constraint="within")
     with pytest.raises(InvalidInput, match="constraint"):
-        default(problem(), guarantee, constraint="before")
+        recipe(problem(), guarantee, constraint="before")
 
 
 def test_both_ways_claim_the_same():
     asked = problem(Huber(0.5), domain=L1Ball(1.0))
     within, after = (
-        default(asked, Guarantee(1.0, 1e-6, Unit("replace-one")), constraint=constraint)
+        recipe(asked, Guarantee(1.0, 1e-6, Unit("replace-one")), constraint=constraint)
         for constraint in ("within", "after")
     )
     assert within.measurement(asked).event(Unit("replace-one")) == after.measurement(asked).event(Unit("replace-one"))
@@ -264,7 +223,7 @@ def test_excess_risk_is_below_its_theorem(domain):
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.where(X[:, 0] * 4 + rng.logistic(size=n) > 0, 1.0, -1.0)
     asked, data = Problem(rows, Logistic(), float(n), domain=domain), in_memory(X, y, rows)
-    solver = default(asked, Guarantee(1.0, 1e-6, unit), slope_bound=math.inf)
+    solver = recipe(asked, Guarantee(1.0, 1e-6, unit), slope_bound=math.inf)
     loss = lambda theta: float(np.mean(np.logaddexp(0, -y * (X @ theta))))  # noqa: E731
     best = RidgeMinimiser(rows, Logistic(), 1e-6, domain=domain).unrounded(data)
     fits = [Vault(data, unit, Ledger(), Bits.seeded(seed)).run(solver, asked) for seed in range(12)]
@@ -297,7 +256,7 @@ def test_minimising_within_beats_projecting():
         X /= np.linalg.norm(X, axis=1, keepdims=True)
         y = np.clip(X @ truth + 0.1 * rng.normal(size=n), -1, 1)
         for constraint, found in excess.items():
-            solver = default(asked, Guarantee(2.0, 1e-6, unit), constraint=constraint)
+            solver = recipe(asked, Guarantee(2.0, 1e-6, unit), constraint=constraint)
             theta = Vault(in_memory(X, y, rows), unit, Ledger(), Bits.seeded(seed)).run(solver, asked)
             found.append(float(np.mean((X @ (theta - truth)) ** 2)))
     assert np.mean(excess["within"]) < 0.5 * np.mean(excess["after"])
@@ -308,7 +267,7 @@ def test_rows_never_decide_whether_there_is_an_answer():
     """Empty data, rows of NaN and unknown labels are answered like any others."""
     unit = Unit("add-remove")
     asked = problem()
-    solver = default(asked, Guarantee(1.0, 1e-6, unit))
+    solver = recipe(asked, Guarantee(1.0, 1e-6, unit))
     for X, y in [
         (np.zeros((0, 4)), []),
         (np.full((3, 4), np.nan), [1.0, np.nan, 7.0]),
@@ -322,11 +281,11 @@ def test_rows_never_decide_whether_there_is_an_answer():
 def test_refusals():
     guarantee = Guarantee(0.5, 1e-6, Unit("add-remove"))
     with pytest.raises(HypothesisViolated, match="log det"):
-        default(problem(Huber(1.0)), guarantee, regularisation=0.1)
+        recipe(problem(Huber(1.0)), guarantee, regularisation=0.1)
     with pytest.raises(HypothesisViolated, match="curvature"):
-        default(problem(Poisson()), guarantee)
+        recipe(problem(Poisson()), guarantee)
     with pytest.raises(TypeError):
-        default(problem(), guarantee, steps=3)
+        recipe(problem(), guarantee, steps=3)
     query = RidgeMinimiser(ROWS, Logistic(), 1.0)
     with pytest.raises(InvalidInput, match="tolerance"):
         PerturbedMinimum(query, 1.0, 0.1, 1e-12)
@@ -338,10 +297,3 @@ def test_refusals():
         PerturbedMinimum(query, 1.0, 0.1, 1e-6, "cauchy")
     with pytest.raises(InvalidInput, match="deviation"):
         PerturbedMinimum(query, 1.0, 0.0, 1e-6)
-
-
-def test_tolerance_is_public_and_above_float64():
-    query = RidgeMinimiser(ROWS, Logistic(), 1.0)
-    assert public_tolerance(query, 1e6, 5.0) == pytest.approx(2.0**-38 * 1e6 * query.gradient_bound)
-    assert public_tolerance(query, 10, 5.0) >= query.least_tolerance(0.0)
-    assert isinstance(problem().domain, WholeSpace)

@@ -184,7 +184,7 @@ def test_error_of_shrunken_gradients() -> None:
         gradient = shrunken.T @ (shrunken @ theta - targets) / m
         exact = theta - 0.9 * np.eye(d)[0]
         squares.append(np.abs(gradient - exact).max() ** 2)
-    bound = shrunken_gradient_error(d=d, rows=m, moment=9.0, entry_bound=K, reach=1 + np.abs(theta).sum())
+    bound = shrunken_gradient_error(d=d, rows=m, moment=9.0, entry_bound=K, l1_bound=1 + np.abs(theta).sum())
     assert math.sqrt(np.mean(squares)) <= bound
     bias_alone = 2 * 9.0 * 1.9 / K**2
     assert bound < 1.2 * bias_alone  # at this K shrinkage is nearly all of it

@@ -189,7 +189,7 @@ class Lasso(_Regressor):
                 )
             return L1Ball(float(self.radius))
         entry = self._entry_bound(features) if vertices else self.feature_bound
-        return L1Ball(default_radius(rows, n, guarantee, entry, walks=vertices))
+        return L1Ball(default_radius(rows, n, guarantee, entry, vertices=vertices))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

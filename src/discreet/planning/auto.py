@@ -15,10 +15,11 @@ from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.geometry import L1Ball, SparseSet, WholeSpace
 from discreet.geometry.base import Atomic, Projectable
 from discreet.losses import Domain, Softmax, Squared
+from discreet.recipes.exponential_mechanism import NUMBERS as GRID
+from discreet.recipes.weighted_perturbation import NUMBERS as WEIGHTED
+from discreet.recipes.weighted_perturbation import is_bag_of_words
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
-from discreet.solvers.exponential_mechanism import MOST_AXES
-from discreet.solvers.weighted_perturbation import BAG_OF_WORDS
 from discreet.tuned import Tuned, current, tuned
 
 __all__ = ["NUMBERS", "RULES", "Facts", "Rule", "choose", "prefers_vertices", "rules_as_markdown"]
@@ -165,7 +166,7 @@ def _free_least_squares(f: Facts) -> bool:
 
 
 def _bag_of_words(f: Facts) -> bool:
-    many = f.problem.sparse and f.problem.rows.n_features >= BAG_OF_WORDS
+    many = is_bag_of_words(f.problem)
     return many and f.gaussian and f.two_classes and f.noise_share <= current(NUMBERS).most_word_noise
 
 
@@ -174,6 +175,11 @@ def _worth_weights(f: Facts) -> bool:
     if not (f.gaussian and f.two_classes and d >= numbers.least_weighted_columns):
         return False
     return f.count_noise <= numbers.most_count_noise and f.count_noise * math.sqrt(d) > numbers.least_gradient_noise
+
+
+def _few_dimensions(f: Facts) -> bool:
+    few = f.coordinates <= current(GRID).most_axes
+    return f.pure and not f.bounded_curvature and few and not f.problem.ridge
 
 
 def _few_columns(f: Facts) -> bool:
@@ -262,8 +268,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "exponential_mechanism",
-        lambda f: f.pure and not f.bounded_curvature and f.coordinates <= MOST_AXES and not f.problem.ridge,
-        f"δ = 0, a loss without bounded curvature, up to {MOST_AXES} coefficients",
+        _few_dimensions,
+        f"δ = 0, a loss without bounded curvature, up to {GRID.most_axes} coefficients",
         "pure privacy by one choice among the points of a grid",
         "McSherry–Talwar 2007",
     ),
@@ -291,7 +297,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "weighted_perturbation",
         _bag_of_words,
-        f"two classes, sparse rows of at least {BAG_OF_WORDS} columns, noise share ≤ 0.7, δ > 0",
+        f"two classes, sparse rows of at least {WEIGHTED.many_columns} columns, noise share ≤ 0.7, δ > 0",
         "columns with large second moments dominate the row norm; weights give the informative rare ones more of it",
         "sweep solver-words",
     ),

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 
 from discreet.errors import InvalidInput, did_you_mean
-from discreet.recipes import recipe
+from discreet.recipes import boosted, recipe
 
 __all__ = ["checked_options", "option_types"]
 
@@ -57,6 +57,8 @@ def checked_options(solver: str, options: Mapping[str, Any] | None) -> dict[str,
             raise InvalidInput(f"solver {solver!r} has no option {name!r}; it has {', '.join(sorted(known))}.{guess}")
         if value is not None:
             taken[name] = _checked(name, value, known[name])
+    if solver == "boosted" and "options" in taken:  # those of the solver that is boosted
+        taken["options"] = checked_options(taken.get("solver", boosted.DEFAULT_BASE), taken["options"])
     return taken
 
 

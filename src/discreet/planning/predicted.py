@@ -16,10 +16,12 @@ from discreet.geometry import WholeSpace
 from discreet.geometry.base import Atomic
 from discreet.geometry.long_projection import has_long_projection
 from discreet.losses import Domain
+from discreet.recipes.bias_reduced import expected_cost, level_costs
+from discreet.recipes.exponential_mechanism import grid_radius
 from discreet.solvers.base import Problem, Solver
 from discreet.solvers.bias_reduced import BiasReduced
 from discreet.solvers.descent import Descent
-from discreet.solvers.exponential_mechanism import ExponentialMechanism, grid_radius
+from discreet.solvers.exponential_mechanism import ExponentialMechanism
 from discreet.solvers.frank_wolfe import FrankWolfe
 from discreet.solvers.objective_perturbation import ObjectivePerturbation
 from discreet.solvers.output_perturbation import OutputPerturbation
@@ -51,9 +53,9 @@ _NO_THEOREM = {
     "HardThreshold": "it needs the rows' restricted eigenvalues, which are not public",
     "HeavyTailed": "it needs the rows' restricted eigenvalues, which are not public",
     "PeeledThreshold": "it needs the rows' restricted eigenvalues, which are not public",
-    "Reweighted": "its steps follow columns' energies, which are not public before they are released",
-    "WeightedPerturbation": "its columns' weights follow energies, which are not public before they are released",
-    "WideDescent": "its steps follow a survey of scales, which are not public before they are released",
+    "Reweighted": "its steps depend on columns' second moments, which are not public before they are released",
+    "WeightedPerturbation": "it weights columns by second moments, which are not public before they are released",
+    "WideDescent": "its steps depend on private estimates of scale, which are not public before they are released",
 }
 
 
@@ -264,8 +266,8 @@ def _bias_reduced(solver: BiasReduced, problem: Problem, unit: Unit | None) -> B
         # a step is drawn before it is refused: E(τ + 1)·E cost ≤ budget + the dearest step (Wald 1944)
         require(unit is not None, "a unit, on which the number of steps depends")
         assert unit is not None
-        dearest = max(solver.level_costs(problem, unit))
-        average = math.ceil((solver.budget + dearest) / solver.expected_cost(problem, unit)) - 1
+        dearest = max(level_costs(solver, problem, unit))
+        average = math.ceil((solver.budget + dearest) / expected_cost(solver, problem, unit)) - 1
         sure = math.floor(solver.budget / dearest * (1 - 1e-9))
         require(sure > 0, "a budget for any first step")
         if sure < most:

@@ -1,5 +1,186 @@
-"""Settings of `discreet.solvers.descent` from public facts."""
+"""Settings of noisy gradient descent (`discreet.solvers.descent`) from public facts."""
 
-from discreet.solvers.descent import default as recipe
+from __future__ import annotations
 
-__all__ = ["recipe"]
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from discreet.calibration.calibrate import calibrated
+from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.one_release import gaussian_multiplier
+from discreet.errors import InvalidInput
+from discreet.losses import Domain, Poisson
+from discreet.recipes import shared
+from discreet.solvers.base import Problem
+from discreet.solvers.descent import Descent
+from discreet.tuned import Tuned, current, tuned
+from discreet.updates import Momentum, Schedule, Sgd, Update
+
+__all__ = ["NUMBERS", "DescentNumbers", "recipe"]
+
+
+@dataclass(frozen=True)
+class DescentNumbers(Tuned):
+    """Tuned numbers of this recipe."""
+
+    score_bound: float = tuned(
+        5.0, "scores up to about ±5 are attainable: probabilities from 0.7 % to 99.3 %", "sweep: wide-reach"
+    )
+    score_bound_of_classes: float = tuned(10.0, "the attainable scores with several classes", "sweep: reach")
+    score_noise: float = tuned(
+        1.0, "two classes: standard deviation of noise in a score up to which steps go on", "sweep: score-noise"
+    )
+    hessian_share: float = tuned(
+        0.25,
+        "several classes: trace of the Hessian over its largest possible one",
+        "judgement: p(1 − p) of a model that is right most of the time",
+    )
+    decay: float = tuned(0.9, "several classes: decay of the momentum", "sweep: decay")
+    momentum_pace: float = tuned(
+        3.5, "longest step with momentum times β; up to 2(1 + decay) is stable (Polyak 1964)", "sweep: pace"
+    )
+    most_momentum_iterations: int = tuned(200, "most steps with momentum", "sweep: class-steps")
+    few_momentum_iterations: int = tuned(
+        75,
+        "steps with momentum up to which none is longer than 1/β",
+        "judgement: so few take no time, and short steps are safer",
+    )
+
+
+NUMBERS = DescentNumbers()
+
+
+def recipe(
+    problem: Problem,
+    guarantee: Guarantee,
+    *,
+    iterations: int | None = None,
+    clip: float | None = None,
+    step: float | Schedule | None = None,
+    update: Update | None = None,
+    rate: float | None = None,
+    batch_size: int | None = None,
+    iterate: Literal["last", "average", "suffix"] = "suffix",
+) -> Descent:
+    """Descent whose steps come from theory and whose noise comes from the accountant.
+
+    Only the *path length* ηT, step size times number of steps, matters for the excess risk (`_path_length`). η ≤ 1/β
+    asks for T ≥ β·ηT steps; more would only cost time. Several classes take steps with momentum, which allows η up to
+    3.5/β.
+
+    Args:
+        problem: public facts.
+        guarantee: what to keep.
+        iterations: number of steps.
+        clip: ℓ2 bound on a row's gradient; by default the largest gradient of a row, or radius × 1 where slopes are
+            unbounded, or with several outputs the gradient at θ = 0. Without privacy nothing is clipped, but for
+            Poisson gradients.
+        step: step size or schedule for plain descent.
+        update: another update rule in place of plain descent.
+        rate: Poisson sampling rate of batches.
+        batch_size: fixed-size batches (replace-one only).
+        iterate: which iterate is returned.
+    """
+    if update is not None and step is not None:
+        raise InvalidInput("step belongs to plain descent; an update rule has its own.")
+    sampling = shared.batches(problem, rate, batch_size)
+    _require_bounded_rows(problem, guarantee)
+    bound = _clip(problem, guarantee) if clip is None else clip
+    beta = _smoothness(problem) * problem.rows.radius**2 + problem.ridge
+    momentum = problem.rows.outputs > 1 and update is None and step is None and guarantee.private
+    length = _path_length(problem, guarantee, bound)
+    count = _iterations(beta, length, momentum) if iterations is None else iterations
+    rule = _update(beta, length, count, step, momentum) if update is None else update
+
+    def make(noise_multiplier: float) -> Descent:
+        return Descent(noise_multiplier, count, bound, rule, sampling, iterate)
+
+    return calibrated(make, problem, guarantee)
+
+
+def _require_bounded_rows(problem: Problem, guarantee: Guarantee) -> None:
+    if problem.rows.bounded:
+        return
+    if guarantee.private:
+        raise InvalidInput("a private run needs rows of bounded length.")
+    raise InvalidInput("descent needs a row_norm to choose its steps; give one, or another solver.")
+
+
+def _slope(problem: Problem) -> float:
+    """The largest |slope|, at most 1; with K outputs √(1 − 1/K), the length of the slopes at θ = 0."""
+    if problem.rows.outputs > 1:
+        return math.sqrt(1 - 1 / problem.rows.outputs)
+    domain = Domain(score_bound=current(NUMBERS).score_bound, target_low=-1.0, target_high=1.0)
+    return min(problem.loss.lipschitz(domain), 1.0)
+
+
+def _clip(problem: Problem, guarantee: Guarantee) -> float:
+    """radius × slope. Without privacy only the Poisson loss is clipped, whose gradients have no step size otherwise."""
+    clipped = guarantee.private or isinstance(problem.loss, Poisson)
+    return problem.rows.radius * _slope(problem) if clipped else math.inf
+
+
+def _smoothness(problem: Problem) -> float:
+    """The largest curvature of the loss over attainable scores; for a kink, slope over the width of the kink."""
+    numbers = current(NUMBERS)
+    domain = Domain(score_bound=numbers.score_bound, target_low=-1.0, target_high=1.0)
+    if isinstance(problem.loss, Poisson):  # coded counts are at most 1, so beyond e^z = 2 the clipped slope is flat
+        domain = Domain(score_bound=math.log(2.0), target_low=0.0, target_high=1.0)
+    smoothness = problem.loss.smoothness(domain)
+    return smoothness if math.isfinite(smoothness) else _slope(problem) / current(shared.NUMBERS).kink_width
+
+
+def _path_length(problem: Problem, guarantee: Guarantee, clip: float) -> float:
+    """ηT, step size times number of steps, that balances the noise of all steps against stopping early.
+
+    With T steps of size η and noise √T·κ·C/n in each of d coordinates, averaging gives an excess risk of at most
+    D²/(2ηT) + ηT·dκ²C²/(2n²), least at ηT = D·n/(√d·κ·C). D, the norm of the target, is taken as 5/radius. The noise
+    that this adds to a row's score is ηT·κC·radius/n, whatever d; two classes are told apart by scores, so there ηT is
+    at least what makes that noise 1.
+
+    With K outputs (softmax) d counts every output, and the bound is too large by far: noise of size ηTκC/n a coordinate
+    costs ½·tr(H)·(ηTκC/n)², and the Hessian's trace is at most (1 − 1/K)·radius² whatever d. A quarter of that and
+    D²/(2ηT) with D = 10√K/radius balance at (ηT)³ = D²n²/(2·tr(H)·κ²C²).
+    """
+    if not guarantee.private:
+        return math.inf
+    rows, numbers = problem.rows, current(NUMBERS)
+    noise = gaussian_multiplier(guarantee) * clip / problem.n
+    distance = (numbers.score_bound if rows.outputs == 1 else numbers.score_bound_of_classes) / rows.radius
+    length = distance / (math.sqrt(math.prod(rows.shape)) * noise)
+    if problem.loss.slope_sign_fixed:
+        length = max(length, numbers.score_noise / (rows.radius * noise))
+    if rows.outputs > 1:
+        trace = (1 - 1 / rows.outputs) * numbers.hessian_share * rows.radius**2
+        length = max(length, (rows.outputs * distance**2 / (2 * trace * noise**2)) ** (1 / 3))
+    return length
+
+
+def _stride(momentum: bool) -> float:
+    """How many step sizes one step moves θ in the end: Σ decay^k with momentum."""
+    return 1 / (1 - current(NUMBERS).decay) if momentum else 1.0
+
+
+def _longest(beta: float, momentum: bool) -> float:
+    """The longest stable step size: 1/β, with momentum 3.5/β."""
+    return (current(NUMBERS).momentum_pace if momentum else 1.0) / beta
+
+
+def _iterations(beta: float, length: float, momentum: bool) -> int:
+    """T = β·ηT, so that no step is longer than 1/β; with momentum fewer, if more than 75, as steps may be longer."""
+    numbers = current(NUMBERS)
+    if not length < math.inf:
+        return current(shared.NUMBERS).exact_iterations
+    steps = beta * length / _stride(momentum)
+    most = current(shared.NUMBERS).most_iterations
+    if momentum:
+        fewest = length / (_longest(beta, momentum) * _stride(momentum))
+        steps, most = min(steps, max(numbers.few_momentum_iterations, fewest)), numbers.most_momentum_iterations
+    return int(min(most, max(1.0, math.ceil(steps))))
+
+
+def _update(beta: float, length: float, iterations: int, step: float | Schedule | None, momentum: bool) -> Update:
+    """Steps of the path length over T, or the longest stable ones if those are shorter."""
+    size = min(_longest(beta, momentum), length / (_stride(momentum) * iterations)) if step is None else step
+    return Momentum(size, current(NUMBERS).decay) if momentum else Sgd(size)

@@ -1,35 +1,48 @@
-"""Settings of the mean of sparse rows: which noise, how much, and what is made of the noisy sum."""
+"""Settings of private means (`discreet.solvers.sparse_mean`) from public facts: which noise, how much, which finish."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
-from discreet import events
-from discreet.calibration import Guarantee
+from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.one_release import gaussian_multiplier, laplace_multiplier
 from discreet.errors import InvalidInput
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean
 from discreet.theory.sparse import sparse_mean_gaussian, sparse_mean_laplace
+from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["METHODS", "gaussian_noise", "laplace_noise", "predicted_errors", "recipe", "sketch_width"]
+__all__ = ["METHODS", "NUMBERS", "Method", "SparseMeanNumbers", "predicted_errors", "recipe", "sketch_width"]
+
+_MOST_SKETCH_ROWS = 1 << 20  # a vector of 8 MB
 
 Method = Literal["auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery"]
 METHODS: tuple[Method, ...] = ("auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery")
-_BLOCKS = RecoveredMean.blocks
-_MOST_SKETCH_ROWS = 1 << 20  # a sketch of a million rows fills a few megabytes
+"""What `recipe` takes as its method."""
+
+
+@dataclass(frozen=True)
+class SparseMeanNumbers(Tuned):
+    """The size of a sketch."""
+
+    sketch_blocks: int = tuned(
+        4,
+        "entries of a sketch into which each column is hashed",
+        "judgement: one would lose columns that collide; time grows with their number",
+    )
+    least_sketch_width: int = tuned(8, "least rows of a block", "judgement: a lower limit under very strong noise")
+
+
+NUMBERS = SparseMeanNumbers()
 
 
 def recipe(
-    problem: Problem,
-    guarantee: Guarantee,
-    *,
-    method: Method = "auto",
-    sparsity: int | None = None,
-    seed: int = 0,
+    problem: Problem, guarantee: Guarantee, *, method: Method = "auto", sparsity: int | None = None, seed: int = 0
 ) -> NoisyMean | RecoveredMean:
-    """The release and the post-processing of `discreet.estimators.MeanEstimator`.
+    """The release and the post-processing of a private mean.
 
     Every mean lies in the balls ‖·‖₁ ≤ L√s and ‖·‖₂ ≤ L, so projecting is never worse than not; thresholding adapts to
     means that are sparser than s says; and the proved error of a recovery is twice the projection's. So ``"auto"``
@@ -38,32 +51,32 @@ def recipe(
     Args:
         problem: public facts about the rows, and their number.
         guarantee: what to keep; ε = ∞ takes no noise.
-        method: see `discreet.estimators.MeanEstimator`.
+        method: see `discreet.MeanEstimator`.
         sparsity: s, the most entries of a row; None takes all.
         seed: public seed of the sketch of ``"l1-recovery"``.
 
     Raises:
-        InvalidInput: an unknown method, or Gaussian noise where δ = 0 asks for pure DP.
+        InvalidInput: Gaussian noise where δ = 0 asks for pure DP.
     """
     rows, n = problem.rows, problem.n
     s = rows.n_features if sparsity is None else min(sparsity, rows.n_features)
     if method == "gaussian":
-        return NoisyMean(gaussian_noise(guarantee), s, "gaussian", "nothing")
+        return NoisyMean(_gaussian(guarantee), s, "gaussian", "nothing")
     if method == "laplace":
-        return NoisyMean(laplace_noise(guarantee), s, "laplace", "nothing")
+        return NoisyMean(laplace_multiplier(guarantee), s, "laplace", "nothing")
     if method == "l1-recovery":
-        noise = gaussian_noise(guarantee)
+        noise = _gaussian(guarantee)
         width = sketch_width(rows, s, n, noise)
         if width is None:
             return NoisyMean(noise, s, "gaussian", "threshold")
-        return RecoveredMean(noise, s, width, seed=seed)
+        return RecoveredMean(noise, s, width, current(NUMBERS).sketch_blocks, seed)
     finish: Literal["projection", "threshold"] = "projection" if method == "projection" else "threshold"
     if not guarantee.private:
         return NoisyMean(0.0, s, "gaussian", finish)
     errors = predicted_errors(rows, s, n, guarantee)
     if errors["laplace"] < errors.get("gaussian", math.inf):
-        return NoisyMean(laplace_noise(guarantee), s, "laplace", finish)
-    return NoisyMean(gaussian_noise(guarantee), s, "gaussian", finish)
+        return NoisyMean(laplace_multiplier(guarantee), s, "laplace", finish)
+    return NoisyMean(_gaussian(guarantee), s, "gaussian", finish)
 
 
 def predicted_errors(rows: RowSpec, sparsity: int, n: float, guarantee: Guarantee) -> dict[str, float]:
@@ -74,38 +87,30 @@ def predicted_errors(rows: RowSpec, sparsity: int, n: float, guarantee: Guarante
     ).value
     if guarantee.delta == 0:
         return {"laplace": laplace}
-    noise_std = gaussian_noise(guarantee) * rows.norm / n
+    noise_std = _gaussian(guarantee) * rows.norm / n
     gaussian = sparse_mean_gaussian(d=d, s=sparsity, bound=rows.norm, noise_std=noise_std).value
     return {"laplace": laplace, "gaussian": gaussian}
 
 
-def gaussian_noise(guarantee: Guarantee) -> float:
-    """The least noise multiplier of one Gaussian release; 0 without privacy."""
-    if not guarantee.private:
-        return 0.0
-    if guarantee.delta == 0:
-        raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; use method='laplace'.")
-    from discreet.accounting import calibrate
-
-    return calibrate(events.Gaussian, guarantee.epsilon, guarantee.delta, guarantee.unit)
-
-
-def laplace_noise(guarantee: Guarantee) -> float:
-    """The noise multiplier of one Laplace release, pure ε-DP; 0 without privacy."""
-    return guarantee.unit.sensitivity(1.0) / guarantee.epsilon * (1 + 1e-12)
-
-
 def sketch_width(rows: RowSpec, sparsity: int, n: float, noise_multiplier: float) -> int | None:
-    """Rows a block for m = (R/σ)·√ln(ed/m) in all, R = L√s: where the loss R√(ln(ed/m)/m) meets the noise σ√m.
+    """Rows of a block for m = (R/σ)·√ln(ed/m) in all, R = L√s: there the loss R√(ln(ed/m)/m) equals the noise σ√m.
 
-    At most 2^20 rows. None where m reaches d: nothing is saved by sketching, the identity is the best sketch.
+    At most 2^20 rows. None where m is d or more: nothing is saved by sketching, the identity is the best sketch.
     """
-    d = rows.n_features
+    d, numbers = rows.n_features, current(NUMBERS)
     if noise_multiplier == 0:
         m = math.inf
     else:
         ratio, m = math.sqrt(sparsity) * n / noise_multiplier, float(d)
-        for _ in range(50):
+        for _ in range(50):  # a fixed point
             m = min(d, max(1.0, ratio * math.sqrt(math.log(math.e * d / m))))
-    width = max(8, math.ceil(min(m, _MOST_SKETCH_ROWS) / _BLOCKS))
-    return width if width * _BLOCKS < d else None
+    blocks = numbers.sketch_blocks
+    width = max(numbers.least_sketch_width, math.ceil(min(m, _MOST_SKETCH_ROWS) / blocks))
+    return width if width * blocks < d else None
+
+
+def _gaussian(guarantee: Guarantee) -> float:
+    """The noise multiplier of one Gaussian release; where δ = 0 the refusal names a method that is pure DP."""
+    if guarantee.private and guarantee.delta == 0:
+        raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; use method='laplace'.")
+    return gaussian_multiplier(guarantee)

@@ -12,50 +12,39 @@ made from them: a node of 2^k leaves has the noise √(2^k)·ν of its leaves. A
 release and not two or three; and where the projection does nothing, the correction is exactly 0 and ĝ is the batch's
 noisy mean: debiasing then adds no variance, whatever 1/p_N is.
 
-G_k is projected only at those levels where that is proved to help (`projecting_helps`): a public matter, so that the
-sum telescopes all the same; if none is, ĝ is unbiased. Where none is to be (``projecting=False``) no leaf is needed:
-the whole batch is one sum under one noise ν. The levels N come from a public seed by hashing: they are independent of
-the rows and hide nothing, so anybody may know them. Rows are drawn by protective bits. How many steps fit is the
-filter's decision, at run time; a share of its budget is left for the fits of offset and scale before and after them
-(`discreet.solvers.parts.recalibration`), so that the run stops at the first step that would touch it.
+G_k is projected only at those levels where that is proved to help (`projecting_helps`). That depends on public facts
+alone, so the sum telescopes all the same; if none is projected, ĝ is unbiased. With ``projecting=False`` no leaf is
+needed: the whole batch is one sum under one noise ν. The levels N come from a public seed by hashing: they are
+independent of the rows and hide nothing, so anybody may know them. Rows are drawn by protective bits. The filter
+decides at run time how many steps there are; a share of its budget is left for the fits of offset and scale before and
+after them (`discreet.solvers.parts.recalibration`), and the run stops at the first step that would use it.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.calibration.guarantee import PURE_REFUSED, Guarantee
 from discreet.errors import BudgetExceeded, InvalidInput
-from discreet.events import Event
 from discreet.geometry.base import Projectable
-from discreet.losses import Domain
 from discreet.measurements import FixedSizeSampling, Measurement, Noisy, Parts, PoissonSampling
 from discreet.mechanisms import Gaussian
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
+from discreet.solvers.parts.public_draws import public_uniform
 from discreet.solvers.parts.recalibration import Line
-from discreet.solvers.sparse_descent import (
-    checked_share,
-    onto_balls,
-    projecting_helps,
-    public_uniform,
-    squared_width,
-    steepest,
-)
+from discreet.solvers.parts.sparse_means import gradient_entries, project, projected_square, projecting_helps
 from discreet.units import Unit
 
 if TYPE_CHECKING:
     from discreet.accounting.filters import RenyiFilter
 
-__all__ = ["BiasReduced", "default"]
+__all__ = ["Batches", "BiasReduced", "Iterate"]
 
 Batches = Literal["fixed-size", "poisson"]
 Iterate = Literal["average", "last", "random"]
@@ -122,13 +111,13 @@ class BiasReduced:
         return RenyiFilter(self.order, self.budget, unit)
 
     def steps(self, problem: Problem) -> Steps:
-        """One estimate a step until the filter refuses one, or would have to refuse the fits after it."""
+        """One gradient estimate a step until the filter refuses one, or would have to refuse the fits after it."""
         if not isinstance(problem.domain, Projectable):
             raise InvalidInput(f"{type(problem.domain).__name__} has no projection; descent needs one.")
         line = Line(self.line_multiplier) if self.line_multiplier else None
         start = (yield from line.before(problem)) if line else problem.start
         theta = kept = np.asarray(problem.domain.project(start.ravel()))  # 0 is in no simplex
-        travelled = 0.0
+        path = 0.0  # step size × number of steps
         for t in self._affordable():
             level = self.level(t)
             try:
@@ -141,13 +130,13 @@ class BiasReduced:
                 kept = theta  # each of t + 1 points is then the kept one with equal probability
             moved = theta - self.step * (gradient + problem.ridge * theta)
             theta = np.asarray(problem.domain.project(moved))
-            travelled += self.step
+            path += self.step
         found = theta if self.iterate == "last" else kept
         if not problem.domain.convex:  # an average of sparse points is not sparse
             found = np.asarray(problem.domain.project(found))
-        if line and travelled:
+        if line and path:
             # steps of size η/n on average along a row move its own score by at most η·radius²/n each
-            found = yield from line.after(problem, found, travelled * problem.rows.radius**2)
+            found = yield from line.after(problem, found, path * problem.rows.radius**2)
         return found.reshape(problem.rows.shape)
 
     def _affordable(self) -> Iterator[int]:
@@ -212,7 +201,7 @@ class BiasReduced:
         if not self.projects(problem, rows):
             return math.sqrt(math.prod(problem.rows.shape)) * noise
         excess = 2 * self.clip / math.sqrt(rows) if self.batches == "poisson" else 0.0
-        return math.sqrt(squared_width(problem, self.sparsity, self.clip, noise)) + excess
+        return math.sqrt(projected_square(problem, self.sparsity, self.clip, noise)) + excess
 
     def bias_bound(self, problem: Problem) -> float:
         """‖E ĝ − ∇𝓛(θ)‖ ≤ e(largest batch), at every θ: the batch's mean is unbiased. 0 if that is not projected."""
@@ -247,213 +236,11 @@ class BiasReduced:
             self.probability(k) * (self.noise_std(b) ** 2 + self.clip**2 / b) for k, b in enumerate(batches)
         )
 
-    def planned(self, problem: Problem, unit: Unit) -> BiasReduced:
-        """The same without a filter: a plan of as many steps as the budget is expected to pay for."""
-        if not self.budget:
-            return self
-        left = self.budget - (self.costs[-1] if self.costs else 0.0)
-        count = math.floor(left / self.expected_cost(problem, unit))
-        return replace(self, iterations=max(1, min(self.iterations, count)), budget=0.0, costs=())
-
-    def expected_cost(self, problem: Problem, unit: Unit) -> float:
-        """E over N of a step's Rényi divergence at the filter's order."""
-        costs = self.level_costs(problem, unit)
-        return math.fsum(self.probability(k) * costs[k] for k in range(self.levels))
-
-    def level_costs(self, problem: Problem, unit: Unit) -> tuple[float, ...]:
-        """A step's Rényi divergence at the filter's order for each N."""
-        nowhere = np.broadcast_to(0.0, problem.rows.shape)  # no event depends on θ: a thousand candidates need no room
-        asked = (next(self.estimate(problem, nowhere, k)) for k in range(self.levels))
-        return tuple(_divergence(measurement.event(unit), self.order, unit) for measurement in asked)
-
     def _sampling(self, rows: int, n: float) -> FixedSizeSampling | PoissonSampling:
         if self.batches == "fixed-size":
             return FixedSizeSampling(rows, round(n))
         return PoissonSampling(rows / n)
 
     def _mean(self, total: NDArray[np.float64], rows: int, problem: Problem) -> NDArray[np.float64]:
-        mean = np.asarray(total.ravel() / rows)
-        return onto_balls(mean, problem, self.sparsity, self.clip) if self.projects(problem, rows) else mean
-
-
-@lru_cache(maxsize=4096)
-def _divergence(event: Event, order: float, unit: Unit) -> float:
-    from discreet.accounting.renyi import divergence
-
-    return divergence(event, order, unit)
-
-
-_REACH, _REACH_OF_LINE = 3.0, 1.5
-"""Scores up to about ±3 are sought, so a minimiser is about 3/radius long; half of that where scale and offset are
-fitted afterwards. Public, the same for all data."""
-
-_MOST_ITERATIONS, _LEVELS, _MOST_HALVINGS = 128, (2, 3, 4), 6
-_EXACT_ITERATIONS = 2000
-_LINE_SHARE = 0.08
-_ROUNDING = 1e-9  # sums of many small costs may round up
-_NOISES = tuple(2.0 ** (k / 2) for k in range(-2, 15))
-_ORDERS = tuple(1.0 + 2.0**k for k in range(8))
-
-
-def default(
-    problem: Problem,
-    guarantee: Guarantee,
-    *,
-    sparsity: int | None = None,
-    clip: float | None = None,
-    noise_multiplier: float | None = None,
-    smallest: int | None = None,
-    levels: int | None = None,
-    step: float | None = None,
-    iterations: int | None = None,
-    iterate: Iterate | None = None,
-    seed: int = 0,
-    projecting: bool | None = None,
-    line_share: float | None = None,
-) -> BiasReduced:
-    """The solver whose filter is the guarantee, with the noise and batches of the least predicted excess risk.
-
-    Two predictions compete. The proved bound, D√(V/T) + D·bias with V the second moment, is about every sparse loss;
-    where d ≫ n it exceeds trivial ones and would ask for steps too short to leave θ = 0. A linear model feels an error
-    of its gradient only in scores: if nothing is projected, T steps of size η move the score of a row by noise of
-    variance η²·T·v·radius², v = `score_variance`, which costs ½·smoothness times that, and stopping early costs
-    D²/(2ηT). The sum is least at (ηT)³ = D²T/(2β·v), with β = smoothness·radius². T is the filter's budget over a
-    step's expected cost; the best of a grid of noises, batches and Rényi orders, projecting or not, is found without
-    data. The bounds stay available: `bias_bound`, `second_moment_bound`.
-
-    Args:
-        problem: public facts.
-        guarantee: what to keep; ε = ∞ runs without noise, filter and cuts, by default 2000 steps with all rows in each,
-            so that it ends at the minimiser.
-        sparsity: most non-zero entries of a row; by default nothing is assumed, and the ℓ2 ball alone projects.
-        clip: ℓ2 bound on a row's gradient; by default that of the largest slope at θ = 0.
-        noise_multiplier: noise of each leaf's sum over ``clip``.
-        smallest: rows of a leaf.
-        levels: number of doublings from a leaf to the largest batch, 2 to 4 by default (1 below 4 rows).
-        step: step size.
-        iterations: the most steps, at most 128 by default.
-        iterate: ``"average"``, ``"last"`` or, for losses that are not convex, ``"random"``; by default the last where
-            scale and offset are fitted, else the average.
-        seed: public seed of the levels.
-        projecting: whether means are projected where that is proved to help; by default what promises less risk.
-        line_share: of the filter's budget for fits of offset and scale before and after; by default 0.08 without
-            constraint or ridge on a loss of bounded curvature, else 0: no such fits.
-
-    Raises:
-        InvalidInput: pure DP was asked for, rows are unbounded, the budget admits no step, a sparsity without
-            projections, or a share for fits that cannot be made.
-    """
-    rows = problem.rows
-    if not rows.bounded:
-        raise InvalidInput("bias-reduced descent needs rows of bounded length: give row_norm.")
-    if guarantee.private and guarantee.delta == 0:
-        raise InvalidInput(PURE_REFUSED)
-    if projecting is False and sparsity is not None:
-        raise InvalidInput("sparsity only decides how means are projected, and projecting=False asks for none.")
-    domain = Domain(score_bound=_REACH, target_low=-1.0, target_high=1.0)
-    slope = steepest(problem, guarantee, _REACH)
-    share = checked_share(problem, guarantee, line_share, _LINE_SHARE)
-    kept = iterate or ("last" if share else "average")
-    if clip is None:
-        clip = rows.radius * slope if guarantee.private else math.inf
-    sparsity = rows.dimension if sparsity is None else sparsity
-    batches: Batches = "fixed-size" if guarantee.unit.relation == "replace-one" else "poisson"
-    smoothness = problem.loss.smoothness(domain)
-    longest = 1.0 / ((smoothness if math.isfinite(smoothness) else slope / 0.1) * rows.radius**2 + problem.ridge)
-    if not guarantee.private and smallest is None and levels is None and not projecting:
-        size, steps = longest if step is None else step, _EXACT_ITERATIONS if iterations is None else iterations
-        half = math.ceil(problem.n / 2)  # two of them hold all rows
-        return BiasReduced(
-            0.0, steps, clip, size, half, 1, sparsity, batches, iterate or "last", seed=seed, projecting=False
-        )
-    most = _MOST_ITERATIONS if iterations is None else iterations
-    distance = min(problem.domain.diameter(math.prod(rows.shape)), (_REACH_OF_LINE if share else _REACH) / rows.radius)
-
-    def candidate(
-        noise: float, base: int, doublings: int, order: float, budget: float, projects: bool
-    ) -> tuple[float, BiasReduced]:
-        """(predicted excess risk, solver)."""
-        made = BiasReduced(
-            noise, most, clip, longest, base, doublings, sparsity, batches, kept, order, budget, seed, projects
-        )
-        taken = float(most)
-        if budget:
-            taken = min(taken, budget * (1 - share) / made.expected_cost(problem, guarantee.unit))
-        if taken < 1:
-            return math.inf, made
-        beta = 1 / longest
-        if projects and made.bias_bound(problem):
-            moment = made.second_moment_bound(problem)
-            eta = (min(longest, distance / math.sqrt(taken * moment)) or longest) if step is None else step
-            risk = distance**2 / (2 * eta * taken) + eta * moment / 2 + distance * made.bias_bound(problem)
-        else:
-            variance = made.score_variance()
-            travel = (distance**2 * taken / (2 * beta * variance)) ** (1 / 3)
-            eta = (min(longest, travel / taken) or longest) if step is None else step  # 0: a set of one point
-            risk = distance**2 / (2 * eta * taken) + beta * eta**2 * taken * variance / 2
-        return risk, replace(made, step=eta)
-
-    leaf = max(1, int(problem.n) >> _MOST_HALVINGS)  # and its doubles, so that few batches are to be accounted for
-    bases = [leaf << k for k in range(_MOST_HALVINGS)] if smallest is None else [smallest]
-    few = problem.n < 1 << _LEVELS[0]  # rows: one doubling is all that fits
-    doublings = (levels,) if levels is not None else (1,) if few else _LEVELS
-    shapes = [(b, m) for b in bases for m in doublings if (b << m) <= problem.n]
-    if not shapes:
-        raise InvalidInput(f"a batch of smallest·2^levels rows must fit in n = {problem.n:g}; ask for smaller ones.")
-    if not guarantee.private:
-        noises, budgets = [0.0], [(_ORDERS[0], 0.0)]
-        shapes = [max(shapes, key=lambda shape: (shape[0] << shape[1], shape[0]))]
-    else:
-        noises = list(_NOISES) if noise_multiplier is None else [noise_multiplier]
-        budgets = list(_budgets(guarantee))
-        if not budgets:
-            raise InvalidInput(
-                f"no Rényi filter keeps ε = {guarantee.epsilon:g} at δ = {guarantee.delta:g}: ask for a larger ε or δ, "
-                "or use solver='descent'."
-            )
-    ways = [False, True] if projecting is None else [projecting]
-    grid = itertools.product(noises, shapes, budgets, ways)
-    found = [candidate(noise, *shape, *budget, way) for noise, shape, budget, way in grid]
-    risk, best = min(found, key=lambda pair: pair[0])
-    if math.isinf(risk):
-        raise InvalidInput(
-            f"ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g} on {problem.n:g} rows admits no step of this noise "
-            "and these batches; ask for more noise or smaller batches."
-        )
-    if guarantee.private and noise_multiplier is None:
-        best = _spending_all(best, 1 - share, problem, guarantee.unit)
-    return _with_line(best, share, problem, guarantee) if share else best
-
-
-def _spending_all(solver: BiasReduced, share: float, problem: Problem, unit: Unit) -> BiasReduced:
-    """Less noise, down to the grid's next, where the most steps do not spend the budget."""
-
-    def affords(noise: float) -> bool:
-        cost = replace(solver, noise_multiplier=noise).expected_cost(problem, unit)
-        return solver.iterations * cost <= share * solver.budget
-
-    low, high = solver.noise_multiplier / math.sqrt(2), solver.noise_multiplier
-    for _ in range(12 if affords(high) else 0):
-        middle = (low + high) / 2
-        low, high = (low, middle) if affords(middle) else (middle, high)
-    return replace(solver, noise_multiplier=high)
-
-
-def _with_line(solver: BiasReduced, share: float, problem: Problem, guarantee: Guarantee) -> BiasReduced:
-    """The solver that leaves ``share`` of its budget to `Line`, whose releases cost 1/ν² of what ν = 1 does."""
-    reserve = share * solver.budget
-    alone = _divergence(Line(1.0).event(), solver.order, guarantee.unit)
-    steps = solver.level_costs(problem, guarantee.unit)
-    return replace(solver, line_multiplier=math.sqrt(alone / reserve), costs=(*steps, reserve * (1 + _ROUNDING)))
-
-
-def _budgets(guarantee: Guarantee) -> Iterator[tuple[float, float]]:
-    """(α, τ) for each order that can prove the guarantee."""
-    from discreet.accounting.filters import RenyiFilter
-
-    for order in _ORDERS:
-        try:
-            budget = RenyiFilter.for_target(order, guarantee.epsilon, guarantee.delta, guarantee.unit)
-        except InvalidInput:
-            continue
-        yield order, budget.budget
+        mean, entries = np.asarray(total.ravel() / rows), gradient_entries(problem, self.sparsity)
+        return project(mean, self.clip, entries) if self.projects(problem, rows) else mean

@@ -2,8 +2,9 @@
 
 `HardThreshold` releases one Gaussian gradient sum a step and keeps the s largest entries of θ − ηĝ: thresholding is
 post-processing. `PeeledThreshold` releases only s coordinates a step: the vector v = θ − η·g, whose gradient part has
-an ℓ∞ bound, is peeled (s private selections and s noisy values). The first pays with noise in the ℓ2 length of a
-row, the second with √s times its largest entry: for rows with d entries of one size that is √(d/s) times less noise.
+an ℓ∞ bound, is peeled (s private selections and s noisy values). The noise of the first is proportional to the ℓ2
+length of a row, that of the second to √s times its largest entry, which is √(d/s) times less for rows with d entries
+of one size.
 
 Jain–Tewari–Kar 2014 (without privacy); Wang–Gu 2019 and Cai–Wang–Zhang 2021 (with it): under restricted strong
 convexity the error contracts by about 1 − 1/κ a step, so T = κ·ln n steps are enough. Steps of size η ∝ 1/κ with
@@ -15,13 +16,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from discreet.calibration.by_zcdp import calibrated_by_zcdp
-from discreet.calibration.calibrate import calibrated
-from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.sparse_set import SparseSet
 from discreet.geometry.whole_space import WholeSpace
-from discreet.losses.base import Domain
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
 from discreet.mechanisms.peeling import Peeling
@@ -29,13 +26,7 @@ from discreet.queries.entrywise import EntrywiseGradientSum
 from discreet.queries.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 
-__all__ = ["HardThreshold", "PeeledThreshold", "default", "slope_at_zero", "sparse_domain"]
-
-_EXACT_ITERATIONS = 2000  # without noise steps are free
-_MOST_ITERATIONS = 200
-_SHORT_OF_DROWNING = 1 / 6
-"""Places are chosen at every step, by gradients that share the budget: long before the noise is as long as the model it
-hides small coefficients. From simulated rows of signs, uniform entries and correlated columns."""
+__all__ = ["HardThreshold", "PeeledThreshold", "sparse_domain"]
 
 
 @dataclass(frozen=True)
@@ -124,7 +115,11 @@ def _check(iterations: int, step: float) -> None:
 
 
 def sparse_domain(problem: Problem, sparsity: int, radius: float | None) -> SparseSet:
-    """The set the iterates live in; a problem with a set of its own must hold all of it."""
+    """The set of the iterates: vectors with at most ``sparsity`` non-zero entries and a length of at most ``radius``.
+
+    Raises:
+        InvalidInput: several outputs, or a problem whose own set does not contain this one.
+    """
     if problem.rows.outputs != 1:
         raise InvalidInput(f"hard thresholding fits one output, got {problem.rows.outputs}.")
     domain, declared = SparseSet(sparsity, radius), problem.domain
@@ -138,118 +133,3 @@ def sparse_domain(problem: Problem, sparsity: int, radius: float | None) -> Spar
     if sparsity > declared.s or (declared.radius is not None and (radius is None or radius > declared.radius)):
         raise InvalidInput(f"hard thresholding over {domain} would leave the problem's set {declared}.")
     return domain
-
-
-def default(
-    problem: Problem,
-    guarantee: Guarantee,
-    *,
-    sparsity: int | None = None,
-    peel: bool | None = None,
-    target_bound: float | None = None,
-    entry_bound: float | None = None,
-    radius: float | None = None,
-    iterations: int | None = None,
-    smoothness: float | None = None,
-    condition: float | None = None,
-    clip: float | None = None,
-) -> HardThreshold | PeeledThreshold:
-    """Hard thresholding with the least noise that keeps the guarantee.
-
-    The step is 1/smoothness. Rows that are all one vector of ±entry_bound attain the default smoothness, so from row
-    bounds alone no much larger one is safe; a declared ``condition`` κ gives more, because the least restricted
-    eigenvalue is at most the least diagonal entry of the Hessian, hence at most a = β·min(r²/d, entry_bound²), and the
-    largest at most κ·a.
-
-    The number of steps is (smoothness/a)·ln n, which theory asks for at least: between 2·ln n and 200, and no more than
-    a sixth of what it takes until the noise of all steps together, (T/smoothness)·σ√(2s·ln d) for noise σ of a single
-    release, is as long as a minimiser, target_bound/√a.
-
-    Args:
-        problem: any smooth loss with one output.
-        guarantee: what must be kept.
-        sparsity: s; None takes the problem's `SparseSet`.
-        peel: release s coordinates a step instead of all; None compares the two noise levels, √(2s)·(largest entry)
-            against the length of a row.
-        target_bound: public bound on |y|; None takes 1, or clips nothing without privacy.
-        entry_bound: public bound on |x_ij|; None takes the bound on a row's length.
-        radius: ℓ2 bound on θ; None takes the problem's set.
-        iterations: None takes the number above, without privacy 2000.
-        smoothness: public bound on the mean loss's smoothness along 2s-sparse directions; None takes
-            β·min(r², 2s·entry_bound²), which always holds. The step is its inverse.
-        condition: public bound on the ratio of the largest to the least eigenvalue along such directions. The error
-            bound needs it below φ³ = 4.2 where the target is as dense as s, φ the golden ratio.
-        clip: bound on a row's gradient (its ℓ∞ norm if peeled, else ℓ2); None takes slope × entry or row bound, the
-            slope being the largest at θ = 0.
-
-    Raises:
-        InvalidInput: the loss is not smooth, the rows have no bound, the target_bound is not one, or smoothness and
-            condition are both given.
-    """
-    s, radius = declared_sparsity(problem, sparsity, radius)
-    beta = problem.loss.smoothness(Domain())
-    if not math.isfinite(beta):
-        raise InvalidInput(f"{type(problem.loss).__name__} loss has no smoothness, from which the step would come.")
-    length = problem.rows.radius
-    entry = length if entry_bound is None else max(entry_bound, problem.rows.intercept)
-    weakest = beta * min(length**2 / problem.rows.dimension, entry**2)
-    if condition is not None and (smoothness is not None or not 1 <= condition < math.inf):
-        raise InvalidInput(f"condition must be at least 1 and excludes smoothness, got {condition!r}, {smoothness!r}.")
-    if smoothness is None:
-        smoothness = min(
-            beta * min(length**2, 2 * s * entry**2), math.inf if condition is None else condition * weakest
-        )
-    if not 0 < smoothness < math.inf:
-        raise InvalidInput("rows without a bound give no step size: declare row_norm, entry_bound or smoothness.")
-    if peel is None:
-        peel = entry * math.sqrt(2 * s) < length
-    if not peel and clip is not None and target_bound is not None:
-        raise InvalidInput("without peeling target_bound only chooses the clip, which was given too: leave one out.")
-    targets = target_bound if target_bound is not None else 1.0 if guarantee.private else math.inf
-    slope = slope_at_zero(problem, targets) if guarantee.private else math.inf
-    eta = 1 / (smoothness + problem.ridge)
-
-    def peeled(noise: float, steps: int) -> PeeledThreshold:
-        entries = entry if guarantee.private else math.inf
-        slopes = slope if clip is None else clip / entry
-        return PeeledThreshold(noise, steps, entries, slopes, eta, s, radius, targets)
-
-    def gaussian(noise: float, steps: int) -> HardThreshold:
-        return HardThreshold(noise, steps, slope * length if clip is None else clip, eta, s, radius)
-
-    def solver(steps: int) -> HardThreshold | PeeledThreshold:
-        if peel:
-            return calibrated_by_zcdp(lambda noise: peeled(noise, steps), problem, guarantee)
-        return calibrated(lambda noise: gaussian(noise, steps), problem, guarantee)
-
-    if iterations is not None or not guarantee.private:
-        return solver(_EXACT_ITERATIONS if iterations is None else iterations)
-    once = solver(1)
-    bound = once.clip if isinstance(once, HardThreshold) else math.sqrt(s) * once.entry_bound * once.slope_bound
-    noise = once.noise_multiplier * bound / problem.n * math.sqrt(2 * s * math.log(max(problem.rows.dimension, 2)))
-    drowned = _SHORT_OF_DROWNING * targets / math.sqrt(weakest) * smoothness / noise
-    return solver(_steps(problem.n, smoothness / weakest, drowned))
-
-
-def declared_sparsity(problem: Problem, sparsity: int | None, radius: float | None) -> tuple[int, float | None]:
-    """The sparsity and radius asked for, or else those of the problem's set."""
-    if isinstance(problem.domain, SparseSet):
-        if sparsity not in (None, problem.domain.s):
-            raise InvalidInput(f"sparsity={sparsity} contradicts the problem's set of sparsity {problem.domain.s}.")
-        return problem.domain.s, problem.domain.radius if radius is None else radius
-    if sparsity is None:
-        raise InvalidInput("a sparse model needs a sparsity: give the option sparsity=…, or a SparseSet as domain.")
-    return sparsity, radius
-
-
-def _steps(n: float, condition: float, drowned: float) -> int:
-    """κ·ln n steps, between 2·ln n and 200, no more than ``drowned`` where that is above the least."""
-    log = math.log(max(n, 2))
-    return max(1, math.ceil(min(_MOST_ITERATIONS, max(2 * log, min(condition * log, drowned)))))
-
-
-def slope_at_zero(problem: Problem, target_bound: float) -> float:
-    """The largest |slope| at θ = 0 over targets in ±target_bound: a fit starts there, and residuals only shrink."""
-    if not 0 < target_bound < math.inf:
-        raise InvalidInput(f"target_bound must be positive and finite, got {target_bound!r}.")
-    return problem.loss.lipschitz(Domain(0.0, -target_bound, target_bound))

@@ -12,18 +12,16 @@ from typing import Literal
 
 import numpy as np
 
-from discreet.calibration.calibrate import calibrated
-from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.base import InfProjectable, Projectable
 from discreet.geometry.whole_space import WholeSpace
-from discreet.losses import Domain
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.queries.minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.objective_perturbation import Constraint, public_tolerance
+from discreet.solvers.objective_perturbation import Constraint
+from discreet.solvers.parts.tolerance import public_tolerance
 
-__all__ = ["OutputPerturbation", "default", "theory_regularisation"]
+__all__ = ["OutputPerturbation", "Projection"]
 
 Projection = Literal["l2", "linf"]
 
@@ -56,7 +54,7 @@ class OutputPerturbation:
             raise InvalidInput(f"projection must be 'l2' or 'linf', got {self.projection!r}.")
 
     def steps(self, problem: Problem) -> Steps:
-        """One release."""
+        """One release of the noisy minimiser, then its projection."""
         domain = problem.domain
         if self.projection == "linf" and isinstance(domain, WholeSpace):
             raise InvalidInput("projection='linf' needs a set to project on: give a domain.")
@@ -73,70 +71,3 @@ class OutputPerturbation:
         elif isinstance(domain, Projectable):
             projected = domain.project(theta.ravel())
         return np.asarray(projected).reshape(problem.rows.shape)
-
-
-def theory_regularisation(problem: Problem, noise_multiplier: float, slope_bound: float = math.inf) -> float:
-    """λ that balances the two excess risks of output perturbation.
-
-    Regularising costs λB²/2n on the mean loss, B the length of the minimiser sought; noise of scale νL/λ costs at most
-    ½·smoothness·R²·(νL/λ)² whatever the dimension, as the Hessian's trace is at most smoothness·R². The sum is least at
-
-        λ³ = 2n·smoothness·R²·(νL/B)².
-
-    B is the domain's radius, or without one that of d coefficients of one log-odds a unit row each: B = √d/R.
-
-    Example:
-        >>> from discreet.rows import RowSpec
-        >>> from discreet.losses import Logistic
-        >>> round(theory_regularisation(Problem(RowSpec(4, 1.0), Logistic(), 1000.0), 2.0), 6)
-        7.937005
-    """
-    rows, loss = problem.rows, problem.loss
-    d = math.prod(rows.shape)
-    length = min(problem.domain.radius_in(d), math.sqrt(d) / rows.radius)
-    bound = min(slope_bound, loss.lipschitz(Domain()) * rows.radius)
-    cube = 2 * problem.n * loss.smoothness(Domain()) * (rows.radius * noise_multiplier * bound / length) ** 2
-    return float(cube ** (1 / 3))
-
-
-def default(
-    problem: Problem,
-    guarantee: Guarantee,
-    *,
-    regularisation: float | None = None,
-    slope_bound: float | None = None,
-    projection: Projection = "l2",
-    constraint: Constraint = "after",
-) -> OutputPerturbation:
-    """The solver for a guarantee: noise from the accountant, λ from `theory_regularisation`.
-
-    Args:
-        problem: public facts.
-        guarantee: (ε, δ) and the unit; δ = 0 takes Gamma-norm noise; ε = ∞ no noise.
-        regularisation: λ in units of the sum, instead of the theory's.
-        slope_bound: ℓ2 bound on a row's gradient; by default the loss's own, and for the squared loss that of
-            residuals up to 1. Without privacy nothing is cut.
-        projection: norm in which the noisy minimiser is projected on the domain.
-        constraint: whether the domain is minimised over before the noise ("within"), too.
-    """
-    if slope_bound is None:
-        bounded = math.isfinite(problem.loss.lipschitz(Domain())) or not guarantee.private
-        slope_bound = math.inf if bounded else problem.rows.radius
-    noise: Literal["gaussian", "gamma"] = "gaussian" if guarantee.delta or not guarantee.private else "gamma"
-
-    def make(multiplier: float, strength: float) -> OutputPerturbation:
-        return OutputPerturbation(multiplier, strength, slope_bound, projection, noise, constraint)
-
-    if not guarantee.private:
-        return make(0.0, regularisation or 0.0)
-    RidgeMinimiser(problem.rows, problem.loss, 1.0, slope_bound).require_bounded_curvature()
-    if noise == "gamma":
-        multiplier = guarantee.unit.sensitivity(1.0) / guarantee.epsilon
-    else:
-        found = calibrated(lambda nu: make(nu, 1.0), problem, guarantee)
-        assert isinstance(found, OutputPerturbation)
-        multiplier = found.noise_multiplier
-    if regularisation is None:
-        effective = multiplier * (math.sqrt(math.prod(problem.rows.shape)) if noise == "gamma" else 1.0)
-        regularisation = theory_regularisation(problem, effective, slope_bound)
-    return make(multiplier, regularisation)

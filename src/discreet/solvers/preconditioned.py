@@ -7,13 +7,13 @@ it *is* the Hessian), so
     θ ← θ − (β·X̂ᵀX/n + ridge + λ)⁻¹ ĝ(θ)
 
 descends without a step size. Errors in the preconditioner change the speed, not the point where the gradient vanishes.
-This is what sufficient statistics lack: there the noise E of XᵀX enters the answer as Eθ with ‖E‖ ∝ r²; here it is
-gradients, whose residuals shrink and are clipped, that decide. λ is the spectral norm of the noise in the
-preconditioner (and a little more, for few rows), so that no direction is trusted whose curvature the noise could have
-made up; T steps with damping λ filter curvature w like 1 − (λ/(w + λ))^T, a ridge of about λ/T that weak directions
-feel and strong ones do not. In strong directions each iterate is θ* plus fresh noise, and the average of the last half
-removes most of it. Over a set the result is the point nearest to that average in the metric β·X̂ᵀX/n + λ/T: the
-quadratic that the steps have minimised, minimised over the set, which releases nothing more.
+Sufficient statistics do not have this property: there the noise E of XᵀX enters the answer as Eθ with ‖E‖ ∝ r²; here
+the answer depends on gradients, whose residuals shrink and are clipped. λ is the spectral norm of the noise in the
+preconditioner (and a little more, for few rows), so that noise is not mistaken for curvature; T steps with damping λ
+filter curvature w like 1 − (λ/(w + λ))^T, about a ridge of λ/T, which matters in directions of little curvature alone.
+In the others each iterate is θ* plus fresh noise, and the average of the last half removes most of it. Over a set the
+result is the projection of that average in the metric β·X̂ᵀX/n + λ/T: the quadratic that the steps have minimised,
+minimised over the set, which releases nothing more.
 """
 
 from __future__ import annotations
@@ -24,12 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.calibration.calibrate import calibrated
-from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
 from discreet.geometry.whole_space import WholeSpace
-from discreet.losses import Squared
 from discreet.losses.base import Domain
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
@@ -37,26 +34,11 @@ from discreet.queries.gradient import GradientSum
 from discreet.queries.minimiser import project
 from discreet.queries.moments import SecondMoment
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.hard_threshold import slope_at_zero
-from discreet.solvers.parts.metric_projection import nearest
+from discreet.solvers.parts.metric_projection import metric_projection
 
-__all__ = ["Preconditioned", "default"]
+__all__ = ["Preconditioned"]
 
-# constants are from bench/defaults.py
-_STEPS_PER_ROOT_DIMENSION, _MOST_ITERATIONS = 18, 256
-_SHARE = 0.1
-_LEAST_CLIP, _CLIP_AT_NOISE = 0.25, 0.03
-_REFINEMENTS = 8  # without noise one Newton step solves least squares, the rest refine it
-_EXACT_ITERATIONS = 1000  # other losses converge linearly
-_PSEUDO_INVERSE = 1e-13
-_DAMPING = 1.5
-_FAINT = 0.1
-"""The ridge λ/T grows by 1 + s/0.1 with the noise s = √min(d, n)·σ/n in the mean gradient over its bound, first by
-fewer steps, then by more damping: what cannot be told from noise is not fitted, and the prediction falls back to the
-middle of the targets' bounds."""
-_PRIOR_ROWS = 2.0
-"""Little noise, few rows: what remains is the sampling error of weak directions. The ridge λ/T is then at least that of
-two further rows in every direction with targets at 0, a prior that fades as n grows."""
+_PSEUDO_INVERSE = 1e-13  # eigenvalues below this share of the largest are rounding errors
 
 
 @dataclass(frozen=True)
@@ -69,6 +51,8 @@ class Preconditioned:
         iterations: number of gradients.
         clip: ℓ2 bound on a row's gradient.
         damping: λ as a multiple of the norm of the noise in the preconditioner.
+        prior_rows: the ridge λ/T is raised by that of so many further rows in every direction with targets at 0: a
+            prior against the sampling error of weak directions, which fades as n grows.
     """
 
     noise_multiplier: float
@@ -76,6 +60,7 @@ class Preconditioned:
     iterations: int
     clip: float
     damping: float = 1.0
+    prior_rows: float = 0.0
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
@@ -84,7 +69,7 @@ class Preconditioned:
             raise InvalidInput(f"damping must be positive and finite, got {self.damping!r}.")
 
     def steps(self, problem: Problem) -> Steps:
-        """Curvature first, then gradients."""
+        """One release of XᵀX, then ``iterations`` noisy gradients; a projection at the end."""
         smoothness = _smoothness(problem)
         rows, n = problem.rows, problem.n
         moment = SecondMoment(rows)
@@ -103,14 +88,14 @@ class Preconditioned:
         if isinstance(problem.domain, WholeSpace) or np.array_equal(project(problem.domain, mean), mean):
             return mean
         shift = problem.ridge + self.added_curvature(problem) / self.iterations
-        return nearest(problem.domain, mean, _positive_part(curvature) + shift * np.eye(len(mean)))
+        return metric_projection(problem.domain, mean, _positive_part(curvature) + shift * np.eye(len(mean)))
 
     def added_curvature(self, problem: Problem) -> float:
-        """λ in units of the mean loss's Hessian: public."""
+        """λ in units of the mean loss's Hessian, from public facts: β/n·(damping·‖noise‖ + prior_rows·T·r²)."""
         if not self.moment_multiplier:
             return 0.0
         noise = SecondMoment(problem.rows).noise_norm(self.moment_multiplier)
-        prior = _PRIOR_ROWS * self.iterations * problem.rows.radius**2
+        prior = self.prior_rows * self.iterations * problem.rows.radius**2
         return _smoothness(problem) / problem.n * (self.damping * noise + prior)
 
 
@@ -132,6 +117,7 @@ def _positive_part(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _smoothness(problem: Problem) -> float:
+    """β, the largest curvature of the loss; refuses what the method cannot do."""
     smoothness = problem.loss.smoothness(Domain())
     if not math.isfinite(smoothness) or problem.rows.outputs != 1:
         raise InvalidInput(
@@ -144,83 +130,3 @@ def _smoothness(problem: Problem) -> float:
             "not have; use solver='frank_wolfe'."
         )
     return smoothness
-
-
-def default(
-    problem: Problem,
-    guarantee: Guarantee,
-    *,
-    target_bound: float | None = None,
-    clip: float | None = None,
-    iterations: int | None = None,
-    share: float | None = None,
-    damping: float | None = None,
-) -> Preconditioned:
-    """The private Newton method with the least noise that keeps the guarantee.
-
-    Args:
-        problem: a smooth loss with one output; a constraint must have a projection.
-        guarantee: what must be kept.
-        target_bound: public bound on |y|, from which the clip comes; targets beyond it are allowed. None takes 1.
-        clip: ℓ2 bound on a row's gradient; None takes between r·L/4 and r·L, L the largest |slope| at
-            θ = 0, the less the more noise.
-        iterations: None takes 18√d, at most 256, and fewer under much noise; without privacy 8 for squared loss, else
-            1000.
-        share: of the budget (in 1/σ²) for XᵀX; None takes 0.1.
-        damping: see `Preconditioned`; None takes 1.5, or more where one step would still fit noise.
-
-    Raises:
-        InvalidInput: a share outside (0, 1), a loss without smoothness, a set without projection, or both clip and
-            target_bound.
-    """
-    part = _SHARE if share is None else share
-    if not 0 < part < 1:
-        raise InvalidInput(f"share must be in (0, 1), got {share!r}.")
-    if clip is not None and target_bound is not None:
-        raise InvalidInput("target_bound chooses the clip, which was given too: leave one out.")
-    SecondMoment(problem.rows)  # refuses what is too wide, before anything is chosen
-    most, excess = _steps(problem, guarantee), _held_back(problem, guarantee)
-    steps = max(1, math.ceil(most / excess)) if iterations is None else iterations
-    held = _DAMPING * max(1.0, excess / most) if damping is None else damping
-    largest = problem.rows.radius * slope_at_zero(problem, 1.0 if target_bound is None else target_bound)
-
-    def make(noise: float) -> Preconditioned:
-        return Preconditioned(
-            noise_multiplier=noise * math.sqrt(steps / (1 - part)),
-            moment_multiplier=noise / math.sqrt(part),
-            iterations=steps,
-            clip=clip if clip is not None else largest * _clip_share(problem, noise) if guarantee.private else math.inf,
-            damping=held,
-        )
-
-    return calibrated(make, problem, guarantee)
-
-
-def _steps(problem: Problem, guarantee: Guarantee) -> int:
-    """T = 18√d, so that the ridge λ/T meets the noise of the gradients whatever the budget.
-
-    Directions of curvature below τ/|θ_j| drown in the gradients' noise τ = C/μ. λ = √(2d)·r²/(μ√share) is in proportion
-    to τ, and |θ_j| ≈ ‖θ‖/√d, so λ/T = τ/|θ_j| asks for T ∝ r‖θ‖; scores of the size of the targets from rows whose
-    variance is spread over d directions have r‖θ‖ ∝ √d. The constant is from simulations.
-    """
-    if not guarantee.private:
-        return _REFINEMENTS if isinstance(problem.loss, Squared) else _EXACT_ITERATIONS
-    return min(_MOST_ITERATIONS, math.ceil(_STEPS_PER_ROOT_DIMENSION * math.sqrt(problem.rows.dimension)))
-
-
-def _held_back(problem: Problem, guarantee: Guarantee) -> float:
-    """By how much the ridge λ/T is raised for noise; about 1 where there is little."""
-    if not guarantee.private:
-        return 1.0
-    d = problem.rows.dimension
-    return 1 + math.sqrt(min(d, problem.n)) * rough_multiplier(guarantee) / (_FAINT * problem.n)
-
-
-def _clip_share(problem: Problem, noise: float) -> float:
-    """The clip over the largest gradient at θ = 0: a quarter under much noise, all of it under little.
-
-    A clipped residual makes squared loss a Huber loss: biased toward the median, but with less noise in proportion. The
-    noise in the mean gradient, as a share of its clip, is ν = √d·σ/n; the bias does not shrink with n, so the clip
-    grows like ν^−½ (the constant is from simulations).
-    """
-    return min(1.0, max(_LEAST_CLIP, _CLIP_AT_NOISE / math.sqrt(math.sqrt(problem.rows.dimension) * noise / problem.n)))

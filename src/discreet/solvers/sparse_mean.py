@@ -1,9 +1,8 @@
 """Means of sparse rows: one noisy sum, and what post-processing makes of it.
 
 After Ghazi, Guzmán, Kamath, Kumar and Manurangsi 2024. Rows have length ≤ L and at most s entries, so every mean lies
-in the ball ‖·‖₁ ≤ L√s and in the ball ‖·‖₂ ≤ L. Moving a noisy mean to the nearest point of a convex set that holds
-the mean brings it nearer to the mean, whatever the noise: projecting never hurts, and in high dimension it replaces an
-error of σ√d by one of √(L√s·σ·√(2 ln 2d)).
+in the ball ‖·‖₁ ≤ L√s and in the ball ‖·‖₂ ≤ L, on which a noisy mean is projected: see
+`discreet.solvers.parts.sparse_means`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.geometry import L1Ball, L2Ball
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian, Laplace
 from discreet.queries.sketch import Sketch, SketchedSum
@@ -24,6 +22,7 @@ from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.l1_recovery import recover
 from discreet.solvers.parts.shrinkage import best_threshold, soft
+from discreet.solvers.parts.sparse_means import project
 
 __all__ = ["NoisyMean", "RecoveredMean"]
 
@@ -63,20 +62,27 @@ class NoisyMean:
             query = self.measurement(rows).query
             scale = self.noise_multiplier * query.bound * query.grid / n
             mean = soft(mean, best_threshold(mean, scale, self.noise))
-        return mean if self.finish_by == "nothing" else _into_balls(mean, rows, self.sparsity)
+        return mean if self.finish_by == "nothing" else project(mean, rows.norm, self.sparsity)
 
 
 @dataclass(frozen=True)
 class RecoveredMean:
     """The sum of the rows' sketches plus Gaussian noise, over n; then ℓ1 recovery and projection.
 
-    Only blocks × width numbers are released, and the noise is drawn for as many. The seed is public.
+    Only blocks × width numbers are released, and the noise is drawn for as many.
+
+    Args:
+        noise_multiplier: noise scale over the bound on a row's sketch.
+        sparsity: entries kept of a row.
+        width: rows of a block of the sketch.
+        blocks: number of blocks; each column has one entry in each.
+        seed: public seed of the sketch.
     """
 
     noise_multiplier: float
     sparsity: int
     width: int
-    blocks: int = 4
+    blocks: int
     seed: int = 0
 
     def steps(self, problem: Problem) -> Steps:
@@ -100,10 +106,4 @@ class RecoveredMean:
             penalty = noise_std * math.sqrt(2 * math.log(max(2, rows.n_features)))
         else:
             penalty = 1e-3 * float(np.abs(b).max(initial=0.0)) or 1.0
-        return _into_balls(recover(query.sketch, b, penalty), rows, self.sparsity)
-
-
-def _into_balls(mean: NDArray[np.float64], rows: RowSpec, sparsity: int) -> NDArray[np.float64]:
-    if not rows.bounded:
-        return mean
-    return np.asarray(L2Ball(rows.norm).project(L1Ball(rows.norm * math.sqrt(sparsity)).project(mean)))
+        return project(recover(query.sketch, b, penalty), rows.norm, self.sparsity)

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.calibration.calibrate import calibrated
-from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Squared
@@ -27,7 +25,7 @@ from discreet.mechanisms import Gaussian
 from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment
 from discreet.solvers.base import Problem, Steps
 
-__all__ = ["SufficientStatistics", "default"]
+__all__ = ["SufficientStatistics", "require_least_squares"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class SufficientStatistics:
 
     noise_multiplier: float
     target_bound: float
-    failure: float = 0.05
+    failure: float
 
     def __post_init__(self) -> None:
         if not 0 < self.failure < 1:
@@ -50,7 +48,7 @@ class SufficientStatistics:
 
     def steps(self, problem: Problem) -> Steps:
         """Three releases, one linear system."""
-        _require_least_squares(problem)
+        require_least_squares(problem)
         rows, d, noise = problem.rows, problem.rows.dimension, Gaussian(self.noise_multiplier)
         moment = SecondMoment(rows)
         least = yield Noisy(LeastEigenvalue(rows), noise)
@@ -65,7 +63,12 @@ class SufficientStatistics:
         return np.asarray(theta, dtype=np.float64)
 
 
-def _require_least_squares(problem: Problem) -> None:
+def require_least_squares(problem: Problem) -> None:
+    """Refuse any problem but least squares with one output and no constraint.
+
+    Raises:
+        InvalidInput: another loss, several outputs, or a constraint.
+    """
     if not isinstance(problem.loss, Squared) or problem.rows.outputs != 1:
         raise InvalidInput(
             f"sufficient statistics solve least squares, not {type(problem.loss).__name__} loss; "
@@ -76,24 +79,3 @@ def _require_least_squares(problem: Problem) -> None:
             f"sufficient statistics have no constraint, but the problem has {type(problem.domain).__name__}; "
             "use solver='descent'."
         )
-
-
-def default(
-    problem: Problem, guarantee: Guarantee, *, target_bound: float | None = None, failure: float | None = None
-) -> SufficientStatistics:
-    """AdaSSP with the least noise that keeps the guarantee.
-
-    Args:
-        problem: squared loss, no constraint.
-        guarantee: what must be kept.
-        target_bound: public bound on |y|; None takes 1, or clips nothing without privacy.
-        failure: ϱ of the paper; None takes its 0.05.
-    """
-    _require_least_squares(problem)
-    SecondMoment(problem.rows)  # refuses what is too wide, before anything is chosen
-    targets = target_bound if target_bound is not None else 1.0 if guarantee.private else math.inf
-
-    def make(noise_multiplier: float) -> SufficientStatistics:
-        return SufficientStatistics(noise_multiplier, targets, 0.05 if failure is None else failure)
-
-    return calibrated(make, problem, guarantee)

@@ -41,7 +41,7 @@ from discreet.theory.hard_thresholding import (
     hard_thresholding_by_peeling,
     thresholding_expansion,
 )
-from discreet.theory.heavy_tailed import heavy_tailed, shrunken_gradient_error
+from discreet.theory.heavy_tailed import balanced_entry_bound, heavy_tailed, shrunken_gradient_error
 from discreet.theory.least_squares import moment_noise_norm, preconditioned, sufficient_statistics
 from discreet.theory.perturbation import (
     best_output_regularisation,
@@ -70,6 +70,7 @@ from discreet.theory.sparse import (
 __all__ = [
     "Bound",
     "average_iterate",
+    "balanced_entry_bound",
     "best_frank_wolfe_iterations",
     "best_output_regularisation",
     "best_step",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import NormalDist
 from types import MappingProxyType
 
@@ -152,6 +153,7 @@ def symmetric_noise_norm(d: int, off_diagonal_std: float, failure: float) -> flo
     return 2 * off_diagonal_std * (math.sqrt(d) + math.sqrt(math.log(2 / failure)))
 
 
+@lru_cache(maxsize=64)
 def expected_max_abs_normal(d: int) -> float:
     """E max_i |g_i| over d standard normals."""
     return float(L1Ball(1.0).gaussian_width(d).value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypedDict, Unpack
 
 from discreet.theory.bound import (
     Bound,
@@ -15,6 +16,7 @@ from discreet.theory.bound import (
 )
 
 __all__ = [
+    "Design",
     "contraction_factor",
     "excess_risk",
     "hard_thresholding",
@@ -24,6 +26,26 @@ __all__ = [
 
 # |Gumbel| exceeds an exponential by at most this much: P(|G| > t) ≤ (1 + 1/e)·exp(−t).
 _GUMBEL_SHIFT = math.log1p(math.exp(-1))
+
+
+class Design(TypedDict):
+    """The facts on which every bound here rests: how sparse θ and its target are, and how the loss curves along them.
+
+    Args:
+        s: how many coordinates are kept.
+        target_sparsity: s* ≤ s.
+        d: the dimension.
+        strong_convexity: α, the least eigenvalue of the Hessian's k × k principal submatrices, k = 2s + s*.
+        smoothness: β, the largest.
+        step: η.
+    """
+
+    s: int
+    target_sparsity: int
+    d: int
+    strong_convexity: float
+    smoothness: float
+    step: float
 
 
 def thresholding_expansion(s: int, target_sparsity: int, d: int) -> float:
@@ -46,10 +68,11 @@ def thresholding_expansion(s: int, target_sparsity: int, d: int) -> float:
     return math.sqrt(1 + (r + math.sqrt((4 + r) * r)) / 2)
 
 
-def contraction_factor(
-    *, s: int, target_sparsity: int, d: int, strong_convexity: float, smoothness: float, step: float
-) -> float:
+def contraction_factor(**design: Unpack[Design]) -> float:
     """q = √ν·max(|1 − ηα|, |1 − ηβ|): how much one exact step shrinks the distance to the target.
+
+    Args:
+        design: see `Design`.
 
     Raises:
         HypothesisViolated: q is not below 1: the problem is too badly conditioned for this s and step.
@@ -59,9 +82,10 @@ def contraction_factor(
         >>> round(contraction_factor(s=5, **args), 3), round(contraction_factor(s=50, **args), 3)
         (0.539, 0.39)
     """
+    strong_convexity, smoothness, step = design["strong_convexity"], design["smoothness"], design["step"]
     require_positive(strong_convexity=strong_convexity, smoothness=smoothness, step=step)
     require(strong_convexity <= smoothness, "a restricted strong convexity of at most the restricted smoothness")
-    factor = thresholding_expansion(s, target_sparsity, d)
+    factor = _expansion(design)
     q = factor * max(abs(1 - step * strong_convexity), abs(1 - step * smoothness))
     require(
         q < 1,
@@ -74,15 +98,10 @@ def contraction_factor(
 def hard_thresholding(
     *,
     distance: float,
-    s: int,
-    target_sparsity: int,
-    d: int,
-    strong_convexity: float,
-    smoothness: float,
-    step: float,
     iterations: int,
     noise_std: float,
     gradient_at_target: float = 0.0,
+    **design: Unpack[Design],
 ) -> Bound:
     """√E‖θ_T − θ*‖² for θ_{t+1} = top_s(θ_t − η(∇𝓛(θ_t) + ξ_t)) and an s*-sparse θ*.
 
@@ -93,15 +112,10 @@ def hard_thresholding(
 
     Args:
         distance: R = ‖θ_0 − θ*‖₂, θ_0 being s-sparse.
-        s: how many coordinates are kept.
-        target_sparsity: s* ≤ s.
-        d: the dimension.
-        strong_convexity: α, restricted to supports of size k.
-        smoothness: β, likewise.
-        step: η.
         iterations: T.
         noise_std: σ, of each coordinate of the mean gradient.
         gradient_at_target: ‖∇𝓛(θ*)‖_(k): 0 in a noiseless model, statistical error otherwise.
+        design: see `Design`.
 
     Raises:
         HypothesisViolated: see `contraction_factor`.
@@ -115,37 +129,24 @@ def hard_thresholding(
     require_positive(distance=distance)
     require_non_negative(noise_std=noise_std, gradient_at_target=gradient_at_target)
     require_count(iterations=iterations)
-    q = contraction_factor(
-        s=s,
-        target_sparsity=target_sparsity,
-        d=d,
-        strong_convexity=strong_convexity,
-        smoothness=smoothness,
-        step=step,
-    )
-    k = min(2 * s + target_sparsity, d)
-    each = thresholding_expansion(s, target_sparsity, d) * step * (1 - q**iterations) / (1 - q)
+    q, k = contraction_factor(**design), _support(design)
+    each = _expansion(design) * design["step"] * (1 - q**iterations) / (1 - q)
     return Bound.of(
         "private iterative hard thresholding, root mean square distance",
         start=q**iterations * distance,
         statistics=each * gradient_at_target,
-        privacy=each * noise_std * top_gaussian(k, d),
+        privacy=each * noise_std * top_gaussian(k, design["d"]),
     )
 
 
 def hard_thresholding_by_peeling(
     *,
     distance: float,
-    s: int,
-    target_sparsity: int,
-    d: int,
-    strong_convexity: float,
-    smoothness: float,
-    step: float,
     iterations: int,
     selection_scale: float,
     value_noise_std: float,
     gradient_at_target: float = 0.0,
+    **design: Unpack[Design],
 ) -> Bound:
     """√E‖θ_T − θ*‖² when θ_t − η∇𝓛(θ_t) is peeled: a one-shot noisy top s, then noise on the s values kept.
 
@@ -154,6 +155,14 @@ def hard_thresholding_by_peeling(
     √ν·‖w‖_(k) + ‖w‖_(s) to the distance, plus √s·τ for values with noise τ = ``value_noise_std``; both scales
     are those of the peeled vector (gradient noise × η). (After Cai–Wang–Zhang 2021, with the one-shot top-s in
     place of s rounds.)
+
+    Args:
+        distance: R = ‖θ_0 − θ*‖₂, θ_0 being s-sparse.
+        iterations: T.
+        selection_scale: b.
+        value_noise_std: τ.
+        gradient_at_target: as in `hard_thresholding`.
+        design: see `Design`.
 
     Raises:
         HypothesisViolated: see `contraction_factor`.
@@ -169,22 +178,13 @@ def hard_thresholding_by_peeling(
         selection_scale=selection_scale, value_noise_std=value_noise_std, gradient_at_target=gradient_at_target
     )
     require_count(iterations=iterations)
-    q = contraction_factor(
-        s=s,
-        target_sparsity=target_sparsity,
-        d=d,
-        strong_convexity=strong_convexity,
-        smoothness=smoothness,
-        step=step,
-    )
-    expansion = thresholding_expansion(s, target_sparsity, d)
-    k = min(2 * s + target_sparsity, d)
+    q, expansion, s, d = contraction_factor(**design), _expansion(design), design["s"], design["d"]
     repeated = (1 - q**iterations) / (1 - q)
-    chosen = expansion * _top_selection_noise(k, d) + _top_selection_noise(s, d)
+    chosen = expansion * _top_selection_noise(_support(design), d) + _top_selection_noise(s, d)
     return Bound.of(
         "private iterative hard thresholding by peeling, root mean square distance",
         start=q**iterations * distance,
-        statistics=repeated * expansion * step * gradient_at_target,
+        statistics=repeated * expansion * design["step"] * gradient_at_target,
         selection=repeated * selection_scale * chosen,
         values=repeated * value_noise_std * math.sqrt(s),
     )
@@ -204,6 +204,15 @@ def excess_risk(distance: Bound, *, smoothness: float, gradient_at_target: float
         statistics=gradient_at_target * distance.value,
         distance=smoothness * distance.value**2 / 2,
     )
+
+
+def _support(design: Design) -> int:
+    """k = 2s + s*, at most d: the most coordinates in which two iterates and the target differ from 0."""
+    return min(2 * design["s"] + design["target_sparsity"], design["d"])
+
+
+def _expansion(design: Design) -> float:
+    return thresholding_expansion(design["s"], design["target_sparsity"], design["d"])
 
 
 def _top_selection_noise(k: int, d: int) -> float:

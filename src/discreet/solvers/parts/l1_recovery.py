@@ -1,18 +1,19 @@
 """Basis pursuit denoising on an implicit operator: the sparse vector behind a noisy sketch.
 
-min ½‖A x − b‖² + λ‖x‖₁ by accelerated proximal gradient steps with restarts (Beck–Teboulle 2009; O'Donoghue–Candès
-2015). A step costs one product with A and one with Aᵀ, never a stored matrix. With noise of standard deviation σ in b
-and columns of length 1, λ = σ√(2 ln d) is what no coordinate of Aᵀ(noise) exceeds by much.
+min ½‖A x − b‖² + λ‖x‖₁ by accelerated proximal gradient steps (`discreet.solvers.parts.fista`). A step costs one
+product with A and one with Aᵀ, never a stored matrix. With noise of standard deviation σ in b and columns of length 1,
+λ = σ√(2 ln d) is what no coordinate of Aᵀ(noise) exceeds by much.
 """
 
 from __future__ import annotations
 
-import math
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.queries.sketch import Sketch
+from discreet.solvers.parts.fista import fista
 
 __all__ = ["recover"]
 
@@ -32,20 +33,15 @@ def recover(
         iterations: the most steps.
         tolerance: stop when a step moves x by less than this share of its length.
     """
-    step = 1.0 / _curvature(sketch)
-    x = np.zeros(sketch.d)
-    ahead, momentum = x, 1.0
-    for _ in range(iterations):
-        gradient = sketch.adjoint(sketch.apply(ahead) - b)
-        moved = ahead - step * gradient
-        new = np.sign(moved) * np.maximum(np.abs(moved) - step * penalty, 0.0)
-        change = new - x
-        if float((ahead - new) @ change) > 0:  # the momentum points uphill: start it anew
-            momentum = 1.0
-        following = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-        ahead = new + (momentum - 1) / following * change
-        x, momentum = new, following
-        if float(np.linalg.norm(change)) <= tolerance * float(np.linalg.norm(x)):
+    size = 1.0 / _curvature(sketch)
+
+    def step(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        moved = x - size * sketch.adjoint(sketch.apply(x) - b)
+        return np.asarray(np.sign(moved) * np.maximum(np.abs(moved) - size * penalty, 0.0))
+
+    x = start = np.zeros(sketch.d)
+    for x, _, previous in islice(fista(step, start), iterations):
+        if float(np.linalg.norm(x - previous)) <= tolerance * float(np.linalg.norm(x)):
             break
     return x
 

@@ -1,20 +1,20 @@
-"""Scale and offset of a score, fitted anew: private histograms, and everything else is post-processing.
+"""Recalibration: scale and offset of a score, fitted anew by private histograms; all else is post-processing.
 
-What a solver finds under much noise is shrunk: its direction is worth more than its length, and the majority wins
-wherever an offset outweighs shrunken scores. Given a public θ,
+What a solver finds under much noise is shrunk: its direction is more accurate than its length, and where an offset
+outweighs shrunken scores every row is predicted to be of the larger class. Given a public θ,
 
-1. a histogram of scores over octaves tells where most of them lie;
-2. a histogram of scores there and of targets tells how targets change with the score.
+1. a histogram of scores over octaves shows in which range most of them lie;
+2. a histogram of scores in that range and of targets shows how targets change with the score.
 
-A row counts once in each (`ScoreHistogram`). Counts are brought back to ones that are possible (none negative, n in
-all) by the nearest such, and the loss of scale·score + offset over them is minimised, with a ridge towards leaving the
-scores as they are.
+A row counts once in each (`ScoreHistogram`). Noisy counts are replaced by the nearest possible ones (none negative, n
+in all), and the loss of scale·score + offset over them is minimised, with a ridge towards leaving the scores as they
+are.
 
-Three things keep a score that tells nothing from doing worse than a constant. Every bin adds its noise to the odds, so
-under much noise there are few of them: a public matter. θ was found from the same targets, so it fits them better than
-others: the loss of scores scaled by α is α·Σ_i cov(score_i, −slope_i) too low (Efron 2004), of which the solver knows a
-bound, and that is added. And the scale is never negative: where counts say so, it is 0, or the least that the solver
-names.
+Three things keep a score that is not informative from doing worse than a constant. Every bin adds its noise to the
+odds, so under much noise there are few of them; that depends on public facts alone. θ was found from the same targets,
+so it fits them better than others: the loss of scores scaled by α is α·Σ_i cov(score_i, −slope_i) too low (Efron 2004),
+of which the solver knows a bound, and that is added. And the scale is never negative: where counts say so, it is 0, or
+the least that the solver allows.
 """
 
 from __future__ import annotations
@@ -37,21 +37,65 @@ from discreet.measurements import Measurement, Noisy
 from discreet.mechanisms import Gaussian
 from discreet.queries.score_histogram import ScoreHistogram
 from discreet.solvers.base import Problem, Steps
+from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["OCTAVES", "Line", "fits", "fitted_line", "fitted_offset"]
+__all__ = ["NUMBERS", "Line", "RecalibrationNumbers", "fits", "fitted_line", "fitted_offset"]
 
-OCTAVES = 12
-_BINS, _SEEN = (2, 6), 0.06
-"""As many bins as leave the noise in the sum over them, √bins·ν, below 0.06·n."""
-_TARGETS = 8
-"""Bins of targets that are no labels."""
-_QUANTILES, _WIDEN = (0.1, 0.9), 1.25
-"""Bins reach a quarter further from the middle than the first and the ninth decile of scores."""
-_RIDGE = 4.0
-"""The ridge is 4·ν²/n: two coefficients of about 1 in units of the bins' reach, against noise ν in every count."""
-_OPTIMISM = 0.5
-"""Of the solver's bound on the optimism, which is for rows that have nothing in common. This and the constants above
-were chosen on the problems of ``bench/synthetic.py`` and weaker ones like them."""
+
+@dataclass(frozen=True)
+class RecalibrationNumbers(Tuned):
+    """Tuned numbers of recalibration."""
+
+    octaves: int = tuned(
+        12,
+        "halvings of the largest possible score that the first histogram tells apart, on either side",
+        "judgement: scores below 1/4000 of the largest possible one are as good as 0",
+    )
+    least_bins: int = tuned(2, "fewest bins of scores", "judgement: with one bin no scale could be fitted")
+    most_bins: int = tuned(
+        6, "most bins of scores", "judgement: two coefficients need few, and every bin has noise of its own"
+    )
+    noise_share: float = tuned(
+        0.06,
+        "bins are as many as leave the noise in the sum over them, √bins·ν, below this share of n",
+        "judgement: chosen once on the problems of bench/synthetic.py",
+    )
+    target_bins: int = tuned(
+        8, "bins of targets that are not labels", "judgement: an eighth of the targets' range, coded to [−1, 1]"
+    )
+    tail: float = tuned(
+        0.1,
+        "the range of the bins is taken from this quantile of scores and from that of its complement",
+        "judgement: deciles are seen through much noise",
+    )
+    widening: float = tuned(
+        1.25,
+        "half the range of the bins over half the distance of those quantiles",
+        "judgement: most of the scores beyond the deciles are within a quarter more",
+    )
+    ridge: float = tuned(
+        4.0,
+        "the ridge is this times ν²/n, against noise ν in every count",
+        "judgement: two coefficients of about 1 in units of half the range of the bins",
+    )
+    optimism: float = tuned(
+        0.5,
+        "share of the solver's bound on the optimism (Efron 2004) that is added to the loss",
+        "judgement: the bound is for rows that have nothing in common; chosen once on bench/synthetic.py",
+    )
+    offset_share: float = tuned(
+        0.1,
+        "share of `Line`'s budget for the offset before a descent",
+        "judgement: a count of targets is more accurate than bins of scores",
+    )
+    place_share: float = tuned(
+        0.2,
+        "share of the recalibration's budget for the range of the scores; the rest is for scale and offset",
+        "judgement: the range may err by half without harm",
+    )
+
+
+NUMBERS = RecalibrationNumbers()
 
 Array = NDArray[np.float64]
 
@@ -76,29 +120,30 @@ def fitted_line(
     Args:
         problem: public facts; one score a row.
         theta: public.
-        place_multiplier: noise in the counts that tell where scores lie.
+        place_multiplier: noise in the counts that show the range of the scores.
         line_multiplier: noise in the counts by which scale and offset are fitted.
         leverage: at most what rows' own slopes moved their own scores, added up over rows, for slopes of 1.
         anchor: a public score about which others lie, such as that of a row of zeros.
         least: the least scale, over that which scores have.
     """
-    rows, n = problem.rows, problem.n
-    octaves = _longest_score(problem, theta, anchor) * 2.0 ** -np.arange(OCTAVES, -1.0, -1.0)
+    rows, n, numbers = problem.rows, problem.n, current(NUMBERS)
+    octaves = _longest_score(problem, theta, anchor) * 2.0 ** -np.arange(numbers.octaves, -1.0, -1.0)
     edges = anchor + np.concatenate([-octaves[::-1], octaves])
     seen = yield Noisy(ScoreHistogram(rows, theta, edges), Gaussian(place_multiplier))
-    middle, reach = _place(_possible(np.asarray(seen, dtype=np.float64), n), edges)
-    reach = max(reach, octaves[0])
-    bins = np.linspace(middle - reach, middle + reach, _bins(n, line_multiplier) + 1)
-    told = yield from _counted(problem, theta, bins, line_multiplier)
-    centres, ridge = (bins[1:] + bins[:-1]) / 2, _RIDGE * line_multiplier**2 / n
-    optimism = _OPTIMISM * leverage / reach
+    middle, half_range = _score_range(_possible(np.asarray(seen, dtype=np.float64), n), edges)
+    half_range = max(half_range, octaves[0])
+    bins = np.linspace(middle - half_range, middle + half_range, _bins(n, line_multiplier) + 1)
+    counts = yield from _counted(problem, theta, bins, line_multiplier)
+    centres, ridge = (bins[1:] + bins[:-1]) / 2, numbers.ridge * line_multiplier**2 / n
+    optimism = numbers.optimism * leverage / half_range
     if not rows.intercept:
-        (scale,) = _fit(problem.loss, told, (centres / reach)[:, None], np.array([reach]), ridge, optimism, least)
-        return theta * (scale / reach)
-    design = np.column_stack([(centres - middle) / reach, np.ones_like(centres)])
-    scale, offset = _fit(problem.loss, told, design, np.array([reach, middle]), ridge, optimism, least)
-    found = theta * (scale / reach)
-    found[-1] += (offset - scale * middle / reach) / rows.intercept
+        design, prior = (centres / half_range)[:, None], np.array([half_range])
+        (scale,) = _fit(problem.loss, counts, design, prior, ridge, optimism, least)
+        return theta * (scale / half_range)
+    design = np.column_stack([(centres - middle) / half_range, np.ones_like(centres)])
+    scale, offset = _fit(problem.loss, counts, design, np.array([half_range, middle]), ridge, optimism, least)
+    found = theta * (scale / half_range)
+    found[-1] += (offset - scale * middle / half_range) / rows.intercept
     return found
 
 
@@ -107,9 +152,9 @@ def fitted_offset(problem: Problem, multiplier: float) -> Steps:
     start = problem.start
     if not problem.rows.intercept:
         return start
-    told = yield from _counted(problem, start, np.array([-1.0, 1.0]), multiplier)
-    ridge = _RIDGE * multiplier**2 / problem.n
-    start[-1] = _newton(problem.loss, told, np.ones((1, 1)), np.zeros(1), ridge, np.zeros(1))[0]
+    counts = yield from _counted(problem, start, np.array([-1.0, 1.0]), multiplier)
+    ridge = current(NUMBERS).ridge * multiplier**2 / problem.n
+    start[-1] = _newton(problem.loss, counts, np.ones((1, 1)), np.zeros(1), ridge, np.zeros(1))[0]
     start[-1] /= problem.rows.intercept
     return start
 
@@ -140,44 +185,47 @@ class Line:
 
     def before(self, problem: Problem) -> Steps:
         """θ of the best offset alone."""
-        return (yield from fitted_offset(problem, self._noise(_SHARES["offset"])))
+        return (yield from fitted_offset(problem, self._noise(current(NUMBERS).offset_share)))
 
     def after(self, problem: Problem, theta: Array, leverage: float) -> Steps:
         """θ with its scale and offset fitted anew."""
-        place, line = self._noise(_SHARES["place"]), self._noise(_SHARES["line"])
+        numbers = current(NUMBERS)
+        place, line = (
+            self._noise(share) for share in (numbers.place_share, 1 - numbers.offset_share - numbers.place_share)
+        )
         anchor = float(theta[-1]) * problem.rows.intercept
         return (yield from fitted_line(problem, theta, place, line, leverage, anchor))
 
 
-_SHARES = {"offset": 0.1, "place": 0.2, "line": 0.7}
-
-
 @dataclass(frozen=True, eq=False)
-class _Told:
-    """Counts that are possible, one row a target."""
+class _Counts:
+    """Possible counts: one row for each bin of targets, one column for each bin of scores."""
 
     counts: Array
     targets: Array
 
     def squared_slope(self, loss: Loss, scores: Array) -> float:
-        """Its mean at one score a bin."""
+        """The mean of the squared slope, given one score for each bin."""
         return float((self.counts * loss.slope(scores, self.targets[:, None]) ** 2).sum() / self.counts.sum())
 
 
-def _counted(problem: Problem, theta: Array, bins: Array, noise: float) -> Generator[Measurement, Any, _Told]:
+def _counted(problem: Problem, theta: Array, bins: Array, noise: float) -> Generator[Measurement, Any, _Counts]:
+    """Rows counted by score and target, brought to possible counts: one release."""
     labels = problem.loss.slope_sign_fixed
-    edges = np.linspace(-2.0, 2.0, 3) if labels else np.linspace(-1.0, 1.0, _TARGETS + 1)
+    edges = np.linspace(-2.0, 2.0, 3) if labels else np.linspace(-1.0, 1.0, current(NUMBERS).target_bins + 1)
     answer = yield Noisy(ScoreHistogram(problem.rows, theta, bins, edges), Gaussian(noise))
-    return _Told(_possible(np.asarray(answer, dtype=np.float64), problem.n), (edges[1:] + edges[:-1]) / 2)
+    return _Counts(_possible(np.asarray(answer, dtype=np.float64), problem.n), (edges[1:] + edges[:-1]) / 2)
 
 
 def _bins(n: float, noise: float) -> int:
-    few, many = _BINS
-    return many if noise * math.sqrt(many) <= _SEEN * n else max(few, int((_SEEN * n / noise) ** 2))
+    """As many bins as leave √bins·noise below the noise share of n, within the limits."""
+    numbers = current(NUMBERS)
+    few, many, share = numbers.least_bins, numbers.most_bins, numbers.noise_share
+    return many if noise * math.sqrt(many) <= share * n else max(few, int((share * n / noise) ** 2))
 
 
 def _longest_score(problem: Problem, theta: Array, anchor: float) -> float:
-    """How far from the anchor a score may be."""
+    """The largest distance of a score from the anchor that rows within the norm allow."""
     rows, d = problem.rows, problem.rows.n_features
     norm = rows.norm if rows.bounded else 1.0
     longest = float(np.linalg.norm(theta[:d])) * norm + abs(float(theta[d:].sum()) * rows.intercept - anchor)
@@ -189,15 +237,16 @@ def _possible(counts: Array, n: float) -> Array:
     return np.asarray(Simplex(n).project(counts.ravel())).reshape(counts.shape)
 
 
-def _place(counts: Array, edges: Array) -> tuple[float, float]:
-    """Middle and reach of the bins that follow."""
+def _score_range(counts: Array, edges: Array) -> tuple[float, float]:
+    """Middle of the range of most scores, and half its width: from quantiles of the counts, widened."""
+    numbers = current(NUMBERS)
     shares = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
     # where no row lies the quantile function jumps: take it as rising a little everywhere
-    low, high = np.interp(_QUANTILES, shares + 1e-12 * np.arange(len(shares)), edges)
-    return float(low + high) / 2, _WIDEN * float(high - low) / 2
+    low, high = np.interp((numbers.tail, 1 - numbers.tail), shares + 1e-12 * np.arange(len(shares)), edges)
+    return float(low + high) / 2, numbers.widening * float(high - low) / 2
 
 
-def _fit(loss: Loss, told: _Told, design: Array, prior: Array, ridge: float, optimism: float, least: float) -> Array:
+def _fit(loss: Loss, table: _Counts, design: Array, prior: Array, ridge: float, optimism: float, least: float) -> Array:
     """argmin Σ counts·ℓ + optimism·v·w_0 + (ridge/2)‖w − prior‖², w_0 ≥ least·prior_0, v the mean squared slope.
 
     v is that of the best constant first, then that of the fit found with it. The sum is convex, so its minimiser is on
@@ -208,23 +257,23 @@ def _fit(loss: Loss, told: _Told, design: Array, prior: Array, ridge: float, opt
     def at(scale: float) -> Array:
         """The best rest for a scale."""
         given = scale * design[:, 0]
-        others = _newton(loss, told, design[:, 1:], prior[1:], ridge, np.zeros(rest), given) if rest else np.zeros(0)
+        others = _newton(loss, table, design[:, 1:], prior[1:], ridge, np.zeros(rest), given) if rest else np.zeros(0)
         return np.append(scale, others)
 
     found = at(0.0)
     for _ in range(2):
-        drift = np.append(optimism * told.squared_slope(loss, design @ found), np.zeros(rest))
-        found = _newton(loss, told, design, prior, ridge, drift)
+        drift = np.append(optimism * table.squared_slope(loss, design @ found), np.zeros(rest))
+        found = _newton(loss, table, design, prior, ridge, drift)
         if found[0] < least * prior[0]:
             return at(least * prior[0])
     return found
 
 
 def _newton(
-    loss: Loss, told: _Told, design: Array, prior: Array, ridge: float, drift: Array, given: Array | float = 0.0
+    loss: Loss, table: _Counts, design: Array, prior: Array, ridge: float, drift: Array, given: Array | float = 0.0
 ) -> Array:
     """argmin Σ counts·ℓ + ⟨drift, w⟩ + (ridge/2)‖w − prior‖² beside given scores, by Newton's method, steps halved."""
-    counts, targets = told.counts, told.targets[:, None]
+    counts, targets = table.counts, table.targets[:, None]
 
     def value(w: Array) -> float:
         losses = float((counts * loss.value(given + design @ w, targets)).sum())

@@ -7,25 +7,41 @@ post-processing. With ξ the noise, y = m + ξ and η_t soft thresholding, ‖η
 * Gaussian: σ²·E #{|y_i| > t}                       (Stein 1981; Donoho–Johnstone 1995, SureShrink),
 * Laplace:  2b²·Σ P(|y_i + ξ'_i| > t), ξ' fresh     (the Laplace density is the kernel of (1 − b²∂²)⁻¹).
 
-Where few entries exceed t the estimate is mostly chance, so its standard deviation is added five times: an entry must
-show that it is there before the threshold comes down to it.
+Where few entries exceed t the estimate is mostly chance, so a multiple of its standard deviation is added
+(`ShrinkageNumbers.caution`): the threshold falls to the size of an entry only if that reduces the risk significantly.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["best_threshold", "risk_estimate", "soft"]
+from discreet.tuned import Tuned, current, tuned
+
+__all__ = ["NUMBERS", "ShrinkageNumbers", "best_threshold", "risk_estimate", "soft"]
 
 Noise = Literal["gaussian", "laplace"]
 
-_CAUTION = 5.0
-_THRESHOLDS = 61
-_BEYOND = 1.5  # where nothing but noise is seen, a threshold beyond all of it must be among those tried
+_THRESHOLDS = 61  # as many as make the grid finer than what the estimates can tell apart
+_BEYOND = 1.5  # where the vector is noise alone, a threshold beyond all of it must be among those tried
+
+
+@dataclass(frozen=True)
+class ShrinkageNumbers(Tuned):
+    """Tuned numbers of `best_threshold`."""
+
+    caution: float = tuned(
+        5.0,
+        "standard deviations that are added to the estimated risk of a threshold",
+        "judgement: the estimate is a maximum over thresholds, and five deviations are exceeded by next to none",
+    )
+
+
+NUMBERS = ShrinkageNumbers()
 
 
 def soft(y: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
@@ -85,5 +101,5 @@ def best_threshold(y: NDArray[np.float64], scale: float, noise: Noise) -> float:
     above = sizes.size - np.searchsorted(sizes, thresholds, side="right")
     # beyond t, y² − t² is about exponential
     spread = 2 * scale**2 if noise == "gaussian" else 2 * scale * (thresholds + scale)
-    cautious = risk_estimate(sizes, thresholds, scale, noise) + _CAUTION * spread * np.sqrt(above)
+    cautious = risk_estimate(sizes, thresholds, scale, noise) + current(NUMBERS).caution * spread * np.sqrt(above)
     return float(thresholds[int(np.argmin(cautious))])

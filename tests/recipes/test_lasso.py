@@ -1,4 +1,4 @@
-"""The Lasso by private Frank–Wolfe."""
+"""The Lasso: its radius and clip, which solver its bounds choose, what it finds."""
 
 from __future__ import annotations
 
@@ -16,13 +16,24 @@ from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.geometry import L1Ball
 from discreet.ledger import Ledger
+from discreet.losses import Squared
 from discreet.noise.bits import Bits
-from discreet.recipes.lasso import default_radius, lasso, narrow
+from discreet.planning.auto import prefers_vertices
+from discreet.recipes.frank_wolfe import recipe
+from discreet.recipes.lasso import default_radius
 from discreet.rows import RowSpec
+from discreet.solvers.base import Problem
+from discreet.solvers.frank_wolfe import FrankWolfe
 from discreet.units import Unit
 from discreet.vault import Vault
 
 UNIT = Unit("add-remove")
+
+
+def settled(rows: RowSpec, n: float, guarantee: Guarantee) -> tuple[Problem, FrankWolfe]:
+    """The problem and the solver of a Lasso with entries and targets within ±1, as `discreet.Lasso` sets it up."""
+    problem = Problem(rows, Squared(), n, L1Ball(default_radius(rows, n, guarantee, 1.0)), entry_bound=1.0)
+    return problem, recipe(problem, guarantee)
 
 
 def test_a_sparse_model_is_found_at_epsilon_one() -> None:
@@ -33,28 +44,29 @@ def test_a_sparse_model_is_found_at_epsilon_one() -> None:
     truth = np.zeros(d)
     truth[:4] = [0.5, -0.4, 0.3, 0.3]
     y = np.clip(X @ truth + 0.1 * rng.normal(size=n), -1, 1)
-    problem, solver = lasso(RowSpec(d, norm=math.sqrt(d)), n, Guarantee(1.0, 1 / n**2, UNIT))
+    problem, solver = settled(RowSpec(d, norm=math.sqrt(d)), n, Guarantee(1.0, 1 / n**2, UNIT))
     assert zcdp_epsilon_upper(compose(rehearse(solver, problem, UNIT)), 1 / n**2, UNIT) <= 1.0
     theta = Vault(in_memory(X, y, problem.rows), UNIT, Ledger(), Bits.seeded(0)).run(solver, problem)
     assert 1 - np.mean((X @ theta - y) ** 2) / np.var(y) > 0.8
     assert set(np.argsort(-np.abs(theta))[:4]) == {0, 1, 2, 3}
 
 
-def test_scales_go_with_the_units_of_the_data() -> None:
-    """Targets in cents instead of euros change units and nothing else."""
+def test_scales_go_with_the_units_of_the_features() -> None:
+    """Features in cents instead of euros, and a set to match, change units and nothing else."""
     guarantee = Guarantee(1.0, 1e-8, UNIT)
-    euros, by_euros = lasso(RowSpec(5, norm=2.0), 5000, guarantee)
-    cents, by_cents = lasso(RowSpec(5, norm=2.0), 5000, guarantee, target_bound=100.0)
-    assert isinstance(euros.domain, L1Ball)
-    assert isinstance(cents.domain, L1Ball)
-    assert cents.domain.radius == 100 * euros.domain.radius
+    euros = Problem(RowSpec(5, norm=2.0), Squared(), 5000, L1Ball(2.0), entry_bound=1.0)
+    cents = Problem(RowSpec(5, norm=200.0), Squared(), 5000, L1Ball(0.02), entry_bound=100.0)
+    by_euros, by_cents = recipe(euros, guarantee), recipe(cents, guarantee)
     assert (by_cents.clip, by_cents.iterations) == (100 * by_euros.clip, by_euros.iterations)
+    assert by_euros.clip == 0.125
 
 
 def test_choices_can_be_made() -> None:
-    problem, solver = lasso(RowSpec(5, norm=2.0), 100, Guarantee(math.inf, 0.0, UNIT), radius=7.0, iterations=3)
-    assert problem.domain == L1Ball(7.0)
-    assert (solver.noise_multiplier, solver.iterations, solver.clip) == (0.0, 3, math.inf)
+    problem = Problem(RowSpec(5, norm=2.0), Squared(), 100, L1Ball(7.0), entry_bound=1.0)
+    free = recipe(problem, Guarantee(math.inf, 0.0, UNIT), iterations=3)
+    assert (free.noise_multiplier, free.iterations, free.clip) == (0.0, 3, math.inf)
+    private = recipe(problem, Guarantee(1.0, 1e-6, UNIT), iterations=3, clip=0.2)
+    assert (private.iterations, private.clip) == (3, 0.2)
 
 
 def sparse_rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -63,9 +75,22 @@ def sparse_rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.clip(0.3 + X[:, :3] @ [0.4, -0.3, 0.2] + 0.05 * rng.normal(size=n), -1, 1)
 
 
+def test_scales_go_with_the_units_of_the_targets() -> None:
+    """Targets in cents instead of euros, and bounds to match, change units and nothing else."""
+    X, y = sparse_rows(500, 60)
+    euros, cents = (
+        dp.Lasso(1.0, 1e-6, row_norm=math.sqrt(60), feature_bound=1.0, target_bounds=(-unit, unit), random_state=0).fit(
+            X, unit * y
+        )
+        for unit in (1.0, 100.0)
+    )
+    assert euros.privacy_.settings == cents.privacy_.settings
+    np.testing.assert_allclose(cents.coef_, 100 * euros.coef_, rtol=1e-12)
+
+
 @pytest.mark.parametrize(("d", "epsilon"), [(40, 1.0), (300, 2.0)])
 def test_the_estimator_finds_a_sparse_model(d: int, epsilon: float) -> None:
-    """With an intercept, whose column once drowned all others: R² above 0.85, where it was below 0.5."""
+    """With an intercept, no larger than an entry: R² above 0.85; half the row norm would bring it below 0.5."""
     X, y = sparse_rows(5000, d)
     model = dp.Lasso(epsilon, row_norm=math.sqrt(d), feature_bound=1.0, target_bounds=(-1, 1), random_state=0)
     assert model.fit(X, y).score(X, y) > 0.85
@@ -85,7 +110,7 @@ def test_the_choice_follows_from_declared_bounds() -> None:
     assert "selection" in settings(feature_bound=1.0)
     assert "selection" in settings(delta=0.0)
     assert "moment_multiplier" in settings(feature_bound=1.0, alpha=0.1)  # Frank–Wolfe takes no ridge
-    assert not narrow(RowSpec(1001, 1.0), 1.0)
+    assert prefers_vertices(RowSpec(1001, 1.0), 1.0, pure=False)
 
 
 def test_the_constant_column_is_no_larger_than_an_entry() -> None:
@@ -105,9 +130,11 @@ def test_the_radius_falls_with_the_noise() -> None:
     assert radii[1] == pytest.approx(2 * radii[2], rel=1e-9)
     assert radii[1] < 2.0
     assert default_radius(rows, 1e3, Guarantee(1.0, 1e-8, UNIT), 2.0) == radii[2] / 2
-    assert default_radius(rows, 1e3, Guarantee(1.0, 1e-8, UNIT), None, walks=False) == 4.0
+    assert default_radius(rows, 1e3, Guarantee(1.0, 1e-8, UNIT), None, vertices=False) == 4.0
 
 
-def test_bad_input() -> None:
-    with pytest.raises(InvalidInput, match="bounds must be positive"):
-        lasso(RowSpec(5, norm=2.0), 100, Guarantee(1.0, 1e-6, UNIT), target_bound=0.0)
+@pytest.mark.parametrize("bound", [0.0, -1.0, math.inf])
+def test_bad_input(bound: float) -> None:
+    X, y = sparse_rows(20, 5)
+    with pytest.raises(InvalidInput, match="feature_bound must be positive and finite"):
+        dp.Lasso(1.0, 1e-6, row_norm=2.0, feature_bound=bound, target_bounds=(-1, 1)).fit(X, y)

@@ -182,19 +182,6 @@ def test_a_filter_keeps_enough_for_the_fits() -> None:
     assert budget.spent == pytest.approx(math.fsum(paid[:-1]) + solver.costs[-1], rel=1e-6)
 
 
-def test_lazy_steps_without_noise_are_those_of_gradient_descent() -> None:
-    X, y = words(200, 30, 5)
-    problem = replace(PROBLEM, n=200.0, ridge=0.1)
-    data = in_memory(X, y, problem.rows)
-    lazy, eager = (
-        Vault(data, ADD, Ledger(), Bits.seeded(0)).run(
-            SparseDescent(0.0, 20, 0.56, 2.0, 30, way, None, "last"), problem
-        )
-        for way in ("lazy", "auto")
-    )
-    np.testing.assert_allclose(lazy, eager, atol=1e-9)
-
-
 def test_where_it_may_be_fitted() -> None:
     guarantee = Guarantee(1.0, 1e-6, ADD)
     assert fits(PROBLEM)

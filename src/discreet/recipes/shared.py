@@ -1,0 +1,138 @@
+"""What several recipes share: slopes to clip at, the sparsity asked for, budget shares of the fits around a descent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from discreet.calibration.guarantee import Guarantee
+from discreet.errors import InvalidInput
+from discreet.geometry.sparse_set import SparseSet
+from discreet.losses import Domain
+from discreet.measurements import FixedSizeSampling, PoissonSampling, Sampling
+from discreet.solvers.base import Problem
+from discreet.solvers.parts.recalibration import fits
+from discreet.tuned import Tuned, current, tuned
+
+__all__ = [
+    "NUMBERS",
+    "SharedNumbers",
+    "batches",
+    "clipping_slope",
+    "declared_sparsity",
+    "recalibration_share",
+    "slope_at_zero",
+    "smoothness_bound",
+]
+
+
+@dataclass(frozen=True)
+class SharedNumbers(Tuned):
+    """Numbers that several recipes of gradient methods use. All are public and the same for all data."""
+
+    score_bound: float = tuned(
+        3.0,
+        "largest |score| ⟨x, θ⟩ that the best model is expected to have: its length is this over the longest row",
+        "judgement: for the logistic loss a score of 3 is a probability of 95 %",
+    )
+    recalibrated_score_bound: float = tuned(
+        1.5,
+        "the same where scale and offset are fitted after the descent, which then has to find a direction only",
+        "sweep: sparse-reach",
+    )
+    recalibration_share: float = tuned(
+        0.08, "share of the budget (in 1/σ²) for the fits of offset and scale before and after", "sweep: sparse-line"
+    )
+    kink_width: float = tuned(
+        0.1,
+        "interval of scores over which the slope of a loss without bounded curvature is taken to change",
+        "judgement: a tenth of the unit in which scores are measured",
+    )
+    most_iterations: int = tuned(
+        400, "most steps of a gradient method", "judgement: more take time and change the noise by little"
+    )
+    exact_iterations: int = tuned(
+        2000, "steps without privacy", "judgement: there is no noise, so more steps cost time alone"
+    )
+
+
+NUMBERS = SharedNumbers()
+
+
+def batches(problem: Problem, rate: float | None, batch_size: int | None) -> Sampling | None:
+    """Poisson batches by their rate, or batches of a fixed size; None takes all rows each step.
+
+    Raises:
+        InvalidInput: both were given.
+    """
+    if rate is not None and batch_size is not None:
+        raise InvalidInput("give rate (Poisson batches) or batch_size (fixed-size batches), not both.")
+    if rate is not None:
+        return PoissonSampling(rate)
+    return None if batch_size is None else FixedSizeSampling(batch_size, round(problem.n))
+
+
+def slope_at_zero(problem: Problem, target_bound: float) -> float:
+    """The largest |slope| at θ = 0 over targets in ±target_bound: a fit starts there, and residuals only shrink.
+
+    Raises:
+        InvalidInput: the bound is not positive and finite.
+    """
+    if not 0 < target_bound < math.inf:
+        raise InvalidInput(f"target_bound must be positive and finite, got {target_bound!r}.")
+    return problem.loss.lipschitz(Domain(0.0, -target_bound, target_bound))
+
+
+def clipping_slope(problem: Problem, guarantee: Guarantee, score_bound: float) -> float:
+    """The slope to clip at: the largest at θ = 0, where a fit starts; without privacy the largest at scores in ±bound.
+
+    Larger slopes are those of rows on the wrong side. A clipped convex loss is a convex loss that is straight there.
+    """
+    if problem.rows.outputs > 1:
+        return math.sqrt(1 - 1 / problem.rows.outputs) if guarantee.private else math.sqrt(2.0)
+    if guarantee.private:
+        return slope_at_zero(problem, 1.0)
+    return problem.loss.lipschitz(Domain(score_bound=score_bound, target_low=-1.0, target_high=1.0))
+
+
+def smoothness_bound(problem: Problem, slope: float) -> float:
+    """β: the largest curvature of the objective; a slope that jumps is taken to change over a short interval."""
+    scores = Domain(score_bound=current(NUMBERS).score_bound, target_low=-1.0, target_high=1.0)
+    curvature = problem.loss.smoothness(scores)
+    if not math.isfinite(curvature):
+        curvature = slope / current(NUMBERS).kink_width
+    return curvature * problem.rows.radius**2 + problem.ridge
+
+
+def declared_sparsity(problem: Problem, sparsity: int | None, radius: float | None) -> tuple[int, float | None]:
+    """The sparsity and radius asked for, or else those of the problem's set.
+
+    Raises:
+        InvalidInput: no sparsity anywhere, or one that contradicts the problem's set.
+    """
+    if isinstance(problem.domain, SparseSet):
+        if sparsity not in (None, problem.domain.s):
+            raise InvalidInput(f"sparsity={sparsity} contradicts the problem's set of sparsity {problem.domain.s}.")
+        return problem.domain.s, problem.domain.radius if radius is None else radius
+    if sparsity is None:
+        raise InvalidInput("a sparse model needs a sparsity: give the option sparsity=…, or a SparseSet as domain.")
+    return sparsity, radius
+
+
+def recalibration_share(problem: Problem, guarantee: Guarantee, asked: float | None, usual: float) -> float:
+    """The share of the budget for the fits of offset and scale: the one asked for, or the usual where fits can be made.
+
+    Raises:
+        InvalidInput: a share of 1 or more, or one for fits that cannot be made.
+    """
+    possible = fits(problem) and guarantee.private
+    if asked is None:
+        return usual if possible else 0.0
+    if not 0 <= asked < 1:
+        raise InvalidInput(f"line_share must be in [0, 1), got {asked!r}.")
+    if asked and guarantee.private and not possible:
+        raise InvalidInput(
+            "offset and scale are fitted for one score a row and a loss of bounded curvature, without constraint and "
+            "ridge; leave line_share out."
+        )
+    return asked if possible else 0.0

@@ -1,0 +1,128 @@
+"""Private estimates of location and scale that ask only for signs, and the location alone under strong noise.
+
+A search for a median by the signs of v − median (Robbins–Monro 1951) has errors in proportion to the scale of v, not to
+its public bound: steps are in units of the scale found so far. Searches end with the average of their last half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.measurements import Measurement, Noisy
+from discreet.mechanisms import Gaussian
+from discreet.queries.residual import ResidualSum
+from discreet.queries.sides import Sides
+from discreet.solvers.base import Problem, Steps
+from discreet.tuned import Tuned, current, tuned
+
+__all__ = ["NUMBERS", "LocationScale", "LocationScaleNumbers", "location_and_scale", "target_location"]
+
+_DEVIATION_OVER_MEDIAN = 1.48  # a normal law's standard deviation over the median of its absolute deviations
+
+
+@dataclass(frozen=True)
+class LocationScaleNumbers(Tuned):
+    """Tuned numbers of the searches for location and scale."""
+
+    steps: int = tuned(
+        16, "releases of one search", "judgement: at a gain of ½ the scale can grow or fall by e⁸ over all of them"
+    )
+    gain: float = tuned(0.5, "step of a search in units of the scale found so far", "sweep: wide-gain")
+    first_target_scale: float = tuned(
+        0.2,
+        "where the search for the targets' median absolute deviation starts, over the bound on targets",
+        "judgement: a start only; a step changes it by a factor of up to e^½",
+    )
+    first_row_scale: float = tuned(
+        0.4,
+        "where the search for the rows' median absolute deviation starts, over the row norm",
+        "judgement: a start only; a step changes it by a factor of up to e^½",
+    )
+    least_scale: float = tuned(
+        0.01, "least scale that is looked for, over the public bound", "judgement: a safeguard against constant columns"
+    )
+
+
+NUMBERS = LocationScaleNumbers()
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LocationScale:
+    """What the searches found.
+
+    Args:
+        location: median of the targets.
+        scale: of the targets: their median absolute deviation as a standard deviation.
+        row_scale: the same of one fixed projection of the rows.
+    """
+
+    location: float
+    scale: float
+    row_scale: float
+
+
+def location_and_scale(
+    problem: Problem, multiplier: float, target_bound: float
+) -> Generator[Measurement, Any, LocationScale]:
+    """Medians of the targets and of one fixed projection of the rows, and of the absolute deviations from them.
+
+    Deviations are searched for by their logarithm. `LocationScaleNumbers.steps` Gaussian releases of `Sides`.
+
+    Args:
+        problem: public facts.
+        multiplier: noise over the bound of `Sides` in each release.
+        target_bound: public bound on |y|, where the search begins and ends.
+    """
+    rows, n, numbers = problem.rows, problem.n, current(NUMBERS)
+    bounds = np.array([target_bound, rows.norm])
+    centres, logs = np.zeros(2), np.log((numbers.first_target_scale, numbers.first_row_scale) * bounds)
+    found, kept = np.zeros((2, 2)), 0
+    for t in range(numbers.steps):
+        c, w = centres.tolist(), np.exp(logs).tolist()
+        query = Sides(rows, _direction(rows.n_features), (c[0], c[1]), (w[0], w[1]))
+        answer = yield Noisy(query, Gaussian(multiplier))
+        signs = np.asarray(answer, dtype=np.float64).reshape(2, 2) / n
+        centres = np.clip(centres + numbers.gain * np.exp(logs) * signs[:, 0], -bounds * (1, 3), bounds * (1, 3))
+        logs = np.clip(logs + numbers.gain * signs[:, 1], np.log(numbers.least_scale * bounds), np.log(bounds))
+        if 2 * (t + 1) > numbers.steps:
+            kept += 1
+            found += (np.stack([centres, logs]) - found) / kept
+    scales = np.minimum(_DEVIATION_OVER_MEDIAN * np.exp(found[1]), bounds)
+    return LocationScale(float(found[0, 0]), float(scales[0]), float(scales[1]))
+
+
+def target_location(problem: Problem, multiplier: float, clip: float, path_length: float, bound: float) -> Steps:
+    """The constant model: steps along sums of residuals cut at ``clip``·bound, the last half averaged.
+
+    Args:
+        problem: public facts; rows with an intercept.
+        multiplier: noise over the clip in each of `LocationScaleNumbers.steps` releases.
+        clip: where residuals are cut, over the bound.
+        path_length: the sum of all steps if every residual has one sign, over the bound.
+        bound: public bound on |y|.
+    """
+    steps, constant, n = current(NUMBERS).steps, problem.rows.constant * problem.rows.unit, problem.n
+    cut = clip * bound
+    size = path_length * bound / (steps * cut)
+    theta, centre, mean, kept = problem.start, 0.0, 0.0, 0
+    for t in range(steps):
+        theta[-1] = centre / constant
+        total = yield Noisy(ResidualSum(problem.rows, theta.copy(), cut), Gaussian(multiplier))
+        centre = min(bound, max(-bound, centre + size * float(total) / n))
+        if 2 * (t + 1) > steps:
+            kept += 1
+            mean += (centre - mean) / kept
+    theta[-1] = mean / constant
+    return theta
+
+
+def _direction(columns: int) -> Array:
+    """Signs that go with no pattern of the columns: the same for all data, so public."""
+    return np.where(np.cos(1.7 * np.arange(columns, dtype=np.float64) ** 2 + 0.3) >= 0, 1.0, -1.0)

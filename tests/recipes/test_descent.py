@@ -1,0 +1,113 @@
+"""Settings of gradient descent from public facts: the path length is the one of its formula, and spends the budget."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from discreet.accounting import calibrate, epsilon
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
+from discreet.errors import InvalidInput
+from discreet.events import Gaussian, compose
+from discreet.losses import Huber, Logistic, Poisson, Quantile, Softmax, Squared
+from discreet.measurements import FixedSizeSampling, PoissonSampling
+from discreet.recipes.descent import NUMBERS, recipe
+from discreet.recipes.shared import NUMBERS as SHARED
+from discreet.rows import RowSpec
+from discreet.solvers import Problem
+from discreet.units import Unit
+from discreet.updates import Adam, Momentum, Sgd
+
+ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
+
+
+def path_length(solver) -> float:
+    """Step size times number of steps; with momentum each step moves θ by 1/(1 − decay) sizes in the end."""
+    stride = 1 / (1 - solver.update.decay) if isinstance(solver.update, Momentum) else 1.0
+    return solver.update.step * stride * solver.iterations
+
+
+def noise(solver, problem: Problem, guarantee: Guarantee) -> float:
+    """κ·C/n of one release with the whole budget."""
+    return calibrate(Gaussian, guarantee.epsilon, guarantee.delta, guarantee.unit) * solver.clip / problem.n
+
+
+@pytest.mark.parametrize("unit", [ADD, REPLACE, Unit("add-remove", 3)], ids=str)
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), Softmax(4), Huber(0.5), Poisson(), Quantile(0.3)], ids=repr)
+def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit, loss) -> None:
+    problem = Problem(RowSpec(10, 1.0, 0.5, outputs=4 if isinstance(loss, Softmax) else 1), loss, 3000.0)
+    plan = compose(rehearse(recipe(problem, Guarantee(1.0, 1e-6, unit)), problem, unit))
+    assert 0.999 <= epsilon(plan, 1e-6, unit).upper <= 1.0
+
+
+def test_least_squares_has_the_path_length_that_balances_noise_and_distance() -> None:
+    """ηT = D·n/(√d·κ·C) with D = 5/radius, and no step longer than 1/β."""
+    problem, guarantee = Problem(RowSpec(400, 2.0), Squared(), 3000.0), Guarantee(1.0, 1e-6, ADD)
+    solver = recipe(problem, guarantee)
+    expected = NUMBERS.score_bound / 2.0 / (20 * noise(solver, problem, guarantee))
+    assert path_length(solver) == pytest.approx(expected)
+    assert 1 < solver.iterations == math.ceil(4.0 * expected)
+    assert solver.update.step <= 1 / 4.0
+
+
+def test_two_classes_go_on_until_noise_in_scores_is_one() -> None:
+    problem, guarantee = Problem(RowSpec(40_000, 1.0), Logistic(), 3000.0), Guarantee(1.0, 1e-6, ADD)
+    solver = recipe(problem, guarantee)
+    assert path_length(solver) == pytest.approx(NUMBERS.score_noise / noise(solver, problem, guarantee))
+
+
+def test_several_classes_have_momentum_and_a_path_by_the_trace_of_the_hessian() -> None:
+    problem, guarantee = Problem(RowSpec(50, 1.0, outputs=4), Softmax(4), 2000.0), Guarantee(1.0, 1e-6, ADD)
+    solver = recipe(problem, guarantee)
+    assert isinstance(solver.update, Momentum)
+    assert solver.clip == pytest.approx(math.sqrt(0.75))
+    trace, distance = 0.75 / 4, NUMBERS.score_bound_of_classes * 2
+    expected = (distance**2 / (2 * trace * noise(solver, problem, guarantee) ** 2)) ** (1 / 3)
+    assert path_length(solver) == pytest.approx(expected)
+    assert isinstance(recipe(problem, guarantee, step=0.1).update, Sgd)
+
+
+def test_steps_end_at_the_most_however_little_the_noise() -> None:
+    guarantee = Guarantee(8.0, 1e-6, ADD)
+    one = recipe(Problem(RowSpec(5, 1.0), Logistic(), 1e9), guarantee)
+    several = recipe(Problem(RowSpec(5, 1.0, outputs=3), Softmax(3), 1e9), guarantee)
+    assert (one.iterations, several.iterations) == (SHARED.most_iterations, NUMBERS.most_momentum_iterations)
+    assert one.update.step == pytest.approx(1 / 0.25)  # 1/β
+
+
+def test_without_privacy_nothing_is_clipped_but_counts() -> None:
+    free = Guarantee(math.inf, 0.0, ADD)
+    solver = recipe(Problem(RowSpec(5, 1.0), Squared(), 100.0), free)
+    assert (solver.noise_multiplier, solver.clip, solver.iterations) == (0.0, math.inf, SHARED.exact_iterations)
+    assert recipe(Problem(RowSpec(5, 2.0), Poisson(), 100.0), free).clip == 2.0
+
+
+def test_a_kink_is_taken_to_bend_over_a_tenth_of_the_scores() -> None:
+    solver = recipe(Problem(RowSpec(5, 1.0), Quantile(0.3), 1e9), Guarantee(8.0, 1e-6, ADD))
+    assert solver.update.step == pytest.approx(SHARED.kink_width / 0.7)
+
+
+def test_options_are_taken() -> None:
+    problem, guarantee = Problem(RowSpec(5, 1.0), Logistic(), 100.0), Guarantee(1.0, 1e-6, REPLACE)
+    solver = recipe(problem, guarantee, iterations=3, clip=0.2, step=0.1, rate=0.5, iterate="last")
+    assert (solver.iterations, solver.clip, solver.update.step, solver.iterate) == (3, 0.2, 0.1, "last")
+    assert solver.sampling == PoissonSampling(0.5)
+    assert recipe(problem, guarantee, batch_size=10).sampling == FixedSizeSampling(10, 100)
+    assert recipe(problem, guarantee, update=Adam(0.1)).update == Adam(0.1)
+
+
+def test_refusals() -> None:
+    problem, guarantee = Problem(RowSpec(5, 1.0), Logistic(), 100.0), Guarantee(1.0, 1e-6, ADD)
+    with pytest.raises(InvalidInput, match="not both"):
+        recipe(problem, guarantee, rate=0.1, batch_size=3)
+    with pytest.raises(InvalidInput, match="plain descent"):
+        recipe(problem, guarantee, step=0.1, update=Adam(0.1))
+    with pytest.raises(InvalidInput, match="pure DP"):
+        recipe(problem, Guarantee(1.0, 0.0, ADD))
+    unbounded = Problem(RowSpec(5, math.inf), Logistic(), 100.0)
+    with pytest.raises(InvalidInput, match="bounded length"):
+        recipe(unbounded, guarantee)
+    with pytest.raises(InvalidInput, match="row_norm"):
+        recipe(unbounded, Guarantee(math.inf, 0.0, ADD))

@@ -1,0 +1,88 @@
+"""Settings of objective perturbation: noise, regularisation and cuts from public facts."""
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.accounting import epsilon
+from discreet.accounting.perturbation import objective_profile
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
+from discreet.events import PureDP
+from discreet.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
+from discreet.recipes.objective_perturbation import recipe
+from discreet.rows import RowSpec
+from discreet.solvers.base import Problem
+from discreet.units import Unit
+
+ROWS = RowSpec(4, norm=1.0, intercept=0.5)
+
+
+def problem(loss=Logistic(), n=1000.0, rows=ROWS, **kwargs):  # noqa: B008
+    return Problem(rows, loss, n, **kwargs)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("loss", [Logistic(), SmoothedHinge(0.5), Huber(0.5), Squared(), Softmax(4)], ids=repr)
+@pytest.mark.parametrize(("eps", "delta"), [(0.1, 1e-9), (1.0, 1e-6), (8.0, 1e-5), (0.1, 0.01), (1.0, 0.0)])
+def test_default_keeps_the_guarantee_and_wastes_nothing(relation, loss, eps, delta):
+    rows = RowSpec(4, 1.0, 0.5, outputs=4 if isinstance(loss, Softmax) else 1)
+    unit = Unit(relation)
+    asked = problem(loss, rows=rows)
+    solver = recipe(asked, Guarantee(eps, delta, unit))
+    (event,) = rehearse(solver, asked, unit)
+    if delta == 0:
+        assert isinstance(event, PureDP)
+        assert eps * (1 - 1e-5) < event.epsilon <= eps
+        return
+    bound = float(objective_profile(event, unit)(np.array([eps]))[0])
+    assert 0.99 * delta < bound <= delta
+    assert epsilon(event, delta, relation).upper <= eps * (1 + 1e-6)
+
+
+def test_logistic_noise_is_that_of_a_gaussian_release():
+    """Uncut, λ by default is in the range where log det is free: noise within 2 % of the Gaussian mechanism's."""
+    from discreet.accounting import calibrate
+    from discreet.events import Gaussian
+
+    for eps in (0.1, 1.0, 8.0):
+        solver = recipe(problem(), Guarantee(eps, 1e-9, Unit("add-remove")), slope_bound=math.inf)
+        assert solver.noise_multiplier < 1.02 * calibrate(Gaussian, eps, 1e-9, "add-remove")
+
+
+def test_slopes_are_cut_under_much_noise_only():
+    """Cut at a half, the tilt is at most 0.6 times as large although log det now counts; under little noise, uncut."""
+    asked, radius = problem(), problem().rows.radius
+    for eps in (0.1, 1.0):
+        noisy, uncut = (
+            recipe(asked, Guarantee(eps, 1e-9, Unit("add-remove")), slope_bound=bound) for bound in (None, math.inf)
+        )
+        assert noisy.slope_bound == 0.5 * radius
+        assert noisy.noise_multiplier * noisy.slope_bound < 0.6 * uncut.noise_multiplier * radius
+    many = Problem(asked.rows, asked.loss, 1e7)
+    assert recipe(many, Guarantee(1.0, 1e-9, Unit("add-remove"))).slope_bound == math.inf
+
+
+def guarantee(eps, delta=1e-8):
+    return Guarantee(eps, delta, Unit("add-remove"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "n", "eps"), [(10, 100.0, 0.1), (5000, 100.0, 0.1), (10, 1e6, 8.0), (50, 1e6, 8.0)]
+)
+def test_regularisation_is_the_formula_of_the_docstring(columns, n, eps):
+    """Where log det is free or next to nothing (a large λ, or the uncut logistic link), λ is λ₀ itself."""
+    rows = RowSpec(columns, 1.0, 0.5)
+    solver = recipe(Problem(rows, Logistic(), n), guarantee(eps))
+    noise, bound = solver.noise_multiplier, min(solver.slope_bound, rows.radius)
+    wide, share = noise * min((columns + 1) / n, 1.0), math.sqrt(min(columns + 1, n)) * noise / n
+    factor = max(0.3 + 0.2 * math.sqrt(wide) + 3 * min((columns + 1) / n, 1.0), 4 * share)
+    assert solver.regularisation == pytest.approx(noise * bound * rows.radius * factor, rel=0.05)
+
+
+def test_gamma_noise_counts_by_coordinate():
+    """Its length is about d scales, so a coordinate's is √d: 100 times the columns, 10 times the ridge against it."""
+    few, many = (recipe(Problem(RowSpec(d, 1.0), Logistic(), 1e12), guarantee(1.0, 0.0)) for d in (400, 40_000))
+    assert few.noise_multiplier == pytest.approx(many.noise_multiplier, rel=0.01)
+    assert many.regularisation == pytest.approx(10 * few.regularisation, rel=0.05)

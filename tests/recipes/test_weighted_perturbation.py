@@ -1,0 +1,54 @@
+"""Settings of weighted perturbation from public facts, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from discreet.accounting import epsilon
+from discreet.calibration import Guarantee
+from discreet.calibration.rehearse import rehearse
+from discreet.errors import DiscreetError, InvalidInput
+from discreet.events import compose
+from discreet.geometry import L2Ball
+from discreet.losses import Logistic, Softmax, Squared
+from discreet.recipes.weighted_perturbation import recipe
+from discreet.rows import RowSpec
+from discreet.solvers import Problem
+from discreet.units import Unit
+
+ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
+
+
+@pytest.mark.parametrize("unit", [ADD, REPLACE, Unit("add-remove", 3)], ids=str)
+@pytest.mark.parametrize(("columns", "n", "target"), [(30, 500.0, 1.0), (5000, 2000.0, 0.3), (200, 1e5, 4.0)])
+def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit, columns: int, n: float, target: float) -> None:
+    problem = Problem(RowSpec(columns, 1.0, 0.5), Logistic(), n)
+    plan = rehearse(recipe(problem, Guarantee(target, 1e-7, unit)), problem, unit)
+    assert 0.99 * target <= epsilon(compose(plan), 1e-7, unit).upper <= target
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "why"),
+    [
+        (Problem(RowSpec(5, 1.0), Logistic(), 9.0, L2Ball(1.0)), {}, "no constraint"),
+        (Problem(RowSpec(5, 1.0), Logistic(), 9.0, ridge=1.0), {}, "alpha"),
+        (Problem(RowSpec(5, 1.0, outputs=3), Softmax(3), 9.0), {}, "two classes"),
+        (Problem(RowSpec(5, 1.0), Squared(), 9.0), {}, "two classes"),
+        (Problem(RowSpec(5, math.inf), Logistic(), 9.0), {}, "row_norm"),
+        (Problem(RowSpec(5, 1.0), Logistic(), 9.0), {"line_share": 0.0}, "shares"),
+        (Problem(RowSpec(5, 1.0), Logistic(), 9.0), {"moment_share": 0.95}, "shares"),
+        (Problem(RowSpec(5, 1.0), Logistic(), 9.0), {"power": 2.0}, "power"),
+        (Problem(RowSpec(5, 1.0), Logistic(), 9.0), {"damping": 0.0}, "damping"),
+        (Problem(RowSpec(5, 1.0), Logistic(), 9.0), {"centre_share": 0.1}, "constant column"),
+    ],
+)
+def test_bad_input(problem: Problem, options: dict, why: str) -> None:
+    with pytest.raises(DiscreetError, match=why):
+        recipe(problem, Guarantee(1.0, 1e-6, ADD), **options)
+
+
+def test_pure_privacy_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="pure DP"):
+        recipe(Problem(RowSpec(5, 1.0), Logistic(), 9.0), Guarantee(1.0, 0.0, ADD))

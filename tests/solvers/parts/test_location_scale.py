@@ -1,0 +1,67 @@
+"""Private estimates of location and scale find them wherever they are; the location alone is a robust mean."""
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.calibration.rehearse import drive
+from discreet.data.memory import in_memory
+from discreet.errors import InvalidInput
+from discreet.losses import Squared
+from discreet.measurements import Noisy
+from discreet.queries.sides import Sides
+from discreet.rows import RowSpec
+from discreet.solvers import Problem
+from discreet.solvers.parts.location_scale import NUMBERS, location_and_scale, target_location
+
+COLUMNS = 1200
+ROWS = RowSpec(COLUMNS, 1.0, 0.5)
+
+
+def exactly(steps, X, y):
+    """What steps return, and how many releases they asked for, when every sum is answered without noise."""
+    data, asked, returned = in_memory(X, y, ROWS), [], []
+
+    def answer(measurement):
+        assert isinstance(measurement, Noisy)
+        asked.append(measurement)
+        return measurement.query.grid * measurement.query.integers(data)
+
+    def kept():
+        returned.append((yield from steps))
+        return np.zeros(1)
+
+    drive(kept(), answer)
+    return returned[0], len(asked)
+
+
+@pytest.mark.parametrize(("centre", "spread"), [(0.0, 0.3), (0.7, 0.1), (-0.9, 0.03), (0.4, 0.02)])
+def test_location_and_scale_are_found_wherever_they_are(centre, spread):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, COLUMNS)) * spread / math.sqrt(COLUMNS) + 0.5 / math.sqrt(COLUMNS)
+    y = centre + spread * rng.standard_normal(400)
+    found, releases = exactly(location_and_scale(Problem(ROWS, Squared(), 400.0), 1e-6, 1.0), X, y)
+    assert releases == NUMBERS.steps
+    assert found.location == pytest.approx(centre, abs=0.5 * spread)
+    assert found.scale == pytest.approx(spread, rel=0.35)
+    assert found.row_scale == pytest.approx(spread, rel=0.35)
+
+
+def test_the_location_alone_is_near_the_median_and_never_beyond_the_bound():
+    """Residuals are cut at a twentieth of the bound, so one target in ten far away hardly counts."""
+    X, y = np.zeros((100, COLUMNS)), np.repeat([0.3, 1.0], [90, 10])
+    problem = Problem(ROWS, Squared(), 100.0)
+    theta, releases = exactly(target_location(problem, 1e-6, 0.05, 1.5, 1.0), X, y)
+    assert releases == NUMBERS.steps
+    assert not theta[:-1].any()
+    assert theta[-1] * 0.5 == pytest.approx(0.3, abs=0.05)
+    far, _ = exactly(target_location(problem, 1e-6, 0.05, 10.0, 1.0), X, np.full(100, 50.0))
+    assert far[-1] * 0.5 == pytest.approx(1.0, rel=1e-4)
+
+
+def test_a_direction_of_other_numbers_is_refused():
+    with pytest.raises(InvalidInput, match="exact"):
+        Sides(ROWS, np.full(COLUMNS, 0.5), (0.0, 0.0), (1.0, 1.0))
+    with pytest.raises(InvalidInput, match="columns"):
+        Sides(ROWS, np.ones(3), (0.0, 0.0), (1.0, 1.0))
