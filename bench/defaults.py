@@ -18,7 +18,8 @@ import json
 import math
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from typing import Any
 
@@ -27,6 +28,7 @@ import numpy as np
 import discreet as dp
 import peers
 from discreet.geometry import L1Ball, L2Ball
+from discreet.tuned import Tuned, instead
 from synthetic import Synthetic, collection
 
 EPSILONS = [0.1, 0.5, 1.0, 2.0, 8.0]
@@ -43,7 +45,8 @@ class Sweep:
     Args:
         key: short name.
         what: in words.
-        where: ``module.CONSTANT`` inside discreet, ``"solver"``, or ``"knots"``.
+        where: ``module.field``, a field of that module's ``NUMBERS`` inside discreet (``"recipes.descent.decay"``);
+            ``"solver"``; or ``"knots"``.
         values: to be compared; the present default is among them.
         tasks: kinds of problem.
         families: kinds of rows; empty means all but "few", which is the Lasso's.
@@ -74,14 +77,22 @@ class Sweep:
             return "auto"
         if self.where == "knots":
             return import_module("discreet.data.encoding").DEFAULT_BINS
-        module, constant = self.where.rsplit(".", 1)
-        return getattr(import_module(f"discreet.{module}"), constant)
+        numbers, field = self._numbers()
+        return getattr(numbers, field)
 
-    def set(self, value: Any) -> None:
-        """Make it the default in this process."""
-        if "." in self.where:
-            module, constant = self.where.rsplit(".", 1)
-            setattr(import_module(f"discreet.{module}"), constant, value)
+    def put(self, value: Any) -> AbstractContextManager[None]:
+        """Inside the ``with`` block it is the default, wherever it is read."""
+        if "." not in self.where:
+            return nullcontext()
+        numbers, field = self._numbers()
+        return instead(replace(numbers, **{field: value}))
+
+    def _numbers(self) -> tuple[Tuned, str]:
+        """The tuned numbers of the module, and the field that is swept."""
+        module, field = self.where.rsplit(".", 1)
+        numbers = import_module(f"discreet.{module}").NUMBERS
+        assert field in {known.name for known in fields(numbers)}, f"{module} has no tuned number {field}"
+        return numbers, field
 
     def concerns(self, problem: Synthetic) -> bool:
         n, d = problem.X.shape if problem.schema is None else (len(problem.y), 0)
@@ -89,147 +100,153 @@ class Sweep:
         return fits and problem.task in self.tasks and self.least <= d <= self.most[0] and n <= self.most[1]
 
 
-_WEIGHTED = "solvers.weighted_perturbation"
-_OBJECTIVE, _NEWTON = "solvers.objective_perturbation", "solvers.preconditioned"
-_WIDE, _MANY_COLUMNS = "solvers.wide_descent", ("dense", "words", "tiny", "wide")
+_WEIGHTED = "recipes.weighted_perturbation"
+_OBJECTIVE, _NEWTON = "recipes.objective_perturbation", "recipes.preconditioned"
+_WIDE, _MANY_COLUMNS = "recipes.wide_descent", ("dense", "words", "tiny", "wide")
 _SEVERAL = ("multinomial",)
 _CLASSES, _NUMBERS, _BAGS = ("binary",), ("regression",), ("words", "texts")
 
 
 def _scaled(key: str, what: str, constant: str, values: Sequence[Any]) -> Sweep:
     return Sweep(
-        f"scaled-{key}", f"scaled descent: {what}", f"solvers.scaled_descent.{constant}", values, _SEVERAL,
+        f"scaled-{key}", f"scaled descent: {what}", f"recipes.scaled_descent.{constant}", values, _SEVERAL,
         most=(5000, 10_000), epsilons=(0.1, 1.0, 8.0),
     )  # fmt: skip
 
 
 SWEEPS = [
-    Sweep("shrink", "objective perturbation: λ/(ν·L·R) under little noise", f"{_OBJECTIVE}._SHRINK",
+    Sweep("shrink", "objective perturbation: λ/(ν·L·R) under little noise", f"{_OBJECTIVE}.shrink",
           (0.1, 0.3, 0.6), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
-    Sweep("shrink-wide", "objective perturbation: growth of λ with √(ν·min(d, n)/n)", f"{_OBJECTIVE}._SHRINK_WIDE",
+    Sweep("shrink-wide", "objective perturbation: growth of λ with √(ν·min(d, n)/n)", f"{_OBJECTIVE}.shrink_wide",
           (0.1, 0.2, 0.5), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
-    Sweep("shrink-rows", "objective perturbation: growth of λ with d/n", f"{_OBJECTIVE}._SHRINK_ROWS",
+    Sweep("shrink-rows", "objective perturbation: growth of λ with d/n", f"{_OBJECTIVE}.shrink_rows",
           (0.0, 1.5, 3.0, 6.0), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
-    Sweep("shrink-noisy", "objective perturbation: growth of λ with the noise share", f"{_OBJECTIVE}._SHRINK_NOISY",
+    Sweep("shrink-noisy", "objective perturbation: growth of λ with the noise share", f"{_OBJECTIVE}.shrink_noisy",
           (0.0, 4.0, 8.0), _CLASSES, solver="objective_perturbation", most=(6000, 5500), epsilons=(0.1, 0.5)),
-    Sweep("weighted-shrink", "weighted perturbation: λ/(ν·L·R) with few columns", f"{_WEIGHTED}._SHRINK",
+    Sweep("weighted-shrink", "weighted perturbation: λ/(ν·L·R) with few columns", f"{_WEIGHTED}.shrink",
           (0.4, 0.8, 1.6), _CLASSES, solver="weighted_perturbation", most=(1000, 5500), epsilons=(0.5, 1.0, 2.0, 8.0)),
-    Sweep("weighted-wide", "weighted perturbation: growth of λ with d/n", f"{_WEIGHTED}._SHRINK_WIDE",
+    Sweep("weighted-wide", "weighted perturbation: growth of λ with d/n", f"{_WEIGHTED}.shrink_wide",
           (1.0, 3.0, 10.0), _CLASSES, ("dense", "binary", "table", "tiny"), solver="weighted_perturbation",
           most=(60_000, 9500), epsilons=(0.5, 1.0, 2.0, 8.0)),
-    Sweep("word-cut", "weighted perturbation of bags of words: slope at which losses are cut", f"{_WEIGHTED}._WORD_CUT",
+    Sweep("word-cut", "weighted perturbation of bags of words: slope at which losses are cut", f"{_WEIGHTED}.word_cut",
           (0.15, 0.25, 0.35, 0.5), _CLASSES, _BAGS, epsilons=(0.1, 0.5, 2.0, 8.0), least=1000),
-    Sweep("word-shrink", "weighted perturbation of bags of words: λ/(ν·L·R)", f"{_WEIGHTED}._WORD_SHRINK",
+    Sweep("word-shrink", "weighted perturbation of bags of words: λ/(ν·L·R)", f"{_WEIGHTED}.word_shrink",
           (1.0, 1.5, 2.0, 3.0, 5.0), _CLASSES, _BAGS, epsilons=(0.1, 0.5, 2.0, 8.0), least=1000),
-    Sweep("word-power", "weighted perturbation of bags of words: exponent of the weights", f"{_WEIGHTED}._POWER",
+    Sweep("word-power", "weighted perturbation of bags of words: exponent of the weights", f"{_WEIGHTED}.power",
           (0.0, 0.25, 0.375, 0.5), _CLASSES, _BAGS, epsilons=(0.1, 0.5, 2.0, 8.0), least=1000),
-    Sweep("weighted-power", "weighted perturbation: exponent of the weights", f"{_WEIGHTED}._POWER",
+    Sweep("weighted-power", "weighted perturbation: exponent of the weights", f"{_WEIGHTED}.power",
           (0.0, 0.25, 0.5), _CLASSES, solver="weighted_perturbation", most=(60_000, 9500),
           epsilons=(0.5, 1.0, 2.0, 8.0)),
-    Sweep("weighted-centre", "weighted perturbation: share for the mean row", f"{_WEIGHTED}._CENTRE_SHARE",
+    Sweep("weighted-centre", "weighted perturbation: share for the mean row", f"{_WEIGHTED}.centre_share",
           (0.0, 0.02, 0.05, 0.1), _CLASSES, solver="weighted_perturbation", most=(1000, 5500),
           epsilons=(0.5, 1.0, 2.0, 8.0)),
-    Sweep("weighted-faint", "weighted perturbation: noise share from which rows are centred", f"{_WEIGHTED}._FAINT",
-          (0.0, 0.01, 0.03), _CLASSES, solver="weighted_perturbation", most=(1000, 30_000),
+    Sweep("weighted-faint", "weighted perturbation: noise share from which rows are centred",
+          f"{_WEIGHTED}.centring_noise", (0.0, 0.01, 0.03), _CLASSES,
+          solver="weighted_perturbation", most=(1000, 30_000),
           epsilons=(0.5, 1.0, 2.0, 8.0)),
-    Sweep("loudest", "noise of a count over n, beyond which nothing is weighted", "theory.planner._LOUDEST_COUNTS",
+    Sweep("loudest", "noise of a count over n, beyond which nothing is weighted", "planning.auto.most_count_noise",
           (1e-3, 4.5e-3, 1e-2), _CLASSES, most=(6000, 5500), epsilons=(0.1, 0.5, 1.0, 2.0)),
-    Sweep("quiet", "noise share from which columns are weighted", "theory.planner._QUIET",
+    Sweep("quiet", "noise share from which columns are weighted", "planning.auto.least_gradient_noise",
           (1e-3, 2.5e-3, 5e-3), _CLASSES, most=(1000, 30_000), epsilons=(0.5, 1.0, 2.0, 8.0)),
-    Sweep("shrink-regression", "objective perturbation, least squares: λ/(ν·L·R)", f"{_OBJECTIVE}._SHRINK_REGRESSION",
+    Sweep("shrink-regression", "objective perturbation, least squares: λ/(ν·L·R)", f"{_OBJECTIVE}.shrink_regression",
           (0.5, 1.0, 2.0, 4.0), _NUMBERS, solver="objective_perturbation", most=(900, 5500)),
-    Sweep("cut", "objective perturbation: slope at which logistic losses are cut", f"{_OBJECTIVE}.CUT",
+    Sweep("cut", "objective perturbation: slope at which logistic losses are cut", f"{_OBJECTIVE}.cut",
           (0.25, 0.35, 0.5, 0.7), _CLASSES, most=(6000, 5500)),
-    Sweep("noisy", "objective perturbation: noise share from which they are cut", f"{_OBJECTIVE}._NOISY",
+    Sweep("noisy", "objective perturbation: noise share from which they are cut", f"{_OBJECTIVE}.cutting_noise",
           (1e-4, 1e-3, 1e-2, math.inf), _CLASSES, most=(6000, 5500)),
-    Sweep("intercept", "the constant column over the row norm", "estimators.base._INTERCEPT",
+    Sweep("intercept", "the constant column over the row norm", "estimators.base.intercept",
           (0.25, 0.5, 1.0), _CLASSES + _NUMBERS, most=(1000, 4000), epsilons=(0.1, 2.0)),
     Sweep("knots", "knots of a numeric column's spline", "knots", (4, 6, 8, 12), _CLASSES + _NUMBERS, ("table",),
           most=(100_000, 5500), epsilons=(0.5, 2.0, 8.0)),
-    Sweep("steps", "private Newton: steps over √d under little noise", f"{_NEWTON}._STEPS_PER_ROOT_DIMENSION",
+    Sweep("steps", "private Newton: steps over √d under little noise", f"{_NEWTON}.steps_per_root_dimension",
           (6, 12, 18, 36), _NUMBERS, most=(500, 5500)),
-    Sweep("newton-faint", "private Newton: noise share at which the ridge has doubled", f"{_NEWTON}._FAINT",
+    Sweep("newton-faint", "private Newton: noise share at which the ridge has doubled", f"{_NEWTON}.doubling_noise",
           (0.02, 0.05, 0.1, math.inf), _NUMBERS, most=(500, 5500)),
-    Sweep("damping", "private Newton: damping over the norm of the noise", f"{_NEWTON}._DAMPING",
+    Sweep("damping", "private Newton: damping over the norm of the noise", f"{_NEWTON}.damping",
           (0.75, 1.0, 1.5, 2.5), _NUMBERS, most=(500, 5500)),
-    Sweep("share", "private Newton: share of the budget for the second moment", f"{_NEWTON}._SHARE",
+    Sweep("share", "private Newton: share of the budget for the second moment", f"{_NEWTON}.share",
           (0.05, 0.1, 0.2, 0.4), _NUMBERS, most=(500, 5500)),
-    Sweep("least-clip", "private Newton: least clip over the largest gradient", f"{_NEWTON}._LEAST_CLIP",
+    Sweep("least-clip", "private Newton: least clip over the largest gradient", f"{_NEWTON}.least_clip",
           (0.12, 0.25, 0.5, 1.0), _NUMBERS, most=(500, 5500)),
-    Sweep("clip-at-noise", "private Newton: clip times the root of the noise share", f"{_NEWTON}._CLIP_AT_NOISE",
+    Sweep("clip-at-noise", "private Newton: clip times the root of the noise share", f"{_NEWTON}.clip_at_noise",
           (0.01, 0.03, 0.1), _NUMBERS, most=(500, 5500)),
-    Sweep("prior-rows", "private Newton: rows of prior", f"{_NEWTON}._PRIOR_ROWS",
+    Sweep("prior-rows", "private Newton: rows of prior", f"{_NEWTON}.prior_rows",
           (0.5, 1.0, 2.0, 4.0), _NUMBERS, most=(500, 5500)),
-    Sweep("score-noise", "descent, two classes: noise in a score that the travel may bring",
-          "solvers.descent._SCORE_NOISE", (0.0, 0.25, 0.5, 1.0, 2.0), _CLASSES, solver="descent", most=(60_000, 12_000),
+    Sweep("score-noise", "descent, two classes: noise in a score up to which steps go on",
+          "recipes.descent.score_noise", (0.0, 0.25, 0.5, 1.0, 2.0), _CLASSES, solver="descent", most=(60_000, 12_000),
           least=100, epsilons=(0.5, 2.0, 8.0)),
-    Sweep("reach", "descent: scores taken to be reachable, several classes", "solvers.descent._REACH_OF_CLASSES",
+    Sweep("reach", "descent: largest attainable score, several classes", "recipes.descent.score_bound_of_classes",
           (5.0, 10.0, 20.0, 40.0), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0),
           solver="descent"),
-    Sweep("class-steps", "descent: most steps, several classes", "solvers.descent._MOST_HEAVY_ITERATIONS",
+    Sweep("class-steps", "descent: most steps, several classes", "recipes.descent.most_momentum_iterations",
           (100, 200, 400), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0),
           solver="descent"),
-    Sweep("wide-reach", "descent: scores that are taken to be reachable, least squares with many columns",
-          "solvers.descent._REACH", (2.0, 5.0, 10.0), _NUMBERS, ("dense", "words", "tiny"), solver="descent",
+    Sweep("wide-reach", "descent: largest attainable score, least squares with many columns",
+          "recipes.descent.score_bound", (2.0, 5.0, 10.0), _NUMBERS, ("dense", "words", "tiny"), solver="descent",
           most=(100_000, 5500), least=1000),
-    Sweep("wide-noise", "wide descent: noise in scores over the spread of targets", f"{_WIDE}._NOISE_SHARE",
+    Sweep("wide-noise", "wide descent: noise in scores over the scale of targets", f"{_WIDE}.noise_share",
           (0.15, 0.25, 0.4), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
-    Sweep("wide-clip", "wide descent: clip over the spread of targets", f"{_WIDE}._CLIP",
+    Sweep("wide-clip", "wide descent: clip over the scale of targets", f"{_WIDE}.clip",
           (0.04, 0.08, 0.15, 0.3, 0.6), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
-    Sweep("wide-survey", "wide descent: noise of the survey", f"{_WIDE}._SURVEY_NOISE",
+    Sweep("wide-survey", "wide descent: noise of the signs that estimate scales", f"{_WIDE}.sign_noise",
           (0.12, 0.16, 0.24, 0.36), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
-    Sweep("wide-least", "wide descent: least share of the survey", f"{_WIDE}._LEAST_SHARE",
+    Sweep("wide-least", "wide descent: least share of the budget for scales", f"{_WIDE}.least_scale_share",
           (0.05, 0.1, 0.2), _NUMBERS, (*_MANY_COLUMNS, "table"), most=(100_000, 2500),
           epsilons=(0.1, 0.5, 2.0, 8.0)),
-    Sweep("wide-most", "wide descent: share of the survey beyond which the centre is all that is sought",
-          f"{_WIDE}._MOST_SHARE", (0.2, 0.35, 0.6), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
-    Sweep("wide-offset", "wide descent: share of the budget for the offset", f"{_WIDE}._OFFSET_SHARE",
+    Sweep("wide-most", "wide descent: share for scales beyond which the location of targets alone is estimated",
+          f"{_WIDE}.most_scale_share", (0.2, 0.35, 0.6), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
+    Sweep("wide-offset", "wide descent: share of the budget for the offset", f"{_WIDE}.offset_share",
           (0.01, 0.05, 0.15), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
-    Sweep("wide-credible", "wide descent: how far the offset is expected to be off, in spreads", f"{_WIDE}._CREDIBLE",
-          (0.05, 0.1, 0.2, 0.4), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
-    Sweep("wide-step", "wide descent: longest step in spreads", f"{_WIDE}._LONGEST_STEP",
+    Sweep("wide-credible", "wide descent: expected size of the mean residual, in scales",
+          "solvers.parts.mean_offset.expected", (0.05, 0.1, 0.2, 0.4), _NUMBERS,
+          _MANY_COLUMNS, most=(100_000, 2500), least=1000),
+    Sweep("wide-step", "wide descent: longest step in scales", f"{_WIDE}.longest_step",
           (0.75, 1.5, 3.0), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000, epsilons=(2.0, 8.0)),
-    Sweep("wide-steps", "wide descent: least reach that the number of steps is made for", f"{_WIDE}._LEAST_REACH",
+    Sweep("wide-steps", "wide descent: scale of the rows that the number of steps is made for",
+          f"{_WIDE}.least_row_scale",
           (0.05, 0.15, 0.5), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000, epsilons=(2.0, 8.0)),
-    Sweep("wide-offset-travel", "wide descent: travel of the offset in spreads", f"{_WIDE}._OFFSET_TRAVEL",
+    Sweep("wide-offset-travel", "wide descent: path length of the intercept in scales", f"{_WIDE}.offset_path_length",
           (1.0, 2.0, 4.0), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
-    Sweep("wide-cut", "wide descent: spreads at which residuals are cut for the offset", f"{_WIDE}._WIDE",
+    Sweep("wide-cut", "wide descent: scales at which residuals are cut for the offset",
+          "solvers.parts.mean_offset.clip",
           (1.0, 2.0, 4.0, 8.0), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
-    Sweep("wide-gain", "wide descent: gain of the survey's searches", f"{_WIDE}._GAIN",
+    Sweep("wide-gain", "wide descent: gain of the searches for location and scale", "solvers.parts.location_scale.gain",
           (0.25, 0.5, 1.0), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
-    Sweep("centre-travel", "wide descent, the centre alone: travel in bounds", f"{_WIDE}._CENTRE_TRAVEL",
+    Sweep("centre-travel", "wide descent, location alone: path length in bounds", f"{_WIDE}.location_path_length",
           (0.75, 1.5, 3.0), _NUMBERS, ("wide", "tiny"), most=(100_000, 500), least=1000, epsilons=(0.1, 0.5)),
-    Sweep("centre-noise", "wide descent, the centre alone: most noise over the bound", f"{_WIDE}._CENTRE_NOISE",
+    Sweep("centre-noise", "wide descent, location alone: most noise over the bound", f"{_WIDE}.location_noise",
           (0.1, 0.2, 0.3, 0.4), _NUMBERS, ("wide", "tiny"), most=(100_000, 500), least=1000, epsilons=(0.1, 0.5)),
-    Sweep("centre-clip", "wide descent, the centre alone: clip over the bound", f"{_WIDE}._CENTRE_CLIP",
+    Sweep("centre-clip", "wide descent, location alone: clip over the bound", f"{_WIDE}.location_clip",
           (0.02, 0.05, 0.2), _NUMBERS, ("wide", "tiny"), most=(100_000, 500), least=1000, epsilons=(0.1, 0.5)),
-    Sweep("drowned", "least squares: noise share beyond which no second moment is bought",
-          "theory.planner._DROWNED_MOMENT", (0.05, 0.1, 0.2, 0.35, 0.7), _NUMBERS, ("table", "dense", "binary"),
+    Sweep("moment-noise", "least squares: noise share beyond which no second moment is released",
+          "planning.auto.most_moment_noise", (0.05, 0.1, 0.2, 0.35, 0.7), _NUMBERS, ("table", "dense", "binary"),
           most=(900, 5500)),
-    Sweep("decay", "descent: momentum, several classes", "solvers.descent._DECAY",
+    Sweep("decay", "descent: momentum, several classes", "recipes.descent.decay",
           (0.8, 0.9, 0.95), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0),
           solver="descent"),
-    Sweep("pace", "descent: longest step times β, several classes", "solvers.descent._PACE",
+    Sweep("pace", "descent: longest step times β, several classes", "recipes.descent.momentum_pace",
           (1.0, 2.0, 3.5), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0),
           solver="descent"),
-    _scaled("noise", "noise in a score", "_SCORE_NOISE", (0.8, 1.6, 3.2)),
-    _scaled("clip", "clip over the row length under much noise", "_LEAST_CLIP", (0.2, 0.4, 0.7)),
-    _scaled("most-clip", "clip over the row length under little noise", "_MOST_CLIP", (0.4, 0.7, 1.0)),
-    _scaled("clip-at-noise", "clip times the root of the noise share", "_CLIP_AT_NOISE", (0.02, 0.036, 0.06)),
-    _scaled("decay", "momentum", "_DECAY", (0.7, 0.85, 0.95)),
-    _scaled("longest", "longest step times clip and row length", "_LONGEST", (50.0, 100.0, 200.0)),
-    _scaled("fewest", "fewest steps", "_FEWEST", (12, 24, 48)),
-    _scaled("most", "most steps", "_MOST", (30, 60, 120)),
-    _scaled("tau", "n·τ/κ", "_TAU", (1.0, 5.0, 25.0)),
-    _scaled("power", "exponent of the weights", "_POWER", (0.0, 0.25, 0.5)),
-    _scaled("least", "least κ that τ is made for", "_LEAST_NOISE", (0.5, 1.0, 4.0)),
-    _scaled("constant", "weight of the constant column", "_CONSTANT", (0.25, 0.5, 1.0)),
-    _scaled("centre", "share for the mean row", "_CENTRE_SHARE", (0.0, 0.01, 0.03, 0.1)),
-    _scaled("energy", "share for the energies", "_ENERGY_SHARE", (0.01, 0.03, 0.1)),
-    _scaled("batch", "least rows of a batch", "_LEAST_BATCH", (1000, 3000, 10_000, 10**9)),
-    Sweep("scaled-rate", "scaled descent: least share of rows in a batch", "solvers.scaled_descent._RATE",
+    _scaled("noise", "noise in a score", "score_noise", (0.8, 1.6, 3.2)),
+    _scaled("clip", "clip over the row length under much noise", "least_clip", (0.2, 0.4, 0.7)),
+    _scaled("most-clip", "clip over the row length under little noise", "most_clip", (0.4, 0.7, 1.0)),
+    _scaled("clip-at-noise", "clip times the root of the noise share", "clip_at_noise", (0.02, 0.036, 0.06)),
+    _scaled("decay", "momentum", "decay", (0.7, 0.85, 0.95)),
+    _scaled("longest", "longest step times clip and row length", "longest_step", (50.0, 100.0, 200.0)),
+    _scaled("fewest", "fewest steps", "least_iterations", (12, 24, 48)),
+    _scaled("most", "most steps", "most_iterations", (30, 60, 120)),
+    _scaled("tau", "n·τ/κ", "damping", (1.0, 5.0, 25.0)),
+    _scaled("power", "exponent of the weights", "power", (0.0, 0.25, 0.5)),
+    _scaled("least", "least κ that τ is made for", "least_noise", (0.5, 1.0, 4.0)),
+    _scaled("constant", "weight of the constant column", "constant_weight", (0.25, 0.5, 1.0)),
+    _scaled("centre", "share for the mean row", "centre_share", (0.0, 0.01, 0.03, 0.1)),
+    _scaled("energy", "share for the second moments", "moment_share", (0.01, 0.03, 0.1)),
+    _scaled("batch", "least rows of a batch", "least_batch", (1000, 3000, 10_000, 10**9)),
+    Sweep("scaled-rate", "scaled descent: least share of rows in a batch", "recipes.scaled_descent.rate",
           (0.1, 0.2, 0.5, 1.0), _SEVERAL, most=(5000, 30_000), epsilons=(0.1, 1.0, 8.0)),
-    _scaled("spread", "spread of a row's squared length", "_SPREAD", (10.0, 25.0, 60.0)),
+    Sweep("scaled-spread", "scaled descent: number of entries over which a row's squared length is spread",
+          "solvers.parts.column_weights.spread", (10.0, 25.0, 60.0), _SEVERAL, most=(5000, 10_000),
+          epsilons=(0.1, 1.0, 8.0)),
     Sweep("curvature", "Frank–Wolfe: typical over worst curvature (Lasso)", "recipes.frank_wolfe.curvature_share",
           (1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 4), _NUMBERS, ("few",), solver="frank_wolfe", most=(1000, 2500)),
     Sweep("curvature-logistic", "the same (logistic, ℓ1 ball of radius 10)", "recipes.frank_wolfe.curvature_share",
@@ -281,7 +298,7 @@ SWEEPS = [
           (0.0, 0.04, 0.08, 0.16), _CLASSES, ("words",), solver="sparse_descent", least=15_000, epsilons=(1.0, 4.0)),
     Sweep("bias-line", "bias-reduced descent: the same", "recipes.shared.recalibration_share",
           (0.0, 0.08), _CLASSES, ("words",), solver="bias_reduced", least=15_000, epsilons=(1.0, 4.0)),
-    Sweep("solver-sparse", "logistic regression, many more words than rows", "solver",
+    Sweep("solver-many-words", "logistic regression, many more words than rows", "solver",
           ("reweighted", "sparse_descent", "bias_reduced", "descent"), _CLASSES, ("words",), least=15_000,
           epsilons=(1.0, 4.0)),
     Sweep("solver-classes", "several classes", "solver",
@@ -332,18 +349,14 @@ def cell(
 def swept_problem(sweep: Sweep, turn: int, problem: Synthetic, runs: int) -> dict[str, list[float]]:
     """Losses of every value in every cell of one problem."""
     found: dict[str, list[float]] = {}
-    present = sweep.present
-    try:
-        for k, epsilon in enumerate(sweep.epsilons):
-            relation, losses = RELATIONS[(turn + k) % 2], []
-            for value in sweep.values:
-                sweep.set(value)
-                solver = value if sweep.where == "solver" else sweep.solver
-                knots = value if sweep.where == "knots" else None
+    for k, epsilon in enumerate(sweep.epsilons):
+        relation, losses = RELATIONS[(turn + k) % 2], []
+        for value in sweep.values:
+            solver = value if sweep.where == "solver" else sweep.solver
+            knots = value if sweep.where == "knots" else None
+            with sweep.put(value):
                 losses.append(cell(problem, epsilon, relation, solver, runs, knots, sweep.model))
-            found[f"{problem.name}, ε = {epsilon:g}, {relation}"] = losses
-    finally:
-        sweep.set(present)
+        found[f"{problem.name}, ε = {epsilon:g}, {relation}"] = losses
     return found
 
 

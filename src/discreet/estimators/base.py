@@ -23,12 +23,23 @@ from discreet.losses import Loss
 from discreet.planning.plan import Plan, make_plan
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
+from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["PrivateLinearModel"]
+__all__ = ["NUMBERS", "LinearModelNumbers", "PrivateLinearModel"]
 
-_INTERCEPT = 0.5
-"""The constant column over the longest row, a compromise between the intercept's shrinkage and everyone's noise:
-``bench/defaults.py`` finds no difference from 0.25 to 0.5, and losses beyond."""
+
+@dataclass(frozen=True)
+class LinearModelNumbers(Tuned):
+    """Tuned numbers of all linear models."""
+
+    intercept: float = tuned(
+        0.5,
+        "the constant column over the longest row: a compromise between shrinking the intercept and noise for all",
+        "sweep: intercept",
+    )
+
+
+NUMBERS = LinearModelNumbers()
 
 
 @dataclass(eq=False, repr=False)
@@ -146,7 +157,7 @@ class PrivateLinearModel(PrivateEstimator):
         """The intercept's column."""
         if not self.fit_intercept:
             return 0.0
-        return _INTERCEPT * features.row_norm if math.isfinite(features.row_norm) else 1.0
+        return current(NUMBERS).intercept * features.row_norm if math.isfinite(features.row_norm) else 1.0
 
     def _set(self, theta: NDArray[np.float64], rows: RowSpec) -> None:
         theta = np.atleast_2d(theta)
