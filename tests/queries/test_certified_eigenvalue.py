@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.queries import definite_kernels
-from discreet.queries.certified_eigenvalue import least_eigenvalue, room
+from discreet.queries.kernels import cholesky
+from discreet.queries.sums.certified_eigenvalue import least_eigenvalue, room
 
 
 def definite(matrix, shift):
@@ -78,7 +78,7 @@ def test_every_outcome_of_a_factorisation_is_bounded():
         q = least_eigenvalue(gram)
         for s in sorted({max(0, q + int(k) * room(d) // 4) for k in range(-4, 9)}):
             matrix = gram - np.diag(np.full(d, float(s)))
-            ends = definite_kernels.factors(matrix, np.zeros((d, d)))
+            ends = cholesky.factors(matrix, np.zeros((d, d)))
             assert definite(exact, s - slack) if ends else not definite(exact, s + slack)
             outcomes.append(ends)
     assert 100 < sum(outcomes) < len(outcomes) - 100

@@ -11,11 +11,13 @@ from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.geometry import Box, GroupL1Ball, L1Ball, L2Ball, Polytope, Simplex, SparseSet
 from discreet.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
-from discreet.queries import long_minimiser
-from discreet.queries.constrained_minimiser import certified_within, descend_within
-from discreet.queries.long_minimiser import minimise_long
-from discreet.queries.minimiser import RidgeMinimiser, project
-from discreet.queries.ridge_objective import Objective
+from discreet.queries.minimiser import extended_precision
+from discreet.queries.minimiser.constrained import certified_within, minimise_within
+from discreet.queries.minimiser.extended_precision import minimise_in_decimals
+from discreet.queries.minimiser.newton import minimise_anywhere
+from discreet.queries.minimiser.objective import Objective
+from discreet.queries.minimiser.problem import project
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.rows import RowSpec
 
 ROWS = RowSpec(3, norm=1.0, intercept=0.5)
@@ -38,16 +40,16 @@ def test_float_and_decimal_arithmetic_agree(domain, loss):
     X, y = small(rng, loss=loss)
     data, query, tilt = in_memory(X, y, ROWS), RidgeMinimiser(ROWS, loss, 0.8, 0.9, domain), rng.normal(size=4)
     objective = Objective(query, data, tilt, rounded=True)
-    theta, certified = descend_within(objective, 1e-9)
+    theta, certified = minimise_within(objective, 1e-9)
     assert certified
-    longer = minimise_long(query, data, tilt, theta, 1e-11)
+    longer = minimise_in_decimals(query, data, tilt, theta, 1e-11)
     assert np.linalg.norm(theta - longer) <= (1e-9 + 1e-11) / 0.8
     assert domain.contains(theta)
     for direction in rng.normal(size=(40, 4)):
         far = longer + 1.1e-9 / 0.8 * direction / np.linalg.norm(direction)
         assert not certified_within(objective, objective.gradient(far), far, 1e-9)
     # an unconstrained minimiser is another point, so the certificate is about the set
-    free, _ = Objective(RidgeMinimiser(ROWS, loss, 0.8, 0.9), data, tilt, rounded=True).descend(1e-9)
+    free, _ = minimise_anywhere(Objective(RidgeMinimiser(ROWS, loss, 0.8, 0.9), data, tilt, rounded=True), 1e-9)
     inside = domain.contains(free)
     assert certified_within(objective, objective.gradient(free), free, 1e-8) == inside
 
@@ -59,7 +61,7 @@ def test_softmax_within_a_set(domain):
     X, y = small(rng, loss=Softmax(3))
     query, data, tilt = RidgeMinimiser(rows, Softmax(3), 0.8, math.inf, domain), in_memory(X, y, rows), np.zeros((3, 4))
     theta = query.minimise(data, tilt, 1e-9)
-    assert np.linalg.norm(theta - minimise_long(query, data, tilt, theta, 1e-11)) <= 1.1e-9 / 0.8
+    assert np.linalg.norm(theta - minimise_in_decimals(query, data, tilt, theta, 1e-11)) <= 1.1e-9 / 0.8
 
 
 @pytest.mark.parametrize("domain", SETS, **NAMES)
@@ -86,8 +88,8 @@ def test_what_float64_cannot_certify_goes_to_long_arithmetic(monkeypatch):
     rng = np.random.default_rng(6)
     X, y = small(rng, 8)
     query, data = RidgeMinimiser(ROWS, Logistic(), 1.0, domain=L1Ball(0.3)), in_memory(X, y, ROWS)
-    called, real = [], long_minimiser.minimise_long
-    monkeypatch.setattr(long_minimiser, "minimise_long", lambda *a: called.append(1) or real(*a))
+    called, real = [], extended_precision.minimise_in_decimals
+    monkeypatch.setattr(extended_precision, "minimise_in_decimals", lambda *a: called.append(1) or real(*a))
     near = query.minimise(data, np.zeros(4), 1e-17)
     assert called == [1]
     assert np.allclose(near, query.minimise(data, np.zeros(4), 1e-10), atol=1e-9)

@@ -14,10 +14,10 @@ from discreet.events import NonPrivate
 from discreet.losses import Huber, Logistic, Poisson, Quantile, SmoothedHinge, Softmax, Squared
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
-from discreet.queries.long_minimiser import minimise_long
-from discreet.queries.minimiser import RidgeMinimiser
-from discreet.queries.ridge_objective import Objective
-from discreet.queries.ridge_parts import held
+from discreet.queries.minimiser.extended_precision import minimise_in_decimals
+from discreet.queries.minimiser.held_rows import held_rows
+from discreet.queries.minimiser.objective import Objective
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.rows import RowSpec
 from discreet.units import Unit
 
@@ -60,7 +60,7 @@ def held_row(block, i, loss, slope_bound):
 
     one = slice(i, i + 1)
     single = DenseBlock(block.rows, block.X[one], block.y[one], block.scale[one], block.squared_length[one])
-    return held(single, loss, slope_bound, rounded=True)
+    return held_rows(single, loss, slope_bound, rounded=True)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -95,7 +95,7 @@ def test_certificate_holds_in_long_arithmetic(loss, sparse):
     query = RidgeMinimiser(rows, loss, 0.8, math.inf if outputs > 1 else 0.9)
     tilt = rng.normal(size=rows.shape)
     theta = query.minimise(data, tilt, 1e-9)
-    longer = minimise_long(query, data, tilt, np.zeros(rows.shape), 1e-11)
+    longer = minimise_in_decimals(query, data, tilt, np.zeros(rows.shape), 1e-11)
     assert np.linalg.norm(theta - longer) <= (1e-9 + 1e-11) / 0.8
     objective = Objective(query, data, tilt, rounded=True)
     # at the decimal solution the exact gradient is at most 1e-11: float64 may add only its declared error
@@ -110,10 +110,10 @@ def test_uncertifiable_tolerance_goes_to_long_arithmetic(monkeypatch):
     data = in_memory(rng.normal(size=(8, 2)), np.ones(8), rows)
     query = RidgeMinimiser(rows, Logistic(), 1.0)
     called = []
-    from discreet.queries import long_minimiser
+    from discreet.queries.minimiser import extended_precision
 
-    real = long_minimiser.minimise_long
-    monkeypatch.setattr(long_minimiser, "minimise_long", lambda *a: called.append(1) or real(*a))
+    real = extended_precision.minimise_in_decimals
+    monkeypatch.setattr(extended_precision, "minimise_in_decimals", lambda *a: called.append(1) or real(*a))
     near = query.minimise(data, np.zeros(2), 1e-17)
     assert called
     assert np.allclose(near, query.minimise(data, np.zeros(2), 1e-10), atol=1e-9)

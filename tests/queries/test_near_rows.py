@@ -22,12 +22,12 @@ from discreet.losses import Logistic
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
 from discreet.noise.bits import Bits
-from discreet.queries.base import ACUTE, Near, apart
-from discreet.queries.energy import ColumnEnergy
-from discreet.queries.gradient import GradientSum
+from discreet.queries.base import ACUTE_FACTOR, BoundedDifference, replace_one_factor
+from discreet.queries.histograms.score_histogram import ScoreHistogram
 from discreet.queries.mapped import ColumnWeights, Mapped
-from discreet.queries.moments import LeastEigenvalue, SecondMoment, TargetMoment
-from discreet.queries.score_histogram import ScoreHistogram
+from discreet.queries.sums.column_second_moment import ColumnSecondMoment
+from discreet.queries.sums.gradient import GradientSum
+from discreet.queries.sums.moments import LeastEigenvalue, SecondMoment, TargetMoment
 from discreet.rows import RowSpec
 from discreet.units import Unit
 
@@ -42,11 +42,11 @@ REPLACE = Unit("replace-one")
 NEAR: dict[str, Callable[[], Any]] = {
     "histogram": lambda: ScoreHistogram(CONSTANT, np.array([1.0, -0.5, 0.2]), np.linspace(-1, 1, 4)),
     "labelled": lambda: ScoreHistogram(PLAIN, np.array([1.0, 1.0]), np.linspace(-1, 1, 3), np.linspace(-2, 2, 3)),
-    "energies": lambda: ColumnEnergy(PLAIN),
-    "energies, cut": lambda: ColumnEnergy(PLAIN, 2.0),
+    "energies": lambda: ColumnSecondMoment(PLAIN),
+    "energies, cut": lambda: ColumnSecondMoment(PLAIN, 2.0),
     "second moment": lambda: SecondMoment(PLAIN),
     "target moment": lambda: TargetMoment(1.0),
-    "energies of weighted rows": lambda: Mapped(ColumnEnergy(PLAIN), ColumnWeights(PLAIN, np.array([3.0, 1.5]))),
+    "energies of weighted rows": lambda: Mapped(ColumnSecondMoment(PLAIN), ColumnWeights(PLAIN, np.array([3.0, 1.5]))),
 }
 
 
@@ -65,16 +65,16 @@ def furthest(query: Any) -> Fraction:
 @pytest.mark.parametrize("make", NEAR.values(), ids=NEAR.keys())
 def test_every_two_rows_are_as_near_as_claimed_and_some_no_nearer(make: Callable[[], Any]) -> None:
     query = make()
-    assert isinstance(query, Near)
-    claim = Fraction(apart(query)) ** 2
+    assert isinstance(query, BoundedDifference)
+    claim = Fraction(replace_one_factor(query)) ** 2
     assert claim * Fraction(99, 100) < furthest(query) <= claim
 
 
 def test_a_claim_that_signs_break_is_found() -> None:
     query = GradientSum(PLAIN, Logistic(), np.zeros(2), 0.5)
-    assert not isinstance(query, Near)
-    assert apart(query) == apart(Mapped(query, ColumnWeights(PLAIN, np.ones(2)))) == 2.0
-    assert furthest(query) > Fraction(ACUTE) ** 2 * Fraction(3, 2)
+    assert not isinstance(query, BoundedDifference)
+    assert replace_one_factor(query) == replace_one_factor(Mapped(query, ColumnWeights(PLAIN, np.ones(2)))) == 2.0
+    assert furthest(query) > Fraction(ACUTE_FACTOR) ** 2 * Fraction(3, 2)
 
 
 def test_second_moments_of_opposite_and_of_orthogonal_rows() -> None:
@@ -107,7 +107,7 @@ def test_the_event_says_what_the_query_knows() -> None:
     histogram = Noisy(NEAR["histogram"](), Gaussian(3.0))
     gradient = Noisy(GradientSum(PLAIN, Logistic(), np.zeros(2), 0.5), Gaussian(3.0))
     for unit in (REPLACE, Unit("add-remove")):
-        assert histogram.event(unit) == events.Gaussian(3.0, ACUTE)
+        assert histogram.event(unit) == events.Gaussian(3.0, ACUTE_FACTOR)
         assert gradient.event(unit) == events.Gaussian(3.0)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
-from discreet.queries.ranks import RANK_BITS, Grid, Ranks
+from discreet.queries.histograms.ranks import RANK_BITS, Grid, Ranks
 from discreet.rows import RowSpec
 
 GRID = Grid.between(0, 4, 1)
@@ -21,9 +21,9 @@ def column(values: object) -> object:
 
 
 def listed(values: object, q: float, grid: Grid = GRID) -> np.ndarray:
-    runs = Ranks(grid, q).runs(column(values))
-    assert runs.lengths.sum() == grid.size
-    return np.repeat(runs.scores, runs.lengths)
+    found = Ranks(grid, q).scores(column(values))
+    assert found.lengths.sum() == grid.size
+    return np.repeat(found.values, found.lengths)
 
 
 def by_definition(values: list[float], q_steps: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Scores of vertices: their sensitivity in integers, and the sparse walk that gives the very same integers."""
+"""Scores of vertices: their sensitivity in integers, and the lazy selection that has the very same integers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from discreet.geometry import GroupInfL1Ball, L1Ball, L2Ball, Polytope, Simplex
 from discreet.geometry.base import Geometry
 from discreet.losses import Huber, Logistic, Loss, Poisson, Softmax, Squared
 from discreet.noise.bits import Bits
-from discreet.queries import walking
-from discreet.queries.atoms import CoordinateAtoms, whole_atoms
-from discreet.queries.scores import ScoreSum, Walk
-from discreet.queries.walking import walk_of
+from discreet.queries.frank_wolfe import lazy_selection
+from discreet.queries.frank_wolfe.lazy_selection import selection_of
+from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
+from discreet.queries.frank_wolfe.vertices import CoordinateVertices, whole_vertices
 from discreet.rows import RowSpec
 
 D = 6
@@ -32,11 +32,11 @@ SETS: list[Geometry] = [
 ]
 
 
-def walk_through(domain: Geometry, d: int, steps: int, seed: int = 0) -> tuple[object, Walk]:
-    atoms, walk = whole_atoms(domain, d), Walk()
-    for vertex in np.random.default_rng(seed).integers(0, atoms.count, steps):
-        walk.go(int(vertex))
-    return atoms, walk
+def after_steps(domain: Geometry, d: int, steps: int, seed: int = 0) -> tuple[object, ChosenVertices]:
+    vertices, chosen = whole_vertices(domain, d), ChosenVertices()
+    for vertex in np.random.default_rng(seed).integers(0, vertices.count, steps):
+        chosen.append(int(vertex))
+    return vertices, chosen
 
 
 def extreme_rows(count: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -57,13 +57,13 @@ def extreme_rows(count: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np
 def test_no_row_moves_a_score_beyond_the_bound(domain: Geometry, sparse: bool) -> None:
     """1500 pairs a set and storage (12 000 in all): with a row, without it, and with another in its place."""
     rows = RowSpec(D, norm=2.0)
-    atoms, walk = walk_through(domain, D, 7)
+    vertices, chosen = after_steps(domain, D, 7)
     losses: list[Loss] = [Squared(), Logistic(), Huber(1.0), Poisson()]
-    queries = [ScoreSum(rows, loss, atoms, walk, clip) for loss in losses for clip in (1e-3, 0.5, 40.0)]  # type: ignore[arg-type]
+    queries = [VertexScores(rows, loss, vertices, chosen, clip) for loss in losses for clip in (1e-3, 0.5, 40.0)]  # type: ignore[arg-type]
     X, y = extreme_rows(1500, seed=int(sparse))
     base, base_y = np.random.default_rng(3).normal(size=(5, D)), np.array([1.0, -1.0, 1.0, 1.0, -1.0])
 
-    def scores(query: ScoreSum, table: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.int64]:
+    def scores(query: VertexScores, table: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.int64]:
         return query.integers(in_memory(sp.csr_array(table) if sparse else table, targets, rows))
 
     alone = [scores(query, base, base_y) for query in queries]
@@ -82,11 +82,11 @@ def test_no_row_moves_a_score_beyond_the_bound(domain: Geometry, sparse: bool) -
 def test_the_bound_is_attained(domain: Geometry) -> None:
     """A row at the clip with the signs of the longest vertex uses the whole bound, but for rounding."""
     rows = RowSpec(D, norm=2.0)
-    atoms = whole_atoms(domain, D)
-    vertices = np.array([atoms.domain.atom(k, D) for k in range(atoms.count)])
-    longest = vertices[int(np.abs(vertices).sum(axis=1).argmax())]
+    vertices = whole_vertices(domain, D)
+    points = np.array([vertices.domain.atom(k, D) for k in range(vertices.count)])
+    longest = points[int(np.abs(points).sum(axis=1).argmax())]
     row = np.where(longest >= 0, 1.0, -1.0) if np.count_nonzero(longest) > 1 else (longest != 0).astype(float)
-    query = ScoreSum(rows, Squared(), atoms, Walk(), 1e-3)
+    query = VertexScores(rows, Squared(), vertices, ChosenVertices(), 1e-3)
     scores = query.integers(in_memory(row[None], np.array([1e6]), rows))
     assert query.bound * (1 - 1e-4) <= np.abs(scores).max() <= query.bound
 
@@ -95,21 +95,21 @@ def test_the_bound_is_attained(domain: Geometry) -> None:
 def test_integers_agree_with_floats(domain: Geometry) -> None:
     rng = np.random.default_rng(1)
     rows = RowSpec(D, norm=3.0)
-    atoms, walk = walk_through(domain, D, 9)
-    query = ScoreSum(rows, Logistic(), atoms, walk, 1.0)  # type: ignore[arg-type]
+    vertices, chosen = after_steps(domain, D, 9)
+    query = VertexScores(rows, Logistic(), vertices, chosen, 1.0)  # type: ignore[arg-type]
     data = in_memory(rng.uniform(-1, 1, (200, D)), rng.choice([-1.0, 1.0], 200), rows)
     rounded, exact = query.grid * query.integers(data), query.unrounded(data)
     assert np.allclose(rounded, exact, atol=200 * 1e-4 * query.grid * query.bound)
 
 
 @pytest.mark.parametrize("domain", SETS, ids=lambda s: type(s).__name__)
-def test_where_the_walk_stands_is_frank_wolfe(domain: Geometry) -> None:
+def test_the_iterate_is_that_of_frank_wolfe(domain: Geometry) -> None:
     """Weights 1, 2, 3, … over their sum are what steps of 2/(t + 2) give."""
-    atoms, walk = walk_through(domain, D, 40)
+    vertices, chosen = after_steps(domain, D, 40)
     theta = np.zeros(D)
-    for t, vertex in enumerate(walk.chosen):
+    for t, vertex in enumerate(chosen.indices):
         theta += 2 / (t + 2) * (domain.atom(vertex, D) - theta)  # type: ignore[attr-defined]
-    whole, step = atoms.point(walk.chosen)  # type: ignore[attr-defined]
+    whole, step = vertices.point(chosen.indices)  # type: ignore[attr-defined]
     assert np.allclose(whole * step, theta, rtol=1e-9, atol=1e-9 * np.abs(theta).max())
     assert np.array_equal(whole, np.rint(whole))
 
@@ -117,8 +117,8 @@ def test_where_the_walk_stands_is_frank_wolfe(domain: Geometry) -> None:
 def test_many_outputs() -> None:
     """Multinomial slopes: one row moves every (class, feature) entry by at most the bound."""
     rows = RowSpec(D, norm=2.0, outputs=3)
-    atoms = whole_atoms(L1Ball(2.0), 3 * D)
-    query = ScoreSum(rows, Softmax(3), atoms, Walk(), 0.1)
+    vertices = whole_vertices(L1Ball(2.0), 3 * D)
+    query = VertexScores(rows, Softmax(3), vertices, ChosenVertices(), 0.1)
     X, _ = extreme_rows(300, seed=4)
     for i, row in enumerate(X):
         scores = query.integers(in_memory(row[None], np.array([float(i % 5)]), rows))
@@ -142,68 +142,69 @@ def sparse_case(intercept: float, dtype: type) -> tuple[RowSpec, sp.csr_array, N
 @pytest.mark.parametrize("domain", [L1Ball(5.0), Simplex(30.0)], ids=["ball", "simplex"])
 @pytest.mark.parametrize(("intercept", "dtype"), [(0.0, np.float64), (1.0, np.float32)])
 @pytest.mark.parametrize("noise", [0.3, 30.0, 1e5])
-def test_the_sparse_walk_gives_the_same_integers(
+def test_lazy_selection_has_the_same_integers(
     loss: Loss, domain: Geometry, intercept: float, dtype: type, noise: float
 ) -> None:
     """Every score at every step equals the one computed from scratch, and no recorded score is off by more than the
     slack, whether changes stay pending (much noise) or are recorded at every step (little noise)."""
     rows, X, y = sparse_case(intercept, dtype)
     data = in_memory(X, y, rows)
-    atoms, walk, bits = whole_atoms(domain, rows.dimension), Walk(), Bits.seeded(3)
+    vertices, chosen, bits = whole_vertices(domain, rows.dimension), ChosenVertices(), Bits.seeded(3)
     recorded_at: set[bytes] = set()
     for _ in range(25):
-        query = ScoreSum(rows, loss, atoms, walk, 0.8)
-        state = walk_of(query, data)
+        query = VertexScores(rows, loss, vertices, chosen, 0.8)
+        state = selection_of(query, data)
         vertex = state.choose(query, noise * query.bound, bits)
         expected = query.integers(data)
-        assert [state.score_of(k) for k in range(atoms.count)] == expected.tolist()
+        assert [state.score_of(k) for k in range(vertices.count)] == expected.tolist()
         assert np.abs(state._recorded_scores() - expected).max() <= state.slack
         assert len(state.longest) == 5
         recorded_at.add(state._recorded_scores().tobytes())
-        walk.go(vertex)
+        chosen.append(vertex)
     if noise == 0.3:
         assert len(recorded_at) > 10
     elif noise == 1e5 and not intercept:
         assert len(recorded_at) == 1
 
 
-def test_a_walk_can_be_joined_late_or_started_again() -> None:
+def test_a_selection_can_be_joined_late_or_started_again() -> None:
     rows, X, y = sparse_case(1.0, np.float64)
     data = in_memory(X, y, rows)
-    atoms, walk = walk_through(L1Ball(2.0), rows.dimension, 12)
-    late = ScoreSum(rows, Logistic(), atoms, walk, 1.0)  # type: ignore[arg-type]
-    state = walk_of(late, data)
+    vertices, chosen = after_steps(L1Ball(2.0), rows.dimension, 12)
+    late = VertexScores(rows, Logistic(), vertices, chosen, 1.0)  # type: ignore[arg-type]
+    state = selection_of(late, data)
     state.choose(late, late.bound * 5.0, Bits.seeded(0))
-    assert [state.score_of(k) for k in range(atoms.count)] == late.integers(data).tolist()  # type: ignore[attr-defined]
-    other_clip = ScoreSum(rows, Logistic(), atoms, walk, 0.1)  # type: ignore[arg-type]
-    fresh = walk_of(other_clip, data)
+    assert [state.score_of(k) for k in range(vertices.count)] == late.integers(data).tolist()  # type: ignore[attr-defined]
+    other_clip = VertexScores(rows, Logistic(), vertices, chosen, 0.1)  # type: ignore[arg-type]
+    fresh = selection_of(other_clip, data)
     assert fresh is not state
     fresh.choose(other_clip, late.bound * 5.0, Bits.seeded(0))
-    assert [fresh.score_of(k) for k in range(atoms.count)] == other_clip.integers(data).tolist()  # type: ignore[attr-defined]
+    assert [fresh.score_of(k) for k in range(vertices.count)] == other_clip.integers(data).tolist()  # type: ignore[attr-defined]
 
 
-def test_what_a_walk_remembers_of_the_rows_goes_with_it() -> None:
+def test_what_is_remembered_of_the_rows_goes_with_the_chosen_vertices() -> None:
     rows, X, y = sparse_case(0.0, np.float64)
     data = in_memory(X, y, rows)
-    query = ScoreSum(rows, Logistic(), whole_atoms(L1Ball(2.0), 80), Walk(), 1.0)
-    walk_of(query, data)
-    assert len(walking._WALKS[data]) == 1
+    query = VertexScores(rows, Logistic(), whole_vertices(L1Ball(2.0), 80), ChosenVertices(), 1.0)
+    selection_of(query, data)
+    assert len(lazy_selection._SELECTIONS[data]) == 1
     del query
     gc.collect()
-    assert len(walking._WALKS[data]) == 0
+    assert len(lazy_selection._SELECTIONS[data]) == 0
 
 
 def test_bad_input() -> None:
     rows = RowSpec(D, norm=math.inf)
-    atoms = whole_atoms(L1Ball(1.0), D)
-    assert isinstance(atoms, CoordinateAtoms)
+    vertices = whole_vertices(L1Ball(1.0), D)
+    assert isinstance(vertices, CoordinateVertices)
+    query = VertexScores(rows, Logistic(), vertices, ChosenVertices(), 1.0)
     with pytest.raises(InvalidInput, match="finite row_norm"):
-        ScoreSum(rows, Logistic(), atoms, Walk(), 1.0).integers(in_memory(np.zeros((2, D)), np.ones(2), rows))
+        query.integers(in_memory(np.zeros((2, D)), np.ones(2), rows))
     with pytest.raises(InvalidInput, match="clip must be positive"):
-        ScoreSum(RowSpec(D, norm=1.0), Logistic(), atoms, Walk(), 0.0)
+        VertexScores(RowSpec(D, norm=1.0), Logistic(), vertices, ChosenVertices(), 0.0)
     with pytest.raises(InvalidInput, match="coordinates"):
-        ScoreSum(RowSpec(D + 1, norm=1.0), Logistic(), atoms, Walk(), 1.0)
+        VertexScores(RowSpec(D + 1, norm=1.0), Logistic(), vertices, ChosenVertices(), 1.0)
     with pytest.raises(InvalidInput, match="no finite list of vertices"):
-        whole_atoms(L2Ball(1.0), D)
+        whole_vertices(L2Ball(1.0), D)
     with pytest.raises(InvalidInput, match="6 coordinates"):
-        whole_atoms(SETS[3], D + 1)
+        whole_vertices(SETS[3], D + 1)

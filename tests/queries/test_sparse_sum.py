@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
-from discreet.queries.sketch import Sketch, SketchedSum
-from discreet.queries.sparse_sum import SparseSum
+from discreet.queries.sums.sketch import Sketch, SketchedSum
+from discreet.queries.sums.sparse_sum import SparseSum
 from discreet.rows import ROW_BITS, RowSpec
 
 D = 30
@@ -110,7 +110,7 @@ def test_places_and_signs_are_spread_evenly() -> None:
 
     sketch = Sketch(100_000, 16, 2, seed=1)
     loads = np.zeros(32, np.int64)
-    from discreet.queries.sparse_kernels import bucket_loads
+    from discreet.queries.kernels.sketch import bucket_loads
 
     bucket_loads(sketch.d, *sketch.facts, loads)
     assert chisquare(loads[:16]).pvalue > 1e-6

@@ -19,10 +19,10 @@ from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
 from discreet.losses import Logistic
-from discreet.measurements import FixedSizeSampling, Parts, PoissonSampling
+from discreet.measurements import FixedSizeSampling, PoissonSampling, SplitBatch
 from discreet.mechanisms import Gaussian
 from discreet.noise import Bits
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.bias_reduced import BiasReduced, default
@@ -88,7 +88,7 @@ def mean_of_largest(solver, theta, runs, unit, seed):
 
 def leaf_sums(solver, theta, runs, unit):
     query, bits = GradientSum(ROWS, Logistic(), theta, solver.clip), Bits.seeded(3)
-    leaf = Parts(query, Gaussian(solver.noise_multiplier), solver._sampling(solver.smallest, PROBLEM.n), 1)
+    leaf = SplitBatch(query, Gaussian(solver.noise_multiplier), solver._sampling(solver.smallest, PROBLEM.n), 1)
     return [leaf.sample(DATA, unit, bits)[0] for _ in range(runs)]
 
 
@@ -136,17 +136,17 @@ def test_each_row_is_in_one_part():
     ones = in_memory(np.ones((N, 1)), np.ones(N), rows)  # every gradient is −½, so a sum counts rows
     bits = Bits.seeded(5)
     for _ in range(50):
-        sums = Parts(alike, Gaussian(0.0), FixedSizeSampling(16, N), 4).sample(ones, REPLACE, bits)
+        sums = SplitBatch(alike, Gaussian(0.0), FixedSizeSampling(16, N), 4).sample(ones, REPLACE, bits)
         np.testing.assert_allclose(np.ravel(sums), [-2.0] * 4, rtol=1e-5)
-        everybody = Parts(alike, Gaussian(0.0), PoissonSampling(1.0), 3).sample(ones, REPLACE, bits)
+        everybody = SplitBatch(alike, Gaussian(0.0), PoissonSampling(1.0), 3).sample(ones, REPLACE, bits)
         assert np.sum(everybody) == pytest.approx(-N / 2)
-    event = Parts(query, Gaussian(3.0), FixedSizeSampling(16, N), 4).event(REPLACE)
+    event = SplitBatch(query, Gaussian(3.0), FixedSizeSampling(16, N), 4).event(REPLACE)
     assert event == events.FixedSize(16, N, events.Gaussian(3.0))  # once, however many parts
-    assert Parts(query, Gaussian(0.0), PoissonSampling(0.5), 2).event(ADD) == events.NonPrivate()
+    assert SplitBatch(query, Gaussian(0.0), PoissonSampling(0.5), 2).event(ADD) == events.NonPrivate()
     with pytest.raises(InvalidInput, match="reveal n"):
-        Parts(query, Gaussian(3.0), FixedSizeSampling(16, N), 2).event(ADD)
+        SplitBatch(query, Gaussian(3.0), FixedSizeSampling(16, N), 2).event(ADD)
     with pytest.raises(InvalidInput, match="equal parts"):
-        Parts(query, Gaussian(3.0), FixedSizeSampling(16, N), 3)
+        SplitBatch(query, Gaussian(3.0), FixedSizeSampling(16, N), 3)
 
 
 def test_without_projection_the_estimate_is_the_mean_of_the_batch():

@@ -17,8 +17,8 @@ from discreet.losses import Logistic
 from discreet.measurements import BestOf, Noisy
 from discreet.mechanisms import Gaussian
 from discreet.noise import Bits
-from discreet.queries.candidates import OneScore
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.candidate_scores import OneScore
+from discreet.queries.sums.gradient import GradientSum
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.bias_reduced import BiasReduced

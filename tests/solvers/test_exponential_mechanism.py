@@ -15,7 +15,7 @@ from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
 from discreet.losses import Logistic, Loss, Squared
 from discreet.noise import Bits
-from discreet.queries.candidates import CandidateScores
+from discreet.queries.sums.candidate_scores import CandidateScores
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.exponential_mechanism import default, product_grid

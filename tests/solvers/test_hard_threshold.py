@@ -21,7 +21,7 @@ from discreet.geometry import L1Ball, SparseSet
 from discreet.ledger import Ledger
 from discreet.losses import Huber, Logistic, Quantile, Squared
 from discreet.noise.bits import Bits
-from discreet.queries.entrywise import EntrywiseGradientSum
+from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
 from discreet.rows import RowSpec
 from discreet.solvers import Problem, hard_threshold
 from discreet.solvers.hard_threshold import HardThreshold, PeeledThreshold

@@ -21,10 +21,10 @@ from discreet.errors import HypothesisViolated, InvalidInput, PlanViolation
 from discreet.events import compose
 from discreet.ledger import Ledger
 from discreet.losses import Logistic, Squared
-from discreet.measurements import Disjoint, Noisy
+from discreet.measurements import Noisy, SampleSplitting
 from discreet.mechanisms import Gaussian, LaplacePeeling, Peeling
 from discreet.noise.bits import Bits
-from discreet.queries.moments import CrossMoment
+from discreet.queries.sums.moments import CrossMoment
 from discreet.rows import RowSpec
 from discreet.solvers import Problem, heavy_tailed
 from discreet.solvers.heavy_tailed import HeavyTailed
@@ -70,7 +70,7 @@ def parts_of(n, parts, unit, seed):
             times[rows] += 1
         return np.zeros(1)
 
-    Disjoint(program, parts).sample(numbered(n), unit, Bits.seeded(seed))
+    SampleSplitting(program, parts).sample(numbered(n), unit, Bits.seeded(seed))
     return part, times
 
 
@@ -100,13 +100,13 @@ def test_parts_compose_in_parallel_for_units_of_one_row_only():
         return np.zeros(1)
 
     plan = [events.Gaussian(2.0), events.Gaussian(3.0)]
-    assert Disjoint(program, 2).event(ADD_REMOVE) == events.Parallel(plan)
-    assert Disjoint(program, 2).event(Unit("add-remove", 2)) == events.Compose(plan)
+    assert SampleSplitting(program, 2).event(ADD_REMOVE) == events.Parallel(plan)
+    assert SampleSplitting(program, 2).event(Unit("add-remove", 2)) == events.Compose(plan)
     assert epsilon(events.Parallel(plan), 1e-5, ADD_REMOVE).upper == epsilon(plan[0], 1e-5, ADD_REMOVE).upper
     with pytest.raises(InvalidInput, match="2 measurements"):
-        Disjoint(program, 1).event(ADD_REMOVE)
+        SampleSplitting(program, 1).event(ADD_REMOVE)
     with pytest.raises(InvalidInput, match="one part or more"):
-        Disjoint(program, 0)
+        SampleSplitting(program, 0)
 
 
 def test_a_program_may_not_deviate_from_its_rehearsal():
@@ -115,7 +115,7 @@ def test_a_program_may_not_deviate_from_its_rehearsal():
         yield Seen(2.0 if len(rows) == 0 else 1.0)  # blank answers are empty, real ones are not
         return np.zeros(1)
 
-    measurement = Disjoint(cheaper_then_dearer, 2)
+    measurement = SampleSplitting(cheaper_then_dearer, 2)
     assert measurement.event(ADD_REMOVE) == events.Parallel([events.Gaussian(2.0)] * 2)
     with pytest.raises(PlanViolation, match="not charged"):
         measurement.sample(numbered(50), ADD_REMOVE, Bits.seeded(0))
@@ -133,7 +133,7 @@ def _attack(noise, runs=6000, delta=0.01):
         return np.concatenate([first, second])
 
     bits = Bits.seeded(3)
-    measurement = Disjoint(program, 2)
+    measurement = SampleSplitting(program, 2)
 
     def statistic(data):
         ratios = (measurement.sample(data, ADD_REMOVE, bits) - 0.5) / noise**2

@@ -15,7 +15,7 @@ from discreet.events import compose
 from discreet.losses import Logistic
 from discreet.measurements import Noisy, PoissonSampling
 from discreet.mechanisms import Gaussian
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.units import Unit

@@ -21,8 +21,8 @@ from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.geometry import L2Ball
 from discreet.losses import Logistic, Softmax
-from discreet.queries.gradient import GradientSum
-from discreet.queries.scaled_gradient import LARGEST_WEIGHT, ScaledGradientSum, Scaling
+from discreet.queries.sums.gradient import GradientSum
+from discreet.queries.sums.scaled_gradient import LARGEST_WEIGHT, ScaledGradientSum, Scaling
 from discreet.recipes import recipe
 from discreet.rows import ROW_BITS, RowSpec
 from discreet.solvers import Problem

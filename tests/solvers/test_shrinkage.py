@@ -41,7 +41,7 @@ def test_the_threshold_is_near_the_best(noise: str, share: float) -> None:
 
 def test_recovery_finds_a_sparse_vector() -> None:
     """20 entries of 2000 from 400 sketch rows, with noise that no single entry stands out from by less than 8σ."""
-    from discreet.queries.sketch import Sketch
+    from discreet.queries.sums.sketch import Sketch
     from discreet.solvers.parts.l1_recovery import recover
 
     rng = np.random.default_rng(2)

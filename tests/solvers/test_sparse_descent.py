@@ -23,9 +23,9 @@ from discreet.losses import Logistic, Softmax, Squared
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
 from discreet.noise import Bits
-from discreet.queries.energy import ColumnEnergy
-from discreet.queries.gradient import GradientSum
 from discreet.queries.mapped import ColumnWeights, Mapped
+from discreet.queries.sums.column_second_moment import ColumnSecondMoment
+from discreet.queries.sums.gradient import GradientSum
 from discreet.recipes import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -183,7 +183,7 @@ def test_energies_are_means_of_squares() -> None:
     rng = np.random.default_rng(3)
     rows = RowSpec(50, 2.0, 1.0)
     X = rng.uniform(-0.2, 0.2, size=(100, 50))
-    query = ColumnEnergy(rows, 25.0)
+    query = ColumnSecondMoment(rows, 25.0)
     data = in_memory(X, np.zeros(100), rows)
     np.testing.assert_allclose(query.grid * query.integers(data), (X**2).sum(axis=0), rtol=1e-3)
     np.testing.assert_allclose(query.unrounded(data), (X**2).sum(axis=0), rtol=1e-4)
@@ -191,7 +191,7 @@ def test_energies_are_means_of_squares() -> None:
     spike[0, 3] = 2.0  # all of its length in one entry: cut to the bound
     assert query.integers(in_memory(spike, np.zeros(1), rows))[3] == query.bound
     with pytest.raises(InvalidInput, match="spread"):
-        ColumnEnergy(rows, 0.5)
+        ColumnSecondMoment(rows, 0.5)
 
 
 def test_measured_risk_stays_below_its_bound() -> None:

@@ -20,7 +20,7 @@ from discreet.geometry import L2Ball, Polytope
 from discreet.ledger import Ledger
 from discreet.losses import Logistic, Poisson, Softmax, Squared
 from discreet.noise.bits import Bits
-from discreet.queries.moments import MOMENT_BITS, CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
+from discreet.queries.sums.moments import MOMENT_BITS, CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
 from discreet.rows import RowSpec
 from discreet.solvers import Problem, preconditioned, sufficient_statistics
 from discreet.solvers.preconditioned import Preconditioned

@@ -17,7 +17,7 @@ from discreet.ledger import Ledger
 from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
-from discreet.queries.count import RowCount
+from discreet.queries.sums.count import RowCount
 from discreet.report.certificate import Certificate
 from discreet.units import Unit
 from discreet.vault import Payment, Vault

@@ -37,7 +37,7 @@ from discreet.ledger import Ledger
 from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace as LaplaceNoise
 from discreet.noise.bits import Bits
-from discreet.queries.model_score import ModelScore
+from discreet.queries.sums.model_score import ModelScore
 from discreet.report.certificate import Certificate
 from discreet.solvers import Filtered, Problem, Solver
 from discreet.units import Unit

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock, SparseBlock
 from discreet.errors import InvalidInput
-from discreet.queries.base import Integers, Norm, Query, apart
+from discreet.queries.base import Integers, Norm, Query, replace_one_factor
 from discreet.rows import ROW_BITS, RowSpec
 
 __all__ = ["ColumnWeights", "Mapped", "MappedRows", "RowMap"]
@@ -106,7 +106,7 @@ class Mapped:
     @property
     def apart(self) -> float:
         """The inner query's."""
-        return apart(self.query)
+        return replace_one_factor(self.query)
 
     @property
     def grid(self) -> float:

@@ -21,7 +21,7 @@ from discreet.errors import InvalidInput
 from discreet.measurements import BestOf, Measurement, Noisy
 from discreet.mechanisms import Gaussian
 from discreet.planning.options import checked_options
-from discreet.queries.candidates import OneScore
+from discreet.queries.sums.candidate_scores import OneScore
 from discreet.recipes import recipe
 from discreet.solvers.base import Filtered, Problem, Solver, Steps
 from discreet.solvers.bias_reduced import BiasReduced

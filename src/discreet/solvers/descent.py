@@ -20,7 +20,7 @@ from discreet.geometry.base import Projectable
 from discreet.losses import Domain, Poisson
 from discreet.measurements import FixedSizeSampling, Noisy, PoissonSampling, Sampling
 from discreet.mechanisms import Gaussian
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.updates import Momentum, Schedule, Sgd, Svrg, Update
 

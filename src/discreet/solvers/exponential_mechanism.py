@@ -22,7 +22,7 @@ from discreet.geometry.base import Projectable
 from discreet.losses import Domain, Loss
 from discreet.measurements import Noisy
 from discreet.mechanisms import Choice
-from discreet.queries.candidates import CandidateScores
+from discreet.queries.sums.candidate_scores import CandidateScores
 from discreet.solvers.base import Problem, Steps
 
 __all__ = ["MOST_AXES", "ExponentialMechanism", "default", "grid_radius", "product_grid"]

@@ -16,10 +16,10 @@ from discreet.calibration.guarantee import Guarantee
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry.base import Atomic
 from discreet.losses import Domain, Logistic
-from discreet.measurements.choosing import Chosen
+from discreet.measurements.vertex_choice import VertexChoice
 from discreet.mechanisms import Choice
-from discreet.queries.atoms import MOST_STEPS, whole_atoms
-from discreet.queries.scores import ScoreSum, Walk
+from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
+from discreet.queries.frank_wolfe.vertices import MOST_STEPS, whole_vertices
 from discreet.solvers.base import Problem, Steps
 from discreet.units import Unit
 
@@ -72,12 +72,12 @@ class FrankWolfe:
                 f"Frank–Wolfe regularises by its set and takes no ridge, got ridge={problem.ridge!r}; "
                 "choose a smaller set, or a solver by gradient descent."
             )
-        atoms = whole_atoms(problem.domain, math.prod(problem.rows.shape))
-        walk, mechanism = Walk(), Choice(self.noise_multiplier, self.selection)
+        atoms = whole_vertices(problem.domain, math.prod(problem.rows.shape))
+        walk, mechanism = ChosenVertices(), Choice(self.noise_multiplier, self.selection)
         for _ in range(self.iterations):
-            vertex = yield Chosen(ScoreSum(problem.rows, problem.loss, atoms, walk, self.clip), mechanism)
-            walk.go(vertex)
-        theta, step = atoms.point(walk.chosen)
+            vertex = yield VertexChoice(VertexScores(problem.rows, problem.loss, atoms, walk, self.clip), mechanism)
+            walk.append(vertex)
+        theta, step = atoms.point(walk.indices)
         return (theta * step).reshape(problem.rows.shape)
 
 
@@ -115,7 +115,7 @@ def default(
         HypothesisViolated: the loss has no finite slope or curvature over the set, so theory chooses nothing.
     """
     domain, d = problem.domain, math.prod(problem.rows.shape)
-    vertices = whole_atoms(domain, d).count
+    vertices = whole_vertices(domain, d).count
     if not guarantee.private:
         steps = _STEPS_WITHOUT_PRIVACY if iterations is None else iterations
         return FrankWolfe(0.0, steps, math.inf if clip is None else clip, selection)

@@ -25,8 +25,8 @@ from discreet.losses.base import Domain
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
 from discreet.mechanisms.peeling import Peeling
-from discreet.queries.entrywise import EntrywiseGradientSum
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 
 __all__ = ["HardThreshold", "PeeledThreshold", "default", "slope_at_zero", "sparse_domain"]

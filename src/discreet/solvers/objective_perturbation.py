@@ -21,8 +21,9 @@ from discreet.geometry.base import Projectable
 from discreet.geometry.long_projection import has_long_projection
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain, Logistic, Softmax
-from discreet.measurements.perturbed_minimum import PerturbedMinimum, tilt_reach
-from discreet.queries.minimiser import RidgeMinimiser, project
+from discreet.measurements.perturbed_minimum import PerturbedMinimum, longest_tilt
+from discreet.queries.minimiser.problem import project
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem, Steps
 
 __all__ = ["CUT", "DRIFT", "ObjectivePerturbation", "default", "least_multiplier", "public_tolerance"]
@@ -102,7 +103,7 @@ class ObjectivePerturbation:
 def public_tolerance(query: RidgeMinimiser, n: float, noise_multiplier: float) -> float:
     """A bound on ‖∇J‖ that float64 can certify for about n rows, from public facts."""
     d = math.prod(query.rows.shape)
-    reach = noise_multiplier * tilt_reach(d) * query.gradient_bound
+    reach = noise_multiplier * longest_tilt(d) * query.gradient_bound
     tolerance = max(_RESIDUAL * n * query.gradient_bound, 2 * query.least_tolerance(reach))
     if query.constrained:  # minimisers may be as long as the set is large, and scores err by d ulps of their length
         length = min(query.domain.radius_in(d), _LONGEST / query.rows.radius)

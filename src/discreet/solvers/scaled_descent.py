@@ -6,7 +6,7 @@ Three kinds of Gaussian releases, whose shares of the budget (in 1/σ²) are fix
    steeper than the others that steps must be short for its sake;
 2. *energies* of the columns (`discreet.solvers.parts.column_weights`), and from them weights w_j ∝ (f_j + τ)^−½: columns that
    can be told from noise are brought to one scale, which both noise and steps ask for;
-3. *gradients* of rows centred and weighted so (`discreet.queries.scaled_gradient`), with momentum; the last iterate is
+3. *gradients* of rows centred and weighted so (`queries.sums.scaled_gradient`), with momentum; the last iterate is
    the answer. The clip is less than a row's gradient at θ = 0, so most rows pull with one strength at first. Of many
    rows each step takes a Poisson sample: what a smaller sum loses to noise, amplification gives back.
 
@@ -30,7 +30,7 @@ from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Softmax
 from discreet.measurements import Noisy, PoissonSampling
 from discreet.mechanisms import Gaussian
-from discreet.queries.scaled_gradient import LARGEST_WEIGHT, ScaledGradientSum, Scaling
+from discreet.queries.sums.scaled_gradient import LARGEST_WEIGHT, ScaledGradientSum, Scaling
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.column_weights import LENGTHEN, column_weights, released_energies, released_mean
@@ -67,14 +67,14 @@ class ScaledDescent:
     Args:
         noise_multiplier: noise over ``clip`` in each gradient; 0 runs without privacy.
         centre_multiplier: noise over the bound of `RowSum`.
-        energy_multiplier: noise over the bound of `ColumnEnergy`.
+        energy_multiplier: noise over the bound of `ColumnSecondMoment`.
         iterations: number of gradients.
         clip: ℓ2 bound on the gradient of a row as centred and scaled.
         step: step size in the scaled coordinates.
         decay: of the momentum.
         damping: τ in units of the squared row norm.
         power: weights are (energy + τ)^−power.
-        spread: see `ColumnEnergy`.
+        spread: see `ColumnSecondMoment`.
         centred: whether rows are centred; needs a constant column.
         sampling: batches of the gradients; None takes all rows each step.
     """

@@ -38,7 +38,7 @@ from discreet.geometry.base import Projectable
 from discreet.losses import Domain
 from discreet.measurements import FixedSizeSampling, Noisy, PoissonSampling, Sampling
 from discreet.mechanisms import Gaussian
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import slope_at_zero
 from discreet.solvers.parts.recalibration import Line, fits

@@ -21,8 +21,8 @@ from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball, L2Ball
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian, Laplace
-from discreet.queries.sketch import Sketch, SketchedSum
-from discreet.queries.sparse_sum import SparseSum
+from discreet.queries.sums.sketch import Sketch, SketchedSum
+from discreet.queries.sums.sparse_sum import SparseSum
 from discreet.rows import RowSpec
 from discreet.solvers.parts.l1_recovery import recover
 from discreet.solvers.parts.shrinkage import best_threshold, soft

@@ -28,7 +28,7 @@ from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain, Logistic
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.queries.mapped import ColumnWeights
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.objective_perturbation import CUT, DRIFT, public_tolerance
 from discreet.solvers.parts.column_weights import (
@@ -69,7 +69,7 @@ class WeightedPerturbation:
 
     Args:
         noise_multiplier: scale of the tilt over the bound on a weighted row's gradient; 0 is the minimiser itself.
-        energy_multiplier: noise over the bound of `ColumnEnergy`.
+        energy_multiplier: noise over the bound of `ColumnSecondMoment`.
         place_multiplier: noise in the counts that tell where scores lie.
         line_multiplier: noise in the counts by which scale and offset are fitted.
         regularisation: λ, in units of the sum of losses of weighted rows.
@@ -77,7 +77,7 @@ class WeightedPerturbation:
         power: weights are (energy + τ)^−power.
         slope_bound: ℓ2 bound on a weighted row's gradient.
         deviation: see `ObjectivePerturbation`.
-        spread: see `ColumnEnergy`.
+        spread: see `ColumnSecondMoment`.
         centred: whether rows are centred; needs a constant column.
         centre_multiplier: noise over the bound of `RowSum`.
     """

@@ -8,7 +8,7 @@ numbers that are not public, R and the spread s of the targets: K = κ·s·n/(ν
 and what cannot be learnt within it would not have been learnt by going further. All releases are Gaussian:
 
 1. *Survey*: centre and spread of the targets and of one fixed projection of the rows, each by a search that asks
-   only for signs (`Sides`; Robbins–Monro 1951). Errors are in proportion to the spread, not to the public bounds.
+   only for signs (`SignSums`; Robbins–Monro 1951). Errors are in proportion to the spread, not to the public bounds.
 2. *Gradients* from the centre found, clipped at 0.08·s, over the travel K. A clip below the spread makes least squares
    a median regression, whose noise is in proportion to s too (`GradientSum`).
 3. *Offset*: the mean residual, cut at 2·s to 4·s only (`ResidualSum`), brings the median back to the mean; as much of
@@ -35,9 +35,9 @@ from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Squared
 from discreet.measurements import Measurement, Noisy
 from discreet.mechanisms import Gaussian
-from discreet.queries.gradient import GradientSum
-from discreet.queries.residual import ResidualSum
-from discreet.queries.sides import Sides
+from discreet.queries.sums.gradient import GradientSum
+from discreet.queries.sums.residual import ResidualSum
+from discreet.queries.sums.sign_sums import SignSums
 from discreet.solvers.base import Problem, Steps
 
 __all__ = ["Survey", "WideDescent", "default"]
@@ -74,7 +74,7 @@ class WideDescent:
     Args:
         noise_multiplier: noise over the clip in each gradient (without gradients: in each step to the centre);
             0 is plain gradient descent.
-        survey_multiplier: noise over the bound of `Sides` in each of 16 releases.
+        survey_multiplier: noise over the bound of `SignSums` in each of 16 releases.
         offset_multiplier: noise over the largest residual in the offset's release.
         iterations: number of gradients; 0 finds the centre of the targets alone.
         travel: K in units of spread/reach.
@@ -129,7 +129,7 @@ class WideDescent:
         found, kept = np.zeros((2, 2)), 0
         for t in range(_SURVEY_STEPS):
             c, w = centres.tolist(), np.exp(logs).tolist()
-            query = Sides(rows, _direction(rows.n_features), (c[0], c[1]), (w[0], w[1]))
+            query = SignSums(rows, _direction(rows.n_features), (c[0], c[1]), (w[0], w[1]))
             answer = yield Noisy(query, Gaussian(self.survey_multiplier))
             sides = np.asarray(answer, dtype=np.float64).reshape(2, 2) / n
             centres = np.clip(centres + _GAIN * np.exp(logs) * sides[:, 0], -scales * (1, 3), scales * (1, 3))
@@ -260,7 +260,7 @@ def default(
         steps = _EXACT_ITERATIONS if iterations is None else iterations
         return WideDescent(0.0, 0.0, 0.0, steps, math.inf, math.inf, bound)
     rows, n, one = problem.rows, problem.n, _one_release(guarantee)
-    asked = (Sides.bound * Sides.grid * one / n / _SURVEY_NOISE) ** 2
+    asked = (SignSums.bound * SignSums.grid * one / n / _SURVEY_NOISE) ** 2
     weights = iterations is not None or survey_share is not None or asked <= _MOST_SHARE
     survey = min(_MOST_SHARE, max(_LEAST_SHARE, asked)) if survey_share is None else survey_share
     offset = _OFFSET_SHARE if offset_share is None else offset_share

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from discreet.measurements import Measurement, Noisy
 from discreet.mechanisms import Gaussian
-from discreet.queries.energy import ColumnEnergy
-from discreet.queries.row_sum import RowSum
+from discreet.queries.sums.column_second_moment import ColumnSecondMoment
+from discreet.queries.sums.row_sum import RowSum
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.parts.shrinkage import best_threshold, soft
@@ -38,7 +38,7 @@ def released_energies(
     problem: Problem, multiplier: float, spread: float
 ) -> Generator[Measurement, Any, NDArray[np.float64]]:
     """The thresholded mean of squared entries: one release."""
-    query = ColumnEnergy(problem.rows, spread)
+    query = ColumnSecondMoment(problem.rows, spread)
     answer = yield Noisy(query, Gaussian(multiplier))
     mean = np.asarray(answer, dtype=np.float64) / problem.n
     if multiplier:

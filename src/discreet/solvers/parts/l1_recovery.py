@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.queries.sketch import Sketch
+from discreet.queries.sums.sketch import Sketch
 
 __all__ = ["recover"]
 
