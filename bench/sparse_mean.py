@@ -42,9 +42,14 @@ import scipy.sparse as sp  # noqa: E402
 
 import discreet as dp  # noqa: E402
 from discreet.data.memory import in_memory  # noqa: E402
+from discreet.losses import Squared  # noqa: E402
 from discreet.noise import Bits  # noqa: E402
+from discreet.recipes.sparse_mean import recipe  # noqa: E402
 from discreet.rows import RowSpec  # noqa: E402
-from discreet.solvers import Guarantee  # noqa: E402
+from discreet.solvers import (
+    Guarantee,
+    Problem,
+)
 from discreet.solvers.sparse_mean import RecoveredMean  # noqa: E402
 from discreet.theory import sparse_mean_gaussian, sparse_mean_laplace, sparse_mean_lower_bound  # noqa: E402
 from discreet.units import Unit  # noqa: E402
@@ -98,8 +103,8 @@ def measure(kind: str, d: int, s: int, settings: list[tuple[int, float]], seeds:
     """Root mean square errors and bounds for each (n, ε), from one pass over the rows."""
     rows = RowSpec(d, 1.0)
     plans = {
-        (n, epsilon, method): dp.MeanEstimator(epsilon, DELTA, method=method)._plan(
-            rows, s, n, Guarantee(epsilon, DELTA, UNIT)
+        (n, epsilon, method): recipe(
+            Problem(rows, Squared(), n), Guarantee(epsilon, DELTA, UNIT), method=method, sparsity=s
         )
         for n, epsilon in settings
         for method in METHODS

@@ -6,7 +6,8 @@ A number is worth a name only if something depends on it. Its *source* is one of
 * ``sweep: KEY``: the sweep of that name in ``bench/defaults.py``, whose stored table must contain the value;
 * ``judgement: …``: why, where neither theory nor simulation decides.
 
-Sweeps put other values in place with `instead`, for the code inside a ``with`` block alone. Nothing in the library does.
+Sweeps put other values in place with `instead`, for the code inside a ``with`` block alone; nothing in the
+library does.
 """
 
 from __future__ import annotations

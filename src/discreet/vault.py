@@ -10,7 +10,7 @@ a `Promise` of what the rest will cost. The plan made from the answer must keep 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +40,7 @@ class Payment:
 
     Args:
         note: a line for the ledger's history. It must not contain data.
-        stated: an (ε, δ) that the whole of it keeps, for the ledger to verify.
+        stated: an (ε, δ) that the whole of it keeps; what costs more is refused before it is charged.
         promised_by: the charge whose promise pays for the run; by default the run is charged itself.
     """
 
@@ -54,6 +54,8 @@ class Vault:
 
     def __init__(self, data: Dataset, unit: Unit, ledger: Ledger, bits: Bits) -> None:
         self.__data, self.unit, self.ledger, self.__bits = data, unit, ledger, bits
+        self.charged: list[Event] = []
+        """Everything that was charged through this vault, in order: what a certificate states."""
 
     @property
     def protective(self) -> bool:
@@ -64,18 +66,27 @@ class Vault:
         with np.errstate(all="ignore"):  # whatever numpy has to say about floating point, it would say about rows
             return measurement.sample(self.__data, self.unit, self.__bits)
 
-    def _pay(self, event: Event, payment: Payment) -> int:
-        """Charge ``event``, or say that an earlier charge's promise is used for it; either may refuse."""
+    def _pay(self, plan: Sequence[Event], payment: Payment, promise: Promise | None = None) -> int:
+        """Charge ``plan``, or say that an earlier charge's promise is used for it; either may refuse."""
         if payment.promised_by is not None:
-            self.ledger.fulfil(payment.promised_by, event)
-            return payment.promised_by
-        return self.ledger.charge(
-            event, self.unit, note=payment.note, protective=self.protective, stated=payment.stated
-        )
+            self.ledger.fulfil(payment.promised_by, compose(plan))
+            charge = payment.promised_by
+        else:
+            event = compose([*plan, promise] if promise else plan)
+            if payment.stated is not None and not self.ledger.keeps(event, self.unit, payment.stated):
+                raise PlanViolation(
+                    f"this run costs more than ε = {payment.stated[0]:.9g} at δ = {payment.stated[1]:g} ({self.unit}), "
+                    "which it states. Nothing was charged and nothing was released."
+                )
+            charge = self.ledger.charge(
+                event, self.unit, note=payment.note, protective=self.protective, stated=payment.stated
+            )
+        self.charged.extend(plan)
+        return charge
 
     def release(self, measurement: Measurement, *, note: str = "", payment: Payment | None = None) -> Any:
         """Charge one measurement, then answer it."""
-        charge = self._pay(measurement.event(self.unit), payment or Payment(note))
+        charge = self._pay([measurement.event(self.unit)], payment or Payment(note))
         answer = self._sample(measurement)
         self.ledger.release(charge)
         return answer
@@ -86,7 +97,7 @@ class Vault:
         Returns:
             The answer, and the payment for one run that keeps the promise.
         """
-        charge = self._pay(compose([measurement.event(self.unit), promise]), payment)
+        charge = self._pay([measurement.event(self.unit)], payment, promise)
         return self._sample(measurement), replace(payment, promised_by=charge)
 
     def run(
@@ -100,7 +111,7 @@ class Vault:
     ) -> NDArray[np.float64]:
         """Rehearse, charge the whole plan once, then run the solver inside that plan."""
         plan = rehearse(solver, problem, self.unit)
-        charge = self._pay(compose(plan), payment or Payment(note))
+        charge = self._pay(plan, payment or Payment(note))
         due: Iterator[Event] = iter(plan)
         done = 0
 
@@ -136,7 +147,7 @@ class Vault:
         """
         if budget.unit != self.unit or budget.spent:
             raise PlanViolation(f"the filter must be fresh and for {self.unit}; nothing was released.")
-        charge = self._pay(budget.event(), payment or Payment(note))
+        charge = self._pay([budget.event()], payment or Payment(note))
         done = 0
 
         def answer(measurement: Measurement) -> Any:

@@ -17,9 +17,12 @@ import discreet as dp
 from discreet.accounting import epsilon
 from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
-from discreet.estimators import base
+from discreet.estimators import privacy
+from discreet.losses import Squared
 from discreet.noise.bits import Bits
+from discreet.recipes.sparse_mean import recipe
 from discreet.rows import RowSpec
+from discreet.solvers import Problem
 from discreet.units import Unit
 from discreet.vault import Vault
 
@@ -35,7 +38,7 @@ def as_fitted(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
             seen.append((problem, solver))
             return super().run(solver, problem, **options)
 
-    with patch.object(base, "Vault", Watched):
+    with patch.object(privacy, "Vault", Watched):
         model.fit(X, y)
     ((problem, solver),) = seen
     return problem, solver
@@ -83,7 +86,7 @@ def test_an_attack_on_the_mean_that_is_shown(method: str, relation: str) -> None
     """One row of length 1: there or not, or turned round. Pure DP where noise is Laplace. Error: 1e-3 a proof."""
     unit = Unit(relation)  # type: ignore[arg-type]
     guarantee = Guarantee(1.0, 0.0 if method == "laplace" else 0.1, unit)
-    plan = dp.MeanEstimator(method=method)._plan(RowSpec(1, 1.0), 1, 1.0, guarantee)
+    plan = recipe(Problem(RowSpec(1, 1.0), Squared(), 1.0), guarantee, method=method, sparsity=1)
     other = -np.ones((1, 1)) if relation == "replace-one" else np.empty((0, 1))
     data = [in_memory(X, np.zeros(len(X)), RowSpec(1, 1.0)) for X in (np.ones((1, 1)), other)]
     claim = epsilon(plan.measurement(RowSpec(1, 1.0)).event(unit), guarantee.delta, unit).upper
@@ -113,9 +116,13 @@ def planned_search(relation: str, epsilon_: float, delta: float) -> Any:
     )
     candidates = search._candidates()
     guarantee = Guarantee(epsilon_, delta, Unit(relation))  # type: ignore[arg-type]
-    problems = [c._problem(c._prepare(np.zeros((2, 1)), np.ones(2), True)[1], 1.0, guarantee) for c in candidates]
+    problems = []
+    for candidate in candidates:
+        features, data = candidate._prepare(np.zeros((2, 1)), np.ones(2), True)
+        problems.append(candidate._problem(features, data.rows, False, 1.0, guarantee))
     plan = search._plan(candidates, problems, guarantee)
-    return replace(plan, solvers=[Settled(1.0), Settled(-1.0)])
+    fits = [replace(fit, solver=Settled(theta)) for fit, theta in zip(plan.fits, (1.0, -1.0), strict=True)]
+    return replace(plan, fits=fits)
 
 
 def best_law(score: float, up: bool, ups: float, downs: float, scale: float) -> float:

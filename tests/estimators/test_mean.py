@@ -16,11 +16,13 @@ import discreet as dp
 from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.errors import BudgetExceeded, InvalidInput
-from discreet.estimators.mean import predicted_errors
 from discreet.ledger import Ledger
+from discreet.losses import Squared
 from discreet.noise import Bits
+from discreet.recipes.sparse_mean import gaussian_noise, predicted_errors, recipe, sketch_width
 from discreet.rows import RowSpec
-from discreet.solvers.sparse_mean import RecoveredMean, gaussian_noise, sketch_width
+from discreet.solvers import Problem
+from discreet.solvers.sparse_mean import RecoveredMean
 from discreet.units import Unit
 
 METHODS = ["gaussian", "laplace", "projection", "threshold", "l1-recovery", "auto"]
@@ -77,7 +79,7 @@ def lower_bound(method: str, noise: float, trials: int = 6000) -> float:
                 break
         X = vectors.T[:1]
     else:
-        plan = dp.MeanEstimator(method=method)._plan(rows, 1, 1.0, guarantee)
+        plan = recipe(Problem(rows, Squared(), 1.0), guarantee, method=method, sparsity=1)
         plan = replace(plan, noise_multiplier=noise * plan.noise_multiplier)
     measurement = plan.measurement(rows)
     worlds = [in_memory(sign * X, np.zeros(1), rows) for sign in (1.0, -1.0)]
@@ -133,7 +135,7 @@ def test_projection_beats_plain_noise_on_word_like_rows() -> None:
 def test_auto_takes_laplace_noise_for_very_sparse_rows_and_for_pure_privacy() -> None:
     def noise(s: int, delta: float, d: int = 1000) -> str:
         guarantee = Guarantee(1.0, delta, Unit("replace-one"))
-        return dp.MeanEstimator()._plan(RowSpec(d, 1.0), s, 1e4, guarantee).noise  # type: ignore[union-attr]
+        return recipe(Problem(RowSpec(d, 1.0), Squared(), 1e4), guarantee, sparsity=s).noise
 
     assert noise(1, 1e-6) == "laplace"
     assert noise(100, 1e-6) == "gaussian"

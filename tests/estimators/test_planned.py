@@ -12,7 +12,6 @@ from sklearn.base import clone
 import discreet as dp
 from discreet.errors import InvalidInput
 from discreet.estimators.planned import compared, planned
-from discreet.estimators.privacy import plain_settings
 from discreet.geometry import L1Ball, L2Ball, Simplex, SparseSet
 
 TWO, FIVE = {"classes": [0, 1]}, {"classes": list(range(5))}
@@ -71,13 +70,13 @@ def test_a_plan_is_what_is_run(model, n, d, relation):
     plan = planned(model, n, d)
     fitted = clone(model).fit(*data(n, d))
     assert plan.name == fitted.privacy_.solver
-    assert {k: v for k, v in plain_settings(plan.solver).items() if v is not None} == fitted.privacy_.settings
+    assert plan.settings == fitted.privacy_.settings
     if relation:  # the comparison asks for the same plan
         return
     _, (first, *others) = compared(model, n, d)
     assert first.chosen
     assert first.name == plan.name
-    assert plain_settings(first.solver) == plain_settings(plan.solver)
+    assert first.plan.settings == plan.settings
     if plan.name != "bias_reduced":  # which ends when its filter says so
         assert first.releases == fitted.n_iter_
     assert not any(option.chosen for option in others)
@@ -128,7 +127,7 @@ def test_other_solvers_are_what_a_fit_by_their_name_runs(name):
     model = dp.Lasso(1.0, **UNIT, row_norm=1.0, feature_bound=0.3, random_state=0)
     (option,) = [option for option in compared(model, 300, 10)[1] if option.name == name]
     fitted = clone(model).set_params(solver=name).fit(*data(300, 10))
-    assert {k: v for k, v in plain_settings(option.solver).items() if v is not None} == fitted.privacy_.settings
+    assert option.plan.settings == fitted.privacy_.settings
 
 
 @pytest.mark.parametrize(("n", "d"), [(0, 3), (2**27 + 1, 3), (10, 0), (10, 10**9 + 1)])

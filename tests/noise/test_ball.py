@@ -12,7 +12,7 @@ from scipy import stats
 from discreet.errors import InvalidInput
 from discreet.noise import Bits, ball_reach, rounded_gamma_ball
 from discreet.noise import ball as ball_module
-from discreet.noise.layers import Layers, layers_for
+from discreet.noise.strips import Strips, strips_for
 
 
 @pytest.mark.parametrize("d", [1, 2, 7])
@@ -75,8 +75,8 @@ def test_digits_are_refined_until_every_coordinate_is_settled(monkeypatch: pytes
     open_ended = 0
     for seed in range(300):
         with Bits.seeded(seed).reader() as reader:
-            normals = ball_module._Reals(layers_for(2, Fraction(1, 8192)), 5, reader)
-            exponentials = ball_module._Reals(layers_for(1, Fraction(1, 32)), 5, reader)
+            normals = ball_module._Reals(strips_for(2, Fraction(1, 8192)), 5, reader)
+            exponentials = ball_module._Reals(strips_for(1, Fraction(1, 32)), 5, reader)
             open_ended += ball_module._round(Fraction(2**62), normals, exponentials) is None
     assert 0 < open_ended < 300
 
@@ -103,13 +103,13 @@ def _round(normals: list[int], exponentials: list[int], known: int) -> list[int]
 
 def test_trials_that_the_kernel_leaves_open_keep_their_bits() -> None:
     # Tables whose cells stop every trial, so that each X comes from the exact path with 64 bits or more.
-    layers = Layers(2, Fraction(1, 8192))
+    strips = Strips(2, Fraction(1, 8192))
     with Bits.seeded(5).reader() as reader:
-        compiled = ball_module._Reals(layers, 20, reader)
-    layers.guide[:] = 0
-    layers.cells = np.unique(Bits.seeded(5).words(400) >> np.uint64(32))
+        compiled = ball_module._Reals(strips, 20, reader)
+    strips.guide[:] = 0
+    strips.cells = np.unique(Bits.seeded(5).words(400) >> np.uint64(32))
     with Bits.seeded(5).reader() as reader:
-        exact = ball_module._Reals(layers, 20, reader)
+        exact = ball_module._Reals(strips, 20, reader)
         assert len(exact._late) == 20
         first = list(exact.digits)
         exact.refine()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.noise.layers import scaled_floor
 from discreet.noise.reals import Uniform, below, exp_minus, floor_log2
+from discreet.noise.strips import scaled_floor
 
 rationals = st.builds(
     lambda x, y, k: Fraction(x, y) * Fraction(2) ** k,

@@ -17,27 +17,22 @@ S = TypeVar("S", bound=Solver)
 
 
 def calibrated(make: Callable[[float], S], problem: Problem, guarantee: Guarantee) -> S:
-    """make(noise_multiplier) with the least noise that keeps the guarantee; without noise for ε = ∞."""
+    """make(noise) with the least noise that keeps the guarantee; without noise for ε = ∞.
+
+    All noise of ``make(noise)`` must be in proportion to ``noise``: then one rehearsal, at noise 1, tells the events of
+    every other noise. The vault accounts for what it rehearses itself, and refuses a plan that was not in proportion.
+
+    Raises:
+        InvalidInput: δ = 0 asks for pure DP, which Gaussian noise cannot give.
+    """
     if not guarantee.private:
         return make(0.0)
     if guarantee.delta == 0:
         raise InvalidInput(PURE_REFUSED)
-    from discreet.accounting import calibrate, epsilon
+    from discreet.accounting import calibrate
 
-    def rehearsed(noise_multiplier: float) -> Event:
-        return compose(foresee(make(noise_multiplier), problem, guarantee.unit))
-
-    def least_noise(event: Callable[[float], Event]) -> float:
-        return calibrate(event, guarantee.epsilon, guarantee.delta, guarantee.unit)
-
-    once = rehearsed(1.0)
-    if _scaled(once, 2.0) == rehearsed(2.0):
-        # all noise is in proportion, so two rehearsals tell every plan; the one taken is still checked itself
-        solver = make(least_noise(lambda noise: _scaled(once, noise)))
-        plan = compose(foresee(solver, problem, guarantee.unit))
-        if epsilon(plan, guarantee.delta, guarantee.unit).upper <= guarantee.epsilon:
-            return solver
-    return make(least_noise(rehearsed))
+    once = compose(foresee(make(1.0), problem, guarantee.unit))
+    return make(calibrate(lambda noise: _scaled(once, noise), guarantee.epsilon, guarantee.delta, guarantee.unit))
 
 
 def _scaled(event: Event, factor: float) -> Event:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from discreet.errors import InvalidInput
 from discreet.units import Unit
 
-__all__ = ["PURE_REFUSED", "Guarantee", "rough_multiplier"]
+__all__ = ["PURE_REFUSED", "ROUNDING", "Guarantee", "rough_multiplier"]
+
+ROUNDING = 1e-9
+"""The one margin for rounding, of ε: noise is calibrated to (1 − ROUNDING)·ε, and a charge states (1 − ROUNDING/2)·ε.
+
+A plan is accounted more than once: when its noise is calibrated, when the vault charges what it rehearsed, and when a
+ledger adds it to earlier charges. Those sums run over the same events in another order, or with noise that was scaled
+in another order, and differ by some 1e-13 of ε. The margin is so much larger that none of them finds more than ε,
+and so small that it costs nothing: a billionth of the noise.
+"""
 
 PURE_REFUSED = (
     "delta = 0 asks for pure DP, which Gaussian noise cannot give; use objective_perturbation or output_perturbation "
@@ -35,6 +44,15 @@ class Guarantee:
     def private(self) -> bool:
         """Whether there is anything to keep."""
         return math.isfinite(self.epsilon)
+
+    def tightened(self) -> Guarantee:
+        """What noise is calibrated to, so that no later sum of the plan exceeds ε by rounding: see `ROUNDING`."""
+        return replace(self, epsilon=self.epsilon * (1 - ROUNDING))
+
+    @property
+    def stated(self) -> tuple[float, float]:
+        """The (ε, δ) that a charge for this guarantee states: within ε, so that sums of several keep their total."""
+        return self.epsilon * (1 - ROUNDING / 2), self.delta
 
 
 def rough_multiplier(guarantee: Guarantee) -> float:

@@ -1,4 +1,4 @@
-"""The command line: ``discreet plan | fit | predict | quantile | bounds | account | calibrate | schema | ledger``."""
+"""The command line: ``discreet`` and its commands, one file each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from discreet.cli import account, demo, fit, ledger, plan, predict, quantiles, schema
+from discreet.cli import account, demo, fit, ledger, plan, predict, quantiles, schema, solvers
 from discreet.errors import DiscreetError
 
 __all__ = ["app", "main"]
@@ -22,6 +22,7 @@ app = typer.Typer(
 fit.register(app)
 predict.register(app)
 plan.register(app)
+solvers.register(app)
 quantiles.register(app)
 account.register(app)
 schema.register(app)

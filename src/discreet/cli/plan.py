@@ -15,7 +15,7 @@ from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.calibration import Guarantee
-    from discreet.planning.compare import Option
+    from discreet.planning.compare import Comparison
 
 __all__ = ["plan", "register"]
 
@@ -59,7 +59,7 @@ def plan(
     }
     settings |= _targets(kind, classes) | _set(kind, l1_radius, sparsity, domain)
     guarantee, found = compared(_estimator(kind, settings, param or []), n, d, sparse=sparse_rows)
-    if not any(option.solver for option in found):
+    if not any(option.plan for option in found):
         raise InvalidInput(f"no solver applies: {found[0].reason}.")
     if as_json:
         facts = {"n": n, "d": d, "model": kind, "epsilon": _or_none(epsilon), "delta": guarantee.delta}
@@ -126,10 +126,10 @@ def _in_words(epsilon: float, guarantee: Guarantee, count_rows: bool) -> str:
     return words + f", of which {epsilon - guarantee.epsilon:.3g} counts the rows" if count_rows else words
 
 
-def _show(found: list[Option]) -> None:
+def _show(found: list[Comparison]) -> None:
     shown = Table("", "solver", "releases", "noise multiplier", "excess risk ≤")
     for option in found:
-        if option.solver:
+        if option.plan:
             mark, risk = "→" if option.chosen else "", _cell(option.predicted_risk) or "no bound"
             shown.add_row(mark, option.name, str(option.releases), _cell(option.noise_multiplier), risk)
     console.print(shown)
@@ -139,17 +139,17 @@ def _show(found: list[Option]) -> None:
         if option.chosen:
             console.print(f"auto takes {option.name}: {option.reason}.")
             console.print(f"its settings: {_settings_in_words(option)}.")
-        elif not option.solver:
+        elif not option.plan:
             console.print(f"{option.name} does not apply: {option.reason}.")
     for option in found:
         if option.unpredicted:
             console.print(f"no bound for {option.name}: {option.unpredicted}.")
 
 
-def _fact(option: Option) -> dict[str, Any]:
+def _fact(option: Comparison) -> dict[str, Any]:
     return {
         "solver": option.name,
-        "applies": option.solver is not None,
+        "applies": option.plan is not None,
         "chosen": option.chosen,
         "releases": option.releases,
         "noise_multiplier": _or_none(option.noise_multiplier),
@@ -160,11 +160,9 @@ def _fact(option: Option) -> dict[str, Any]:
     }
 
 
-def _settings(option: Option) -> dict[str, Any]:
+def _settings(option: Comparison) -> dict[str, Any]:
     """As a certificate has them; what is not finite is not JSON."""
-    from discreet.estimators.privacy import plain_settings
-
-    found: dict[str, Any] = _finite(plain_settings(option.solver) if option.solver else {})
+    found: dict[str, Any] = _finite(option.plan.settings if option.plan else {})
     return found
 
 
@@ -174,7 +172,7 @@ def _finite(value: Any) -> Any:
     return _or_none(value) if isinstance(value, float) else value
 
 
-def _settings_in_words(option: Option) -> str:
+def _settings_in_words(option: Comparison) -> str:
     shown = {name: value for name, value in _settings(option).items() if isinstance(value, bool | int | float | str)}
     return ", ".join(
         f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}" for name, value in shown.items()

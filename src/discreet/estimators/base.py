@@ -12,24 +12,17 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.calibration import Guarantee
-from discreet.calibration.rehearse import rehearse
 from discreet.data.columns import Column
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import Features, checked_matrix
-from discreet.estimators.privacy import LENGTHS, SOME_ROWS, PrivateEstimator, check_lengths, check_range
-from discreet.estimators.progress import progress_bar
-from discreet.events import Event, compose
+from discreet.estimators.privacy import LENGTHS, PlanFor, PrivateEstimator, check_lengths, check_range
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
-from discreet.planning.compare import choose
-from discreet.planning.options import checked_options
-from discreet.recipes import recipe
+from discreet.planning.plan import Plan, make_plan
 from discreet.rows import RowSpec
-from discreet.solvers import Filtered, Problem, Solver
-from discreet.units import Unit
-from discreet.vault import Payment, Vault
+from discreet.solvers import Problem
 
 __all__ = ["PrivateLinearModel"]
 
@@ -69,9 +62,13 @@ class PrivateLinearModel(PrivateEstimator):
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
         """Set coef_ and intercept_ in the units of the user's targets."""
 
-    def _domain(self, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:
+    def _domain(self, features: Features, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:
         """The set that θ is kept in."""
         return self.domain or WholeSpace()
+
+    def _entry_bound(self, features: Features) -> float:
+        """A public bound on every entry of a row, where the model declares one."""
+        return math.inf
 
     # --- fitting --------------------------------------------------------------------------------------------
 
@@ -87,28 +84,12 @@ class PrivateLinearModel(PrivateEstimator):
             BudgetExceeded: the ledger refused the whole run. Nothing was released.
         """
         self._check_parameters()
-        private = math.isfinite(self.epsilon)
-        features, data = self._prepare(X, y, private)
-        rows, n_rows = data.rows, len(data)
-        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
-        vault = Vault(data, unit, self._ledger(), self._bits())
-        guarantee = Guarantee(float(self.epsilon), self._delta(n_rows, private), unit)
-        aim = self._aim(guarantee, vault.ledger)
-        released: list[Event] = []
-        if self._must_count(guarantee):
-            n, rest, payment = self._counted(
-                vault, aim, self.solver, lambda rest: self._rehearsed(data, rest), released
-            )
-            problem = self._problem(data, n, rest)
-            name, solver = self._plan_counted(problem, rest)
-        else:
-            problem = self._problem(data, self._public_rows(n_rows, guarantee), aim)
-            name, solver = self._plan(problem, aim)
-            payment = self._payment(aim, name)
-        theta = self._run(vault, name, solver, problem, guarantee, payment, released)
+        features, data = self._prepare(X, y, math.isfinite(self.epsilon))
+        theta = self._fit_in_vault(
+            data, len(data), self._plan_for(features, data.rows, isinstance(data, Sparse)), self.solver
+        )
         self._features = features
-        self._set(theta, rows)
-        self.privacy_ = self._certificate(released, guarantee, aim, name, solver, vault.protective, payment)
+        self._set(theta, data.rows)
         return self
 
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
@@ -124,58 +105,18 @@ class PrivateLinearModel(PrivateEstimator):
         rows = RowSpec(matrix.shape[1], features.row_norm, self._constant(features, matrix.shape[1]), outputs)
         return features, in_memory(matrix, targets, rows)
 
-    def _problem(self, data: Dense | Sparse, n: float, guarantee: Guarantee) -> Problem:
-        rows = data.rows
-        sparse = isinstance(data, Sparse)
-        return Problem(rows, self._loss(), n, self._domain(rows, n, guarantee), float(self.alpha), sparse)
+    def _plan_for(self, features: Features, rows: RowSpec, sparse: bool) -> PlanFor:
+        """The plan for a number of rows and a guarantee, from public facts alone."""
 
-    def _rehearsed(self, data: Dense | Sparse, rest: Guarantee) -> Event:
-        """What would be run on `SOME_ROWS`; refuses what cannot be planned."""
-        problem = self._problem(data, SOME_ROWS, rest)
-        _, solver = self._plan(problem, rest)
-        budget = solver.filter(rest.unit) if isinstance(solver, Filtered) else None
-        return compose(rehearse(solver, problem, rest.unit)) if budget is None else budget.event()
+        def plan_for(n: float, guarantee: Guarantee) -> Plan:
+            problem = self._problem(features, rows, sparse, n, guarantee)
+            return make_plan(problem, guarantee, self.solver, self.solver_options)
 
-    def _plan_counted(self, problem: Problem, rest: Guarantee) -> tuple[str, Solver]:
-        try:
-            return self._plan(problem, rest)
-        except InvalidInput as refusal:  # some options fit some numbers of rows only
-            raise type(refusal)(
-                f"{refusal} This was found after the number of rows had been released as about {problem.n:.0f}: it is "
-                "charged, together with the promise of a run; nothing else was released. n_public=… avoids counting."
-            ) from None
+        return plan_for
 
-    def _run(
-        self,
-        vault: Vault,
-        name: str,
-        solver: Solver,
-        problem: Problem,
-        guarantee: Guarantee,
-        payment: Payment,
-        released: list[Event],
-    ) -> NDArray[np.float64]:
-        """Run by plan, or, where the solver brings one, under its filter; sets ``n_iter_``."""
-        unit = vault.unit
-        budget = solver.filter(unit) if isinstance(solver, Filtered) else None
-        if budget is None:
-            plan = rehearse(solver, problem, unit)
-            released.extend(plan)
-            self.n_iter_ = len(plan)
-            words = _in_words(name, solver, f"{len(plan)} release{'s' * (len(plan) != 1)}")
-            with progress_bar(len(plan), guarantee, words, shown=bool(self.verbose)) as progress:
-                return vault.run(solver, problem, payment=payment, progress=progress)
-        released.append(budget.event())
-        self.n_iter_ = 0
-        words = _in_words(name, solver, "releases until the budget is spent")
-        with progress_bar(None, guarantee, words, shown=bool(self.verbose)) as progress:
-
-            def count(done: int, planned: int) -> None:
-                self.n_iter_ = done
-                if progress:
-                    progress(done, planned)
-
-            return vault.run_filtered(solver, problem, budget, payment=payment, progress=count)
+    def _problem(self, features: Features, rows: RowSpec, sparse: bool, n: float, guarantee: Guarantee) -> Problem:
+        domain = self._domain(features, rows, n, guarantee)
+        return Problem(rows, self._loss(), n, domain, float(self.alpha), sparse, self._entry_bound(features))
 
     def _check_parameters(self) -> None:
         self._check_privacy()
@@ -206,15 +147,6 @@ class PrivateLinearModel(PrivateEstimator):
         if not self.fit_intercept:
             return 0.0
         return _INTERCEPT * features.row_norm if math.isfinite(features.row_norm) else 1.0
-
-    def _plan(self, problem: Problem, guarantee: Guarantee) -> tuple[str, Solver]:
-        if self.solver == "auto":
-            if self.solver_options:
-                raise InvalidInput("solver_options need a named solver; with solver='auto' all are chosen for you.")
-            name = choose(problem, guarantee)
-            return name, recipe(name)(problem, guarantee)
-        options = checked_options(self.solver, self.solver_options)
-        return self.solver, recipe(self.solver)(problem, guarantee, **options)
 
     def _set(self, theta: NDArray[np.float64], rows: RowSpec) -> None:
         theta = np.atleast_2d(theta)
@@ -277,8 +209,3 @@ def _clipped(matrix: Any, norm: float) -> Any:
     lengths = np.sqrt(((matrix / largest[:, None]) ** 2).sum(axis=1))  # over the largest entry: nothing overflows
     with np.errstate(over="ignore", divide="ignore"):
         return matrix * np.minimum(1.0, norm / largest / lengths)[:, None]
-
-
-def _in_words(name: str, solver: Solver, releases: str) -> str:
-    noise = getattr(solver, "noise_multiplier", 0.0)
-    return f"{name}, {releases}" + (f", noise multiplier {noise:.4g}" if noise else "")

@@ -13,17 +13,14 @@ from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import checked_matrix
-from discreet.estimators.privacy import SOME_ROWS, PrivateEstimator, check_lengths
-from discreet.events import Event
+from discreet.estimators.privacy import PlanFor, PrivateEstimator, check_lengths
+from discreet.losses import Squared
+from discreet.planning.plan import Plan, make_plan
+from discreet.recipes.sparse_mean import METHODS
 from discreet.rows import RowSpec
-from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean, gaussian_noise, laplace_noise, sketch_width
-from discreet.theory.sparse import sparse_mean_gaussian, sparse_mean_laplace
-from discreet.units import Unit
-from discreet.vault import Vault
+from discreet.solvers import Problem
 
-__all__ = ["MeanEstimator", "predicted_errors"]
-
-_METHODS = ("auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery")
+__all__ = ["MeanEstimator"]
 
 
 @dataclass(eq=False, repr=False)
@@ -88,33 +85,22 @@ class MeanEstimator(PrivateEstimator):
             BudgetExceeded: the ledger refused. Nothing was released.
         """
         self._check_privacy()
-        private = math.isfinite(self.epsilon)
         matrix = checked_matrix(self, X, reset=True)
         n, d = matrix.shape
-        rows, sparsity = self._declared(d, private)
-        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
-        guarantee = Guarantee(float(self.epsilon), self._delta(n, private), unit)
-        vault = Vault(in_memory(matrix, np.zeros(n), rows), unit, self._ledger(), self._bits())
-        aim = self._aim(guarantee, vault.ledger)
-        payment = self._payment(aim, self.method)
-        released: list[Event] = []
-        if self._must_count(guarantee):
-
-            def rehearsed(rest: Guarantee) -> Event:
-                return self._plan(rows, sparsity, SOME_ROWS, rest).measurement(rows).event(unit)
-
-            count, rest, payment = self._counted(vault, aim, self.method, rehearsed, released)
-        else:
-            rest, count = aim, self._public_rows(n, guarantee)
-        plan = self._plan(rows, sparsity, count, rest)
-        measurement = plan.measurement(rows)
-        name = getattr(plan, "finish_by", "l1-recovery") if self.method == "auto" else self.method
-        released.append(measurement.event(unit))
-        answer = vault.release(measurement, payment=payment)
-        found = plan.finish(answer, rows, count)
+        rows, sparsity = self._declared(d, math.isfinite(self.epsilon))
+        data = in_memory(matrix, np.zeros(n), rows)
+        found = self._fit_in_vault(data, n, self._plan_for(rows, sparsity), self.method)
         self.mean_ = sp.csr_array(found[None, :]) if self.sparse_output else found
-        self.privacy_ = self._certificate(released, guarantee, aim, name, plan, vault.protective, payment)
         return self
+
+    def _plan_for(self, rows: RowSpec, sparsity: int) -> PlanFor:
+        """The plan for a number of rows and a guarantee, from public facts alone."""
+        options = {"method": self.method, "sparsity": sparsity, "seed": int(self.sketch_seed)}
+
+        def plan_for(n: float, guarantee: Guarantee) -> Plan:
+            return make_plan(Problem(rows, Squared(), n), guarantee, "sparse_mean", options)
+
+        return plan_for
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -123,8 +109,8 @@ class MeanEstimator(PrivateEstimator):
         return tags
 
     def _declared(self, d: int, private: bool) -> tuple[RowSpec, int]:
-        if self.method not in _METHODS:
-            raise InvalidInput(f"method must be one of {', '.join(_METHODS)}; got {self.method!r}.")
+        if self.method not in METHODS:
+            raise InvalidInput(f"method must be one of {', '.join(METHODS)}; got {self.method!r}.")
         if self.sketch_seed != 0 and self.method != "l1-recovery":
             raise InvalidInput(f"sketch_seed belongs to method='l1-recovery'; method={self.method!r} has no sketch.")
         norm = self.row_norm
@@ -142,39 +128,3 @@ class MeanEstimator(PrivateEstimator):
         if isinstance(sparsity, bool) or not isinstance(sparsity, int | np.integer) or sparsity < 1:
             raise InvalidInput(f"sparsity must be a positive integer, got {sparsity!r}.")
         return RowSpec(d, float(norm)), min(int(sparsity), d)
-
-    def _plan(self, rows: RowSpec, sparsity: int, n: float, guarantee: Guarantee) -> NoisyMean | RecoveredMean:
-        method = self.method
-        if method == "gaussian":
-            return NoisyMean(gaussian_noise(guarantee), sparsity, "gaussian", "nothing")
-        if method == "laplace":
-            return NoisyMean(laplace_noise(guarantee), sparsity, "laplace", "nothing")
-        if method == "l1-recovery":
-            noise = gaussian_noise(guarantee)
-            width = sketch_width(rows, sparsity, n, noise)
-            if width is None:
-                return NoisyMean(noise, sparsity, "gaussian", "threshold")
-            return RecoveredMean(noise, sparsity, width, seed=int(self.sketch_seed))
-        # every mean lies in the balls, so projecting is never worse than not; thresholding adapts to means that are
-        # sparser than s says; and the proved error of a recovery is twice the projection's
-        finish: Any = "projection" if method == "projection" else "threshold"
-        if not guarantee.private:
-            return NoisyMean(0.0, sparsity, "gaussian", finish)
-        errors = predicted_errors(rows, sparsity, n, guarantee)
-        if errors["laplace"] < errors.get("gaussian", math.inf):
-            return NoisyMean(laplace_noise(guarantee), sparsity, "laplace", finish)
-        return NoisyMean(gaussian_noise(guarantee), sparsity, "gaussian", finish)
-
-
-def predicted_errors(rows: RowSpec, sparsity: int, n: float, guarantee: Guarantee) -> dict[str, float]:
-    """Proved root mean square error of the projection under each kind of noise; without Gaussian for δ = 0."""
-    d, whole = rows.n_features, max(1, round(n))
-    unit = Unit(guarantee.unit.relation, guarantee.unit.rows_per_unit)
-    laplace = sparse_mean_laplace(
-        n=whole, d=d, s=sparsity, bound=rows.norm, epsilon=guarantee.epsilon, adjacency=unit
-    ).value
-    if guarantee.delta == 0:
-        return {"laplace": laplace}
-    noise_std = gaussian_noise(guarantee) * rows.norm / n
-    gaussian = sparse_mean_gaussian(d=d, s=sparsity, bound=rows.norm, noise_std=noise_std).value
-    return {"laplace": laplace, "gaussian": gaussian}

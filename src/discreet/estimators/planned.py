@@ -1,9 +1,8 @@
-"""What an estimator will run on rows that nobody has seen: its own code, from the declarations and two numbers."""
+"""What an estimator will run on rows that nobody has seen: its own plan, from the declarations and two numbers."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,42 +10,23 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from discreet.calibration import Guarantee
-from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.features import Features
-from discreet.estimators.regressors import Lasso
-from discreet.planning.compare import Option, choice, options
+from discreet.planning.auto import choose
+from discreet.planning.compare import Comparison, compare
+from discreet.planning.plan import Plan, make_plan
 from discreet.rows import MOST_ROWS, RowSpec
-from discreet.solvers import Problem, Solver
-from discreet.units import Unit
+from discreet.solvers import Problem
 
-__all__ = ["Planned", "compared", "planned"]
+__all__ = ["compared", "planned"]
 
 _MOST_COLUMNS = 10**9
 """So many coefficients fill eight gigabytes."""
-_VERTICES = "an ℓ1 ball: choosing vertices costs a row's largest entry and ln d, noisy gradients its length and √d"
 
 
-@dataclass(frozen=True)
-class Planned:
-    """A solver by its name and as it is set up, on its problem, and what it must keep.
-
-    Args:
-        name: of the solver.
-        solver: with its settings.
-        problem: public facts.
-        guarantee: what the run is calibrated to; less than was asked for where rows are counted first.
-    """
-
-    name: str
-    solver: Solver
-    problem: Problem
-    guarantee: Guarantee
-
-
-def planned(model: PrivateLinearModel, n: int, columns: int, *, sparse: bool = False, solver: str = "") -> Planned:
-    """What ``model`` runs on n rows of so many columns, were it fitted to them. It is left as it is.
+def planned(model: PrivateLinearModel, n: int, columns: int, *, sparse: bool = False, solver: str = "") -> Plan:
+    """The plan of ``model`` for n rows of so many columns, were it fitted to them. The model is left as it is.
 
     Where the number of rows is private (add-remove without ``n_public``), the count that is released first is taken to
     say n; a fit goes on with the noisy count.
@@ -67,14 +47,14 @@ def planned(model: PrivateLinearModel, n: int, columns: int, *, sparse: bool = F
         >>> planned(model, 10_000, 5).name
         'objective_perturbation'
     """
-    model, problem, guarantee = _facts(model, n, columns, sparse, solver)
-    return Planned(*model._plan(problem, guarantee), problem, guarantee)
+    problem, guarantee, model = _declared(model, n, columns, sparse, solver)
+    return make_plan(problem, guarantee, model.solver, model.solver_options)
 
 
 def compared(
     model: PrivateLinearModel, n: int, columns: int, *, sparse: bool = False
-) -> tuple[Guarantee, list[Option]]:
-    """What every solver would be to this model, the one that "auto" takes first; and what each is calibrated to.
+) -> tuple[Guarantee, list[Comparison]]:
+    """What every solver would be to this model, the one that "auto" takes first; and what each must keep.
 
     Args:
         model: as for `planned`, with ``solver="auto"``.
@@ -91,21 +71,19 @@ def compared(
         >>> compared(model, 10_000, 5)[1][0].name
         'preconditioned'
     """
-    auto, problem, guarantee = _facts(model, n, columns, sparse, "auto")
-    walks = isinstance(auto, Lasso) and auto._walks
-    chosen = ("frank_wolfe", _VERTICES) if walks else choice(problem, guarantee)
 
-    def set_up(name: str) -> tuple[Problem, Solver]:
-        found = planned(model, n, columns, sparse=sparse, solver=name)
-        return found.problem, found.solver
+    problem, guarantee, _ = _declared(model, n, columns, sparse, "auto")
 
-    return guarantee, options(problem, guarantee, set_up=set_up, chosen=chosen)
+    def plan_for(name: str) -> Plan:
+        return planned(model, n, columns, sparse=sparse, solver=name)
+
+    return guarantee, compare(plan_for, choose(problem, guarantee))
 
 
-def _facts(
+def _declared(
     model: PrivateLinearModel, n: int, columns: int, sparse: bool, solver: str
-) -> tuple[PrivateLinearModel, Problem, Guarantee]:
-    """As in `fit`, without rows."""
+) -> tuple[Problem, Guarantee, PrivateLinearModel]:
+    """The problem and the guarantee that `fit` would make of the declarations, without rows; and the model asked."""
     for name, value, most in (("n", n, MOST_ROWS), ("d", columns, _MOST_COLUMNS)):
         if not 1 <= value <= most:
             raise InvalidInput(f"{name} must be between 1 and {most}, got {value}.")
@@ -116,12 +94,11 @@ def _facts(
     private = math.isfinite(model.epsilon)
     nobody: Any = sp.csr_array((0, columns)) if sparse else np.empty((0, columns))
     features = Features.declared(nobody, model.schema, model.row_norm, None, private)
-    targets, outputs = model._read_target(np.empty(0), None, private)
+    _, outputs = model._read_target(np.empty(0), None, private)
     rows = RowSpec(columns, features.row_norm, model._constant(features, columns), outputs)
-    unit = Unit(model.adjacency, model.rows_per_unit)  # type: ignore[arg-type]
-    guarantee = Guarantee(float(model.epsilon), model._delta(n, private), unit)
+    guarantee, counted = model._guarantee(n), float(n)
     if model._must_count(guarantee):
-        counted, guarantee = float(n), model._count(guarantee)[2]
+        guarantee = model._count(guarantee)[2]
     else:
         counted = model._public_rows(n, guarantee)
-    return model, model._problem(in_memory(nobody, targets, rows), counted, guarantee), guarantee
+    return model._problem(features, rows, sparse, counted, guarantee), guarantee, model

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, asdict, dataclass, fields, is_dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from discreet.calibration import Guarantee
+from discreet.data.base import Dataset
 from discreet.errors import BudgetExceeded, InvalidInput
-from discreet.events import Event, NonPrivate, Promise, compose
+from discreet.estimators.progress import progress_bar
+from discreet.events import NonPrivate, Promise, compose
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
+from discreet.planning.plan import Plan, spent_epsilon
 from discreet.queries.sums.count import RowCount
 from discreet.report.certificate import Certificate
+from discreet.solvers import Filtered
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
 
@@ -30,15 +35,14 @@ __all__ = [
     "check_lengths",
     "check_range",
     "opened",
-    "plain_settings",
-    "spent_epsilon",
 ]
+
+PlanFor: TypeAlias = Callable[[float, Guarantee], Plan]
+"""From a number of rows, public or released, and a guarantee to a plan."""
 
 SOME_ROWS = 1e4
 """Stands for the number of rows while it is not known; no refusal of a plan depends on it."""
 
-_ROUNDING = 1e-9
-"""Of ε: what summing up a plan may add to what its calibration found."""
 _FEWEST_ROWS = 2.0
 """What a private number of rows is raised to: no solver refuses as many."""
 
@@ -135,41 +139,67 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "n_public=…. Nothing was released."
         )
 
-    def _aim(self, guarantee: Guarantee, ledger: Ledger) -> Guarantee:
-        """What plans are calibrated to: where there is a budget, within the guarantee by what its rules may ask for."""
-        if not guarantee.private or ledger.budget is None:
-            return guarantee
-        return Guarantee(guarantee.epsilon * (1 - 3 * _ROUNDING), ledger.portion(guarantee.delta), guarantee.unit)
+    def _guarantee(self, n: int) -> Guarantee:
+        """What the declarations ask for; ``n`` is read only where the number of rows is public."""
+        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
+        return Guarantee(float(self.epsilon), self._delta(n, math.isfinite(self.epsilon)), unit)
+
+    def _fit_in_vault(self, data: Dataset, n: int, plan_for: PlanFor, asked: str) -> NDArray[np.float64]:
+        """Plan, charge, run and certify: sets ``privacy_`` and ``n_iter_``, and returns what the solver found.
+
+        Args:
+            data: the rows.
+            n: how many there are; nothing depends on it where it is private.
+            plan_for: a plan for a number of rows and a guarantee; it uses no data.
+            asked: the solver that was asked for, for the ledger's history.
+        """
+        guarantee = self._guarantee(n)
+        vault = Vault(data, guarantee.unit, self._ledger(), self._bits())
+        aim = replace(guarantee, delta=vault.ledger.portion(guarantee.delta)) if guarantee.private else guarantee
+        if self._must_count(guarantee):
+            rows, rest, payment = self._counted(vault, aim, plan_for, asked)
+            plan = _after_count(plan_for, rows, rest)
+        else:
+            plan = plan_for(self._public_rows(n, guarantee), aim)
+            payment = self._payment(aim, plan.name)
+        found = self._run(vault, plan, guarantee, payment)
+        self.privacy_ = self._certificate(vault, plan, guarantee, payment)
+        return found
+
+    def _run(self, vault: Vault, plan: Plan, guarantee: Guarantee, payment: Payment) -> NDArray[np.float64]:
+        """Run by plan or, where the solver brings one, under its filter; sets ``n_iter_``."""
+        solver, self.n_iter_ = plan.solver, 0
+        budget = solver.filter(vault.unit) if isinstance(solver, Filtered) else None
+        with progress_bar(guarantee, _in_words(plan), shown=bool(getattr(self, "verbose", False))) as shown:
+
+            def progress(done: int, planned: int) -> None:
+                self.n_iter_ = done
+                if shown:
+                    shown(done, planned)
+
+            if budget is None:
+                return vault.run(solver, plan.problem, payment=payment, progress=progress)
+            return vault.run_filtered(solver, plan.problem, budget, payment=payment, progress=progress)
 
     def _payment(self, aim: Guarantee, what: str) -> Payment:
         """A release as the ledger's history has it, and the (ε, δ) that it is charged as."""
-        stated = (aim.epsilon * (1 + _ROUNDING), aim.delta) if aim.private else None
-        return Payment(f"{type(self).__name__}({what})", stated)
+        return Payment(f"{type(self).__name__}({what})", aim.stated if aim.private else None)
 
-    def _counted(
-        self, vault: Vault, aim: Guarantee, name: str, rehearsed: Callable[[Guarantee], Event], released: list[Event]
-    ) -> tuple[float, Guarantee, Payment]:
-        """A private number of rows, what the run that follows from it is calibrated to, and what pays for that run.
+    def _counted(self, vault: Vault, aim: Guarantee, plan_for: PlanFor, asked: str) -> tuple[float, Guarantee, Payment]:
+        """A private number of rows, what the run that follows from it must keep, and what pays for that run.
 
         Count and run are one charge, so that a budget of just this guarantee has room for them. Where that much is no
         longer left they are two: a ledger finds that runs whose events it knows add up to less than their ε's.
-
-        Args:
-            vault: the rows.
-            aim: what both must keep together.
-            name: of the run, for the ledger's history.
-            rehearsed: the event of a run, were there `SOME_ROWS`. What it refuses is refused before rows are counted.
-            released: the count's event is added to it.
+        What cannot be planned for `SOME_ROWS` is refused before rows are counted.
         """
         count, promise, rest = self._count(aim)
-        event, run = count.event(vault.unit), rehearsed(rest)
+        likely = plan_for(SOME_ROWS, rest)
         try:
-            rows, payment = vault.release_first(count, promise, self._payment(aim, name))
+            rows, payment = vault.release_first(count, promise, self._payment(aim, asked))
         except BudgetExceeded:
-            vault.ledger.require([event, run], vault.unit)
+            vault.ledger.require([count.event(vault.unit), likely.event], vault.unit)
             rows = vault.release(count, note=f"{type(self).__name__}: number of rows")
-            payment = self._payment(rest, name)
-        released.append(event)
+            payment = self._payment(rest, asked)
         return max(_FEWEST_ROWS, float(rows)), rest, payment
 
     def _public_rows(self, n: int, guarantee: Guarantee) -> float:
@@ -183,47 +213,43 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _count(aim: Guarantee) -> tuple[Noisy, Promise, Guarantee]:
-        """How the rows are counted, what is promised of the run that follows, and what that run is calibrated to.
+        """How the rows are counted, what is promised of the run that follows, and the guarantee that says the same.
 
         A private count is ε₁-DP and the run that follows is (ε − ε₁, δ)-DP whatever the count said: basic composition,
         valid although the run's steps depend on the count.
         """
         share, unit = _COUNT_SHARE * aim.epsilon, aim.unit
-        promise = Promise(aim.epsilon - share, aim.delta, unit.rows_per_unit)
-        rest = Guarantee(promise.epsilon * (1 - 2 * _ROUNDING), aim.delta, unit)
-        return Noisy(RowCount(), Laplace(unit.rows_per_unit / share)), promise, rest
+        promise = Promise(aim.stated[0] - share, aim.delta, unit.rows_per_unit)
+        return Noisy(RowCount(), Laplace(unit.rows_per_unit / share)), promise, replace(aim, epsilon=promise.epsilon)
 
     def _must_count(self, guarantee: Guarantee) -> bool:
         """Whether the number of rows is private, and must be released first."""
         return guarantee.private and guarantee.unit.relation == "add-remove" and self.n_public is None
 
-    def _certificate(
-        self,
-        released: list[Event],
-        guarantee: Guarantee,
-        aim: Guarantee,
-        name: str,
-        solver: Any,
-        protective: bool,
-        payment: Payment,
-    ) -> Certificate:
-        event = compose(released)
+    def _certificate(self, vault: Vault, plan: Plan, guarantee: Guarantee, payment: Payment) -> Certificate:
+        """Of everything that the vault has charged."""
+        event = compose(vault.charged)
         if isinstance(event, NonPrivate) or not guarantee.private:
             spent = math.inf
         elif payment.promised_by is not None:
             spent = guarantee.epsilon  # by the promise, which the ledger has verified
         elif self._must_count(guarantee):  # count and run are two charges: the run is what it is
-            rest = self._count(aim)[2]
-            spent = guarantee.epsilon + max(0.0, spent_epsilon(compose(released[1:]), rest) - rest.epsilon)
+            run = compose(vault.charged[1:])
+            spent = guarantee.epsilon + max(0.0, spent_epsilon(run, plan.guarantee) - plan.guarantee.epsilon)
         else:
-            spent = spent_epsilon(event, aim)
-            spent = guarantee.epsilon if spent == aim.epsilon else spent
-        settings = {k: v for k, v in plain_settings(solver).items() if v is not None}
+            spent = spent_epsilon(event, plan.guarantee)
         unprotected = list(self._unprotected())
         if guarantee.unit.relation == "replace-one":
             unprotected.append("number of rows")
         return Certificate(
-            spent, guarantee.delta, guarantee.unit, event, name, settings, tuple(unprotected), protective
+            spent,
+            guarantee.delta,
+            guarantee.unit,
+            event,
+            plan.name,
+            plan.settings,
+            tuple(unprotected),
+            vault.protective,
         )
 
     def _unprotected(self) -> tuple[str, ...]:
@@ -248,21 +274,17 @@ def _check_kind(name: str, value: Any, declared: str) -> None:
         raise InvalidInput(f"{name} must be {words}, got {value!r}.")
 
 
-def spent_epsilon(event: Event, guarantee: Guarantee) -> float:
-    """The ε that a run cost, at the guarantee's δ: what was promised, or the truth where it is more."""
-    from discreet.accounting import delta, epsilon
-
-    # a calibrated plan has nothing to spare, which one look at δ(ε) shows; inverting the curve takes dozens
-    if guarantee.delta > 0:
-        used = delta(event, guarantee.epsilon, guarantee.unit).upper / guarantee.delta
-        if 1 - 1e-4 <= used <= 1:
-            return guarantee.epsilon
-    spent = epsilon(event, guarantee.delta, guarantee.unit).upper
-    return min(guarantee.epsilon, spent) if spent <= guarantee.epsilon * (1 + _ROUNDING) else spent
+def _after_count(plan_for: PlanFor, rows: float, rest: Guarantee) -> Plan:
+    """The plan for a number of rows that has been released; some options fit some numbers of rows only."""
+    try:
+        return plan_for(rows, rest)
+    except InvalidInput as refusal:
+        raise type(refusal)(
+            f"{refusal} This was found after the number of rows had been released as about {rows:.0f}: it is "
+            "charged, together with the promise of a run; nothing else was released. n_public=… avoids counting."
+        ) from None
 
 
-def plain_settings(solver: Any) -> dict[str, Any]:
-    """A solver's settings as plain values for the certificate."""
-    tree = asdict(solver) if is_dataclass(solver) and not isinstance(solver, type) else {}
-    plain = (int, float, str, bool, dict, type(None))
-    return {key: value if isinstance(value, plain) else str(value) for key, value in tree.items()}
+def _in_words(plan: Plan) -> str:
+    noise = getattr(plan.solver, "noise_multiplier", 0.0)
+    return plan.name + (f", noise multiplier {noise:.4g}" if noise else "")

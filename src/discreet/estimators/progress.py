@@ -12,10 +12,10 @@ __all__ = ["progress_bar"]
 
 
 @contextmanager
-def progress_bar(steps: int | None, guarantee: Guarantee, plan: str, *, shown: bool) -> Iterator[Progress | None]:
+def progress_bar(guarantee: Guarantee, plan: str, *, shown: bool) -> Iterator[Progress | None]:
     """A callback for the vault: the plan in one line, then a bar while the block runs.
 
-    ``steps`` is None where a filter, not a plan, says when to stop.
+    The vault says how many releases it has charged; 0 where a filter, not a plan, says when to stop.
     """
     if not shown:
         yield None
@@ -27,5 +27,5 @@ def progress_bar(steps: int | None, guarantee: Guarantee, plan: str, *, shown: b
     with Bar(*columns) as bar:
         bar.console.print(f"plan: {plan}", highlight=False)
         label = f"ε = {guarantee.epsilon:g}" if guarantee.private else "no privacy"
-        task = bar.add_task(label, total=steps)
-        yield lambda done, planned: bar.update(task, completed=done)
+        task = bar.add_task(label, total=None)
+        yield lambda done, planned: bar.update(task, completed=done, total=planned or None)

@@ -19,11 +19,9 @@ from discreet.estimators.targets import Bounded, column_vector
 from discreet.geometry import L1Ball, SparseSet
 from discreet.geometry.base import Geometry
 from discreet.losses import Huber, Loss, Poisson, Quantile, Squared
-from discreet.planning.options import checked_options
-from discreet.recipes import recipe
-from discreet.recipes.lasso import default_radius, narrow, walk
+from discreet.planning.auto import prefers_vertices
+from discreet.recipes.lasso import default_radius
 from discreet.rows import RowSpec
-from discreet.solvers import Problem, Solver
 
 __all__ = [
     "HuberRegression",
@@ -33,10 +31,6 @@ __all__ = [
     "QuantileRegression",
     "SparseLinearRegression",
 ]
-
-
-_MOST_EXACT, _MOST_WHITENED = 5000, 1000
-"""Columns up to which the minimiser over a set is found exactly, and up to which a second moment is formed."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -161,19 +155,21 @@ class Lasso(_Regressor):
         return Squared()
 
     def _constant(self, features: Features, columns: int) -> float:
-        """Frank–Wolfe's entries all have one bound: a longer constant column would drown the others."""
-        entry = self._entry = self._largest_entry(features)
-        private, vertices = math.isfinite(self.epsilon), self.solver == "frank_wolfe"
-        if self.solver == "auto" and not self.alpha:
-            pure = private and self.delta == 0
-            vertices = pure or not narrow(RowSpec(columns, features.row_norm), entry)
-        self._vertices = vertices
-        exact = self.solver == "auto" and not private and columns <= _MOST_EXACT
-        self._walks = vertices and not exact
+        """Where vertices are chosen all entries have one bound, so the constant column is no larger than the others."""
         usual = super()._constant(features, columns)
-        return min(usual, entry) if vertices and private else usual
+        if math.isfinite(self.epsilon) and self._chooses_vertices(features, columns):
+            return min(usual, self._entry_bound(features))
+        return usual
 
-    def _largest_entry(self, features: Features) -> float:
+    def _chooses_vertices(self, features: Features, columns: int) -> bool:
+        """Whether the ball's vertices are chosen, by the solver that was named or by the rule of "auto"."""
+        if self.solver != "auto":
+            return self.solver == "frank_wolfe"
+        pure = math.isfinite(self.epsilon) and self.delta == 0
+        rows = RowSpec(columns, features.row_norm)
+        return not self.alpha and prefers_vertices(rows, self._entry_bound(features), pure=pure)
+
+    def _entry_bound(self, features: Features) -> float:
         if self.feature_bound is None:
             if features.encoder is not None:
                 return features.encoder.entry_bound
@@ -182,25 +178,18 @@ class Lasso(_Regressor):
             raise InvalidInput(f"feature_bound must be positive and finite, got {self.feature_bound!r}.")
         return float(self.feature_bound)
 
-    def _domain(self, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:
+    def _domain(self, features: Features, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:
         if self.domain is not None:
             raise InvalidInput("Lasso's set is the ℓ1 ball: give radius, not domain.")
+        vertices = self._chooses_vertices(features, rows.n_features)
         if self.radius is not None:
-            return L1Ball(float(self.radius))
-        entry = self._entry if self._vertices else self.feature_bound
-        return L1Ball(default_radius(rows, n, guarantee, entry, walks=self._vertices))
-
-    def _plan(self, problem: Problem, guarantee: Guarantee) -> tuple[str, Solver]:
-        if not self._walks:
-            if self.solver != "auto" and self.feature_bound is not None and self.radius is not None:
+            if not vertices and self.solver != "auto" and self.feature_bound is not None:
                 raise InvalidInput(
                     f"feature_bound has no effect on solver={self.solver!r} with a radius: leave it out."
                 )
-            return super()._plan(problem, guarantee)
-        if self.solver == "auto" and self.solver_options:
-            raise InvalidInput("solver_options need a named solver; with solver='auto' all are chosen for you.")
-        options = checked_options("frank_wolfe", self.solver_options)
-        return "frank_wolfe", walk(problem, guarantee, options, feature_bound=self._entry)
+            return L1Ball(float(self.radius))
+        entry = self._entry_bound(features) if vertices else self.feature_bound
+        return L1Ball(default_radius(rows, n, guarantee, entry, walks=vertices))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -220,15 +209,9 @@ class SparseLinearRegression(_Regressor):
     def _loss(self) -> Loss:
         return Squared()
 
-    def _domain(self, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:
+    def _domain(self, features: Features, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:
         if self.domain is not None:
             raise InvalidInput("the set is that of sparse vectors: give sparsity, not domain.")
         if self.sparsity < 1:
             raise InvalidInput(f"sparsity must be at least 1, got {self.sparsity!r}.")
         return SparseSet(int(self.sparsity))
-
-    def _plan(self, problem: Problem, guarantee: Guarantee) -> tuple[str, Solver]:
-        few = problem.rows.dimension <= _MOST_WHITENED
-        if self.solver == "auto" and not guarantee.private and few and not self.solver_options:
-            return "preconditioned", recipe("preconditioned")(problem, guarantee)  # as with privacy; needs no row_norm
-        return super()._plan(problem, guarantee)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,19 +27,20 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.calibration import Guarantee
-from discreet.calibration.rehearse import rehearse
 from discreet.data.base import Dataset
+from discreet.data.memory import Sparse
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.estimators.base import PrivateLinearModel
-from discreet.estimators.privacy import PrivateEstimator, spent_epsilon
-from discreet.events import Event, Laplace, Parallel, PrivateSelection, compose
+from discreet.estimators.privacy import PrivateEstimator
+from discreet.events import Event, Laplace, Parallel, PrivateSelection
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace as LaplaceNoise
 from discreet.noise.bits import Bits
+from discreet.planning.plan import Plan, make_plan, spent_epsilon
 from discreet.queries.sums.model_score import ModelScore
 from discreet.report.certificate import Certificate
-from discreet.solvers import Filtered, Problem, Solver
+from discreet.solvers import Filtered, Problem
 from discreet.units import Unit
 from discreet.vault import Vault
 
@@ -107,24 +108,26 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         """
         models = self._candidates()
         features, prepared = zip(*(model._prepare(X, y, True) for model in models), strict=True)
-        n, unit = len(prepared[0]), Unit(self.adjacency)  # type: ignore[arg-type]
-        guarantee = Guarantee(float(self.epsilon), self._delta(n, True), unit)
+        n, guarantee = len(prepared[0]), self._guarantee(len(prepared[0]))
+        unit = guarantee.unit
         rows = self._declared_rows(n, unit)
         training = _training_rows(rows, self.validation)
-        problems = [model._problem(data, training, guarantee) for model, data in zip(models, prepared, strict=True)]
+        problems = [
+            model._problem(own, data.rows, isinstance(data, Sparse), training, guarantee)
+            for model, own, data in zip(models, features, prepared, strict=True)
+        ]
         bits, ledger = self._bits(), self._ledger()
-        aim = self._aim(guarantee, ledger)
+        aim = replace(guarantee, delta=ledger.portion(guarantee.delta))
         plan = self._plan(models, problems, aim)
-        stated = (aim.epsilon, aim.delta)
-        charge = ledger.charge(plan.event, unit, note="PrivateSearchCV", protective=bits.protective, stated=stated)
+        charge = ledger.charge(plan.event, unit, note="PrivateSearchCV", protective=bits.protective, stated=aim.stated)
         score, chosen, theta = plan.best(prepared, _split(n, training, unit, self.validation, bits), bits)
         ledger.release(charge)
         self.best_estimator_, self.best_params_ = models[chosen], self._grid()[chosen]
         self.best_estimator_._features = features[chosen]
         self.best_estimator_._set(theta, prepared[chosen].rows)
-        self.best_estimator_.n_iter_ = len(rehearse(plan.solvers[chosen], problems[chosen], unit))
+        self.best_estimator_.n_iter_ = len(plan.fits[chosen].events)
         self.best_score_ = 0.5 + score / max(1.0, rows - training)
-        self.privacy_ = self._search_certificate(plan.event, guarantee, bits.protective)
+        self.privacy_ = self._search_certificate(plan.event, guarantee, aim, bits.protective)
         self.best_estimator_.privacy_ = self.privacy_
         return self
 
@@ -178,21 +181,22 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         """Fits at the largest ε a trial, to 3 %, and scores at the least noise, that each keep the guarantee."""
         from discreet.accounting import calibrate, epsilon
 
-        runs, unit = float(self.trials), guarantee.unit
+        runs, unit, inner = float(self.trials), guarantee.unit, guarantee.tightened()
 
-        def fits(each: float) -> tuple[Event, list[Solver]]:
-            inner = Guarantee(each, guarantee.delta, unit)
-            solvers = [model._plan(problem, inner)[1] for model, problem in zip(models, problems, strict=True)]
-            if any(isinstance(s, Filtered) and s.filter(unit) is not None for s in solvers):
+        def fits(each: float) -> tuple[Event, list[Plan]]:
+            plans = [
+                make_plan(problem, replace(guarantee, epsilon=each), model.solver, model.solver_options)
+                for model, problem in zip(models, problems, strict=True)
+            ]
+            if any(isinstance(plan.solver, Filtered) and plan.solver.filter(unit) is not None for plan in plans):
                 raise InvalidInput(
                     "a candidate runs until a filter stops it, and the best of many trials is proved for runs with a "
                     "plan: leave out bias_reduced. Nothing was released."
                 )
-            different = dict.fromkeys(compose(rehearse(s, p, unit)) for s, p in zip(solvers, problems, strict=True))
-            return PrivateSelection(Parallel(list(different)), runs), solvers
+            return PrivateSelection(Parallel(list(dict.fromkeys(plan.event for plan in plans))), runs), plans
 
         def cost(each: float) -> float:
-            return epsilon(fits(each)[0], guarantee.delta, unit).upper / guarantee.epsilon
+            return epsilon(fits(each)[0], guarantee.delta, unit).upper / inner.epsilon
 
         low, high = guarantee.epsilon / 64, guarantee.epsilon
         if not cost(low) <= 1:
@@ -200,19 +204,19 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         while high > 1.03 * low:
             middle = math.sqrt(low * high)
             low, high = (middle, high) if cost(middle) <= 1 else (low, middle)
-        event, solvers = fits(low)
+        event, plans = fits(low)
 
         def scores(noise: float) -> Event:
             return PrivateSelection(Laplace(noise), runs)
 
-        noise = calibrate(scores, guarantee.epsilon, guarantee.delta, unit)
+        noise = calibrate(scores, inner.epsilon, guarantee.delta, unit)
         labels = is_classifier(self.estimator)
-        return _Plan(Parallel([event, scores(noise)]), solvers, problems, noise, self.trials, labels, unit)
+        return _Plan(Parallel([event, scores(noise)]), plans, noise, self.trials, labels, unit)
 
     # --- the result -----------------------------------------------------------------------------------------------
 
-    def _search_certificate(self, event: Event, guarantee: Guarantee, protective: bool) -> Certificate:
-        spent = spent_epsilon(event, guarantee)
+    def _search_certificate(self, event: Event, guarantee: Guarantee, aim: Guarantee, protective: bool) -> Certificate:
+        spent = spent_epsilon(event, aim)
         unprotected = list(self.best_estimator_._unprotected())
         if guarantee.unit.relation == "replace-one":
             unprotected.append("number of rows")
@@ -249,8 +253,7 @@ class _Plan:
     """What a search will do, and what it costs; made without data."""
 
     event: Event
-    solvers: list[Solver]
-    problems: list[Problem]
+    fits: list[Plan]
     score_noise: float
     trials: int
     labels: bool
@@ -261,11 +264,11 @@ class _Plan:
     ) -> tuple[float, int, NDArray[np.float64]]:
         """(noisy score, candidate, model) of the best trial: models are fitted on part 0 and scored on part 1."""
         best = (-math.inf, -1, np.empty(0))
-        for chosen in _draws(self.trials, len(self.solvers), bits):
-            problem = self.problems[chosen]
+        for chosen in _draws(self.trials, len(self.fits), bits):
+            problem = self.fits[chosen].problem
             train, aside = (prepared[chosen].take(np.flatnonzero(part == half)) for half in (0, 1))
             with np.errstate(all="ignore"):  # a warning would tell of a trial that is not shown
-                theta = Vault(train, self.unit, Ledger(), bits).run(self.solvers[chosen], problem)
+                theta = Vault(train, self.unit, Ledger(), bits).run(self.fits[chosen].solver, problem)
             query = ModelScore(aside.rows, problem.loss, theta, self.labels)
             noisy = Noisy(query, LaplaceNoise(self.score_noise))
             score = float(Vault(aside, self.unit, Ledger(), bits).release(noisy))

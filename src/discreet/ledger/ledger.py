@@ -192,8 +192,11 @@ class Ledger:
 
             found = approximate(event, unit) if isinstance(event, ApproxDP | Promise) else None
             return None if found is None else Stated(*found)
-        claim = Stated(float(stated[0]), float(stated[1]))
-        return claim if self._accountant.keeps(event, claim, unit) else None
+        return Stated(*map(float, stated)) if self.keeps(event, unit, stated) else None
+
+    def keeps(self, event: Event, unit: Unit, stated: tuple[float, float]) -> bool:
+        """Whether ``event`` is certainly (ε, δ)-DP as ``stated``, by this ledger's accountant."""
+        return self._accountant.keeps(event, Stated(float(stated[0]), float(stated[1])), unit)
 
     def fulfil(self, charge_id: int, event: Event) -> None:
         """Say what the promise of a charge is used for, before anything of it is released. A promise is used once.

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from discreet.noise.coins import bernoulli, bernoulli_exp, uniform_integers
     from discreet.noise.gaussian import GAUSSIAN_REACH, MAX_SIGMA, discrete_gaussian, rounded_gaussian
     from discreet.noise.laplace import LAPLACE_REACH, MAX_SCALE, discrete_laplace, rounded_laplace
-    from discreet.noise.pieces import MOST_POSITIONS, exponential_position
-    from discreet.noise.rows import fixed_size_sample, permutation, poisson_sample, with_replacement_sample
+    from discreet.noise.piecewise import MOST_POSITIONS, exponential_position
     from discreet.noise.selection import exponential_select, exponential_top, permute_and_flip
+    from discreet.noise.subsets import fixed_size_sample, permutation, poisson_sample, with_replacement_sample
 
 __all__ = [
     "GAUSSIAN_REACH",
@@ -61,12 +61,12 @@ _HOME = {
     "bernoulli": "coins",
     "bernoulli_exp": "coins",
     "uniform_integers": "coins",
-    "MOST_POSITIONS": "pieces",
-    "exponential_position": "pieces",
-    "fixed_size_sample": "rows",
-    "permutation": "rows",
-    "poisson_sample": "rows",
-    "with_replacement_sample": "rows",
+    "MOST_POSITIONS": "piecewise",
+    "exponential_position": "piecewise",
+    "fixed_size_sample": "subsets",
+    "permutation": "subsets",
+    "poisson_sample": "subsets",
+    "with_replacement_sample": "subsets",
     "exponential_select": "selection",
     "exponential_top": "selection",
     "permute_and_flip": "selection",

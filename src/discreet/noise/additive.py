@@ -12,12 +12,12 @@ from discreet.errors import InvalidInput
 from discreet.noise import kernels
 from discreet.noise.arguments import Size, fill
 from discreet.noise.bits import Bits, Reader
-from discreet.noise.layers import Layers, scaled_floor, try_exactly
+from discreet.noise.strips import Strips, scaled_floor, try_exactly
 
 __all__ = ["draw_discrete", "draw_rounded"]
 
 
-def draw_rounded(layers: Layers, unit: Fraction, reach: int, size: Size, bits: Bits | None) -> NDArray[np.int64]:
+def draw_rounded(strips: Strips, unit: Fraction, reach: int, size: Size, bits: Bits | None) -> NDArray[np.int64]:
     """±round(unit·u) for u of density exp(−c·u^p); ``unit`` must be a dyadic rational with at most 53 bits."""
     mantissa, exponent = _binary(unit)
     # unit·u = mantissa·(2^64·u)·2^−shift. From 128 on, the table's u < 2^10 all round to 0, as they do at 127.
@@ -27,34 +27,34 @@ def draw_rounded(layers: Layers, unit: Fraction, reach: int, size: Size, bits: B
     stuck = np.zeros(3, dtype=np.uint64)
 
     def exactly(reader: Reader) -> int | None:
-        kept = try_exactly(layers, int(stuck[1]), int(stuck[2]), reader, None)
+        kept = try_exactly(strips, int(stuck[1]), int(stuck[2]), reader, None)
         if kept is None:
             return None
-        negative, layer, x = kept
-        magnitude = scaled_floor(x, unit, unit * layer + Fraction(1, 2))
+        negative, strip, x = kept
+        magnitude = scaled_floor(x, unit, unit * strip + Fraction(1, 2))
         return -magnitude if negative else magnitude
 
     def step(reader: Reader, flat: NDArray[np.int64], done: int) -> int:
         block = reader.ensure(2)
         done = kernels.rounded(
-            block.words, block.cursor, stuck, flat, done, layers.guide, layers.cells, layers.certain,
-            layers.power, layers.slope, np.uint64(mantissa), shift,
+            block.words, block.cursor, stuck, flat, done, strips.guide, strips.cells, strips.certain,
+            strips.power, strips.slope, np.uint64(mantissa), shift,
         )  # fmt: skip
-        return _settle(stuck, flat, done, lambda: exactly(reader), reach)
+        return _decide(stuck, flat, done, lambda: exactly(reader), reach)
 
     return fill(size, bits, step)
 
 
-def draw_discrete(layers: Layers, places: int, reach: int, size: Size, bits: Bits | None) -> NDArray[np.int64]:
+def draw_discrete(strips: Strips, places: int, reach: int, size: Size, bits: Bits | None) -> NDArray[np.int64]:
     """Integers k with probability ∝ exp(−c·|k/places|^p)."""
     stuck = np.zeros(3, dtype=np.uint64)
 
     def exactly(reader: Reader) -> int | None:
-        kept = try_exactly(layers, int(stuck[1]), int(stuck[2]), reader, places)
+        kept = try_exactly(strips, int(stuck[1]), int(stuck[2]), reader, places)
         if kept is None:
             return None
-        negative, layer, x = kept
-        magnitude = places * layer + scaled_floor(x, places)
+        negative, strip, x = kept
+        magnitude = places * strip + scaled_floor(x, places)
         if negative and magnitude == 0:
             return None
         return -magnitude if negative else magnitude
@@ -62,15 +62,15 @@ def draw_discrete(layers: Layers, places: int, reach: int, size: Size, bits: Bit
     def step(reader: Reader, flat: NDArray[np.int64], done: int) -> int:
         block = reader.ensure(2)
         done = kernels.discrete(
-            block.words, block.cursor, stuck, flat, done, layers.guide, layers.cells, layers.certain,
-            layers.power, layers.slope, np.uint64(places),
+            block.words, block.cursor, stuck, flat, done, strips.guide, strips.cells, strips.certain,
+            strips.power, strips.slope, np.uint64(places),
         )  # fmt: skip
-        return _settle(stuck, flat, done, lambda: exactly(reader), reach)
+        return _decide(stuck, flat, done, lambda: exactly(reader), reach)
 
     return fill(size, bits, step)
 
 
-def _settle(
+def _decide(
     stuck: NDArray[np.uint64], flat: NDArray[np.int64], done: int, exactly: Callable[[], int | None], reach: int
 ) -> int:
     """Decides the trial that stopped the kernel, if one did."""

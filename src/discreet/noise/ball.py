@@ -13,8 +13,8 @@ from discreet.noise.arguments import positive, whole
 from discreet.noise.bits import Bits, Reader, process_bits
 from discreet.noise.gaussian import GAUSSIAN_LAYERS
 from discreet.noise.laplace import LAPLACE_LAYERS, LAPLACE_REACH
-from discreet.noise.layers import Layers, layers_for, try_exactly
 from discreet.noise.reals import Uniform
+from discreet.noise.strips import Strips, strips_for, try_exactly
 
 __all__ = ["ball_reach", "rounded_gamma_ball"]
 
@@ -24,7 +24,7 @@ _MOST_DIMENSIONS = 1 << 24
 class _Reals:
     """Independent reals u of density exp(−c·u^p) with random signs: digits[i] ≤ 2^known·u_i < digits[i] + 1."""
 
-    def __init__(self, layers: Layers, count: int, reader: Reader) -> None:
+    def __init__(self, strips: Strips, count: int, reader: Reader) -> None:
         self._reader = reader
         self._late: dict[int, Uniform] = {}
         signed = np.empty(count, dtype=np.int64)
@@ -34,17 +34,17 @@ class _Reals:
         while done < count:
             block = reader.ensure(2)
             done = kernels.real(
-                block.words, block.cursor, stuck, signed, fractions, done, layers.guide, layers.cells, layers.certain,
-                layers.power, layers.slope,
+                block.words, block.cursor, stuck, signed, fractions, done, strips.guide, strips.cells, strips.certain,
+                strips.power, strips.slope,
             )  # fmt: skip
             if stuck[0]:
-                kept = try_exactly(layers, int(stuck[1]), int(stuck[2]), reader, None)
+                kept = try_exactly(strips, int(stuck[1]), int(stuck[2]), reader, None)
                 stuck[:] = 0
                 if kept is not None:
-                    negative, layer, x = kept
+                    negative, strip, x = kept
                     # More bits of this X are drawn already than of the others: they are handed out by `refine`.
                     self._late[done] = x
-                    signed[done] = ~layer if negative else layer
+                    signed[done] = ~strip if negative else strip
                     fractions[done] = x.prefix >> (x.known - 64)
                     done += 1
         self.negative = signed < 0
@@ -93,8 +93,8 @@ def rounded_gamma_ball(scale: float | Fraction, d: int, *, bits: Bits | None = N
     d = whole("d", d, 1, _MOST_DIMENSIONS)
     exact = positive("scale", scale, ball_reach(d))
     with (bits or process_bits()).reader() as reader:
-        normals = _Reals(layers_for(2, Fraction(1, 2 * GAUSSIAN_LAYERS**2)), d, reader)
-        exponentials = _Reals(layers_for(1, Fraction(1, LAPLACE_LAYERS)), d, reader)
+        normals = _Reals(strips_for(2, Fraction(1, 2 * GAUSSIAN_LAYERS**2)), d, reader)
+        exponentials = _Reals(strips_for(1, Fraction(1, LAPLACE_LAYERS)), d, reader)
         while True:
             normals.refine()
             exponentials.refine()

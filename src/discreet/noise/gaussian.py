@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from discreet.noise.additive import draw_discrete, draw_rounded
 from discreet.noise.arguments import Size, positive
 from discreet.noise.bits import Bits
-from discreet.noise.layers import layers_for
+from discreet.noise.strips import strips_for
 
 __all__ = ["GAUSSIAN_REACH", "MAX_SIGMA", "discrete_gaussian", "rounded_gaussian"]
 
@@ -18,7 +18,7 @@ __all__ = ["GAUSSIAN_REACH", "MAX_SIGMA", "discrete_gaussian", "rounded_gaussian
 GAUSSIAN_REACH = 64
 #: Largest σ, in grid steps: samples stay within ±2^62.
 MAX_SIGMA = 2.0**56
-#: Layers to one standard deviation.
+#: Strips to one standard deviation.
 GAUSSIAN_LAYERS = 64
 
 
@@ -29,7 +29,7 @@ def rounded_gaussian(sigma: float, size: Size = None, *, bits: Bits | None = Non
     a function of the continuous Gaussian mechanism's output: its privacy is exactly that of the continuous Gaussian,
     in any dimension, under any composition and subsampling.
 
-    |Z| = u/64 where u has density exp(−u²/8192), drawn by `discreet.noise.layers`.
+    |Z| = u/64 where u has density exp(−u²/8192), drawn by `discreet.noise.strips`.
 
     Args:
         sigma: standard deviation in grid steps, 0 < σ ≤ 2^56; a double is taken at its exact value.
@@ -45,15 +45,15 @@ def rounded_gaussian(sigma: float, size: Size = None, *, bits: Bits | None = Non
         (2,)
     """
     exact = positive("sigma", sigma, GAUSSIAN_REACH)
-    layers = layers_for(2, Fraction(1, 2 * GAUSSIAN_LAYERS**2))
-    return draw_rounded(layers, exact / GAUSSIAN_LAYERS, int(exact * GAUSSIAN_REACH) + 1, size, bits)
+    strips = strips_for(2, Fraction(1, 2 * GAUSSIAN_LAYERS**2))
+    return draw_rounded(strips, exact / GAUSSIAN_LAYERS, int(exact * GAUSSIAN_REACH) + 1, size, bits)
 
 
 def discrete_gaussian(sigma: float | Fraction, size: Size = None, *, bits: Bits | None = None) -> NDArray[np.int64]:
     """Samples of the discrete Gaussian, P(k) ∝ exp(−k²/2σ²) over all integers k, without any error.
 
     Canonne, Kamath and Steinke (2020) show that it satisfies the same zCDP as the continuous Gaussian; its privacy
-    curve is its own. Sampled by `discreet.noise.layers` with ⌈σ/64⌉ integers to a layer.
+    curve is its own. Sampled by `discreet.noise.strips` with ⌈σ/64⌉ integers to a strip.
 
     Args:
         sigma: the parameter σ (close to the standard deviation from σ ≈ 1 on), 0 < σ ≤ 2^56; taken at its exact value.
@@ -70,5 +70,5 @@ def discrete_gaussian(sigma: float | Fraction, size: Size = None, *, bits: Bits 
     """
     exact = positive("sigma", sigma, GAUSSIAN_REACH)
     places = -(-exact // GAUSSIAN_LAYERS)
-    layers = layers_for(2, Fraction(places) ** 2 / (2 * exact**2), places == 1)
-    return draw_discrete(layers, places, int(exact * GAUSSIAN_REACH) + 1, size, bits)
+    strips = strips_for(2, Fraction(places) ** 2 / (2 * exact**2), places == 1)
+    return draw_discrete(strips, places, int(exact * GAUSSIAN_REACH) + 1, size, bits)

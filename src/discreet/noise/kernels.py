@@ -2,7 +2,8 @@
 
 Every kernel reads words from ``words[cursor[0]]`` on, wipes them, and advances the cursor itself, in one call that
 nothing can interrupt. It returns how many outputs are complete; fewer than asked means that the words ran out, or that
-one trial is undecided, which `stuck` then holds (flag, first word, second word).
+one trial is undecided, which `stuck` then holds (flag, first word, second word). `rounded` and `real` repeat the four
+lines that decide a trial: as a function of their own they cost a quarter of the time.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from discreet.noise.layers import GUIDE_BITS, U_BITS, V_BITS
+from discreet.noise.strips import GUIDE_BITS, U_BITS, V_BITS
 
 _U_SHIFT = np.uint64(64 - U_BITS)
 _GUIDE_SHIFT = np.uint64(U_BITS - GUIDE_BITS)
@@ -48,8 +49,8 @@ def _exp_minus(y):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _layer(first, guide, cells):  # type: ignore[no-untyped-def]
-    """The layer that 32 bits of U fall in, or −1 if they do not decide it."""
+def _strip(first, guide, cells):  # type: ignore[no-untyped-def]
+    """The strip that 32 bits of U fall in, or −1 if they do not decide it."""
     u = first >> _U_SHIFT
     j = guide[u >> _GUIDE_SHIFT]
     while cells[j] < u:
@@ -74,6 +75,15 @@ def _keep(first, j, t, certain, power, c):  # type: ignore[no-untyped-def]
     return 1 if excess < -(_V_UNIT + ERROR) else -1
 
 
+@njit(nogil=True, cache=True, inline="always")
+def _take(words, at):  # type: ignore[no-untyped-def]
+    """The two words of a trial, wiped where they were."""
+    first, second = words[at], words[at + 1]
+    words[at] = 0
+    words[at + 1] = 0
+    return first, second
+
+
 @njit(nogil=True, cache=True)
 def rounded(words, cursor, stuck, out, done, guide, cells, certain, power, c, mantissa, shift):  # type: ignore[no-untyped-def]
     """Fills out[done:] with ±⌊mantissa·(j + X)·2^−shift + 1/2⌋.
@@ -86,11 +96,9 @@ def rounded(words, cursor, stuck, out, done, guide, cells, certain, power, c, ma
     drop = np.uint64(shift) - _64
     half = _1 << (drop - _1)
     while done < out.size and at + 2 <= words.size:
-        first, second = words[at], words[at + 1]
-        words[at] = 0
-        words[at + 1] = 0
+        first, second = _take(words, at)
         at += 2
-        j = _layer(first, guide, cells)
+        j = _strip(first, guide, cells)
         verdict = -1
         if j >= 0:
             verdict = _keep(first, j, np.float64(second >> _11) * _X_UNIT, certain, power, c)
@@ -116,11 +124,9 @@ def discrete(words, cursor, stuck, out, done, guide, cells, certain, power, c, p
     """Fills out[done:] with ±(places·j + ⌊places·X⌋), minus zero rejected; undecided if unknown bits of X may carry."""
     at = cursor[0]
     while done < out.size and at + 2 <= words.size:
-        first, second = words[at], words[at + 1]
-        words[at] = 0
-        words[at + 1] = 0
+        first, second = _take(words, at)
         at += 2
-        j = _layer(first, guide, cells)
+        j = _strip(first, guide, cells)
         verdict = -1
         if j >= 0:
             place = _high_product(places, second)
@@ -142,14 +148,12 @@ def discrete(words, cursor, stuck, out, done, guide, cells, certain, power, c, p
 
 @njit(nogil=True, cache=True)
 def real(words, cursor, stuck, out, fractions, done, guide, cells, certain, power, c):  # type: ignore[no-untyped-def]
-    """Fills out[done:] with the layers, complemented (~j) if negative, and fractions[done:] with 64 bits of X."""
+    """Fills out[done:] with the strips, complemented (~j) if negative, and fractions[done:] with 64 bits of X."""
     at = cursor[0]
     while done < out.size and at + 2 <= words.size:
-        first, second = words[at], words[at + 1]
-        words[at] = 0
-        words[at + 1] = 0
+        first, second = _take(words, at)
         at += 2
-        j = _layer(first, guide, cells)
+        j = _strip(first, guide, cells)
         verdict = -1
         if j >= 0:
             verdict = _keep(first, j, np.float64(second >> _11) * _X_UNIT, certain, power, c)

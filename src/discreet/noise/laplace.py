@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from discreet.noise.additive import draw_discrete, draw_rounded
 from discreet.noise.arguments import Size, positive
 from discreet.noise.bits import Bits
-from discreet.noise.layers import layers_for
+from discreet.noise.strips import strips_for
 
 __all__ = ["LAPLACE_REACH", "MAX_SCALE", "discrete_laplace", "rounded_laplace"]
 
@@ -18,7 +18,7 @@ __all__ = ["LAPLACE_REACH", "MAX_SCALE", "discrete_laplace", "rounded_laplace"]
 LAPLACE_REACH = 2048
 #: Largest scale, in grid steps: samples stay within ±2^62.
 MAX_SCALE = 2.0**51
-#: Layers to one scale.
+#: Strips to one scale.
 LAPLACE_LAYERS = 32
 
 
@@ -28,7 +28,7 @@ def rounded_laplace(scale: float, size: Size = None, *, bits: Bits | None = None
     P(0) = 1 − exp(−1/2b) and P(k) = exp(−(|k| − ½)/b)·(1 − exp(−1/b))/2 otherwise. Added to an integer it is the
     rounded output of the continuous Laplace mechanism, so its privacy is exactly that mechanism's.
 
-    |L| = u/32 where u has density exp(−u/32), drawn by `discreet.noise.layers`.
+    |L| = u/32 where u has density exp(−u/32), drawn by `discreet.noise.strips`.
 
     Args:
         scale: b in grid steps, 0 < b ≤ 2^51; a double is taken at its exact value.
@@ -44,15 +44,15 @@ def rounded_laplace(scale: float, size: Size = None, *, bits: Bits | None = None
         (2,)
     """
     exact = positive("scale", scale, LAPLACE_REACH)
-    layers = layers_for(1, Fraction(1, LAPLACE_LAYERS))
-    return draw_rounded(layers, exact / LAPLACE_LAYERS, int(exact * LAPLACE_REACH) + 1, size, bits)
+    strips = strips_for(1, Fraction(1, LAPLACE_LAYERS))
+    return draw_rounded(strips, exact / LAPLACE_LAYERS, int(exact * LAPLACE_REACH) + 1, size, bits)
 
 
 def discrete_laplace(scale: float | Fraction, size: Size = None, *, bits: Bits | None = None) -> NDArray[np.int64]:
     """Samples of the discrete Laplace (two-sided geometric) distribution, P(k) ∝ exp(−|k|/b), without any error.
 
     On an integer query of sensitivity Δ it is Δ/b-differentially private (Ghosh, Roughgarden and Sundararajan 2012).
-    Sampled by `discreet.noise.layers` with ⌈b/32⌉ integers to a layer.
+    Sampled by `discreet.noise.strips` with ⌈b/32⌉ integers to a strip.
 
     Args:
         scale: b, 0 < b ≤ 2^51; taken at its exact value.
@@ -69,5 +69,5 @@ def discrete_laplace(scale: float | Fraction, size: Size = None, *, bits: Bits |
     """
     exact = positive("scale", scale, LAPLACE_REACH)
     places = -(-exact // LAPLACE_LAYERS)
-    layers = layers_for(1, Fraction(places) / exact, places == 1)
-    return draw_discrete(layers, places, int(exact * LAPLACE_REACH) + 1, size, bits)
+    strips = strips_for(1, Fraction(places) / exact, places == 1)
+    return draw_discrete(strips, places, int(exact * LAPLACE_REACH) + 1, size, bits)

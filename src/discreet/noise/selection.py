@@ -22,8 +22,8 @@ from discreet.noise.arguments import rational, whole
 from discreet.noise.bits import BLOCK_WORDS, Bits, Reader, process_bits
 from discreet.noise.coins import uniform_integers
 from discreet.noise.kernels import ERROR, _exp_minus
-from discreet.noise.layers import scaled_floor
 from discreet.noise.reals import Uniform, below, exp_minus
+from discreet.noise.strips import scaled_floor
 
 __all__ = ["exponential_select", "exponential_top", "permute_and_flip"]
 

@@ -33,12 +33,13 @@ RECIPES = (
     "weighted_perturbation",
     "wide_descent",
 )
-"""Names of the solvers that a user can ask for: each is a module of this room."""
+"""Names of the solvers of linear models: each is a module of this room."""
+_OF_MEANS = "sparse_mean"
 
 
 def recipe(name: str) -> Callable[..., Any]:
     """The recipe of the solver called ``name``: a function of a problem, a guarantee and the solver's options."""
-    if name not in RECIPES:
+    if name not in (*RECIPES, _OF_MEANS):
         guess = did_you_mean(name, RECIPES)
         raise InvalidInput(f"unknown solver {name!r}; choose 'auto' or one of {', '.join(RECIPES)}.{guess}")
     chosen: Callable[..., Any] = importlib.import_module(f"discreet.recipes.{name}").recipe

@@ -37,6 +37,8 @@ class Problem:
         domain: constraint set.
         ridge: ℓ2 regularisation of the mean loss.
         sparse: whether rows come in compressed sparse form: a fact about the container, not about its cells.
+        entry_bound: public bound on every entry |x_ij| of a row, where one was declared; it chooses settings, and is
+            enforced by the clip that follows from it.
     """
 
     rows: RowSpec
@@ -45,6 +47,7 @@ class Problem:
     domain: Geometry = WholeSpace()  # noqa: RUF009 - a frozen value
     ridge: float = 0.0
     sparse: bool = False
+    entry_bound: float = math.inf
 
     def __post_init__(self) -> None:
         if not self.n > 0:

@@ -37,7 +37,7 @@ from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.events import Event
 from discreet.geometry.base import Projectable
 from discreet.losses import Domain
-from discreet.measurements import FixedSizeSampling, Measurement, Noisy, SplitBatch, PoissonSampling
+from discreet.measurements import FixedSizeSampling, Measurement, Noisy, PoissonSampling, SplitBatch
 from discreet.mechanisms import Gaussian
 from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps

@@ -23,9 +23,9 @@ from discreet.mechanisms import Gaussian
 from discreet.planning.options import checked_options
 from discreet.queries.sums.candidate_scores import OneScore
 from discreet.recipes import recipe
+from discreet.recipes.sparse_mean import gaussian_noise
 from discreet.solvers.base import Filtered, Problem, Solver, Steps
 from discreet.solvers.bias_reduced import BiasReduced
-from discreet.solvers.sparse_mean import gaussian_noise
 from discreet.units import Unit
 
 __all__ = ["BASES", "Boosted", "default"]

@@ -15,38 +15,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import events
-from discreet.calibration.guarantee import Guarantee
-from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball, L2Ball
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian, Laplace
 from discreet.queries.sums.sketch import Sketch, SketchedSum
 from discreet.queries.sums.sparse_sum import SparseSum
 from discreet.rows import RowSpec
+from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.l1_recovery import recover
 from discreet.solvers.parts.shrinkage import best_threshold, soft
 
-__all__ = ["NoisyMean", "RecoveredMean", "gaussian_noise", "laplace_noise", "sketch_width"]
-
-_BLOCKS = 4
-_MOST_SKETCH_ROWS = 1 << 20
-
-
-def gaussian_noise(guarantee: Guarantee) -> float:
-    """The least noise multiplier of one Gaussian release; 0 without privacy."""
-    if not guarantee.private:
-        return 0.0
-    if guarantee.delta == 0:
-        raise InvalidInput("delta = 0 asks for pure DP, which Gaussian noise cannot give; use method='laplace'.")
-    from discreet.accounting import calibrate
-
-    return calibrate(events.Gaussian, guarantee.epsilon, guarantee.delta, guarantee.unit)
-
-
-def laplace_noise(guarantee: Guarantee) -> float:
-    """The noise multiplier of one Laplace release, pure ε-DP; 0 without privacy."""
-    return guarantee.unit.sensitivity(1.0) / guarantee.epsilon * (1 + 1e-12)
+__all__ = ["NoisyMean", "RecoveredMean"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +44,11 @@ class NoisyMean:
     sparsity: int
     noise: Literal["gaussian", "laplace"] = "gaussian"
     finish_by: Literal["nothing", "projection", "threshold"] = "projection"
+
+    def steps(self, problem: Problem) -> Steps:
+        """One release; the rest is post-processing."""
+        answer = yield self.measurement(problem.rows)
+        return self.finish(answer, problem.rows, problem.n)
 
     def measurement(self, rows: RowSpec) -> Noisy:
         """The one release."""
@@ -92,8 +76,13 @@ class RecoveredMean:
     noise_multiplier: float
     sparsity: int
     width: int
-    blocks: int = _BLOCKS
+    blocks: int = 4
     seed: int = 0
+
+    def steps(self, problem: Problem) -> Steps:
+        """One release; the rest is post-processing."""
+        answer = yield self.measurement(problem.rows)
+        return self.finish(answer, problem.rows, problem.n)
 
     def _query(self, rows: RowSpec) -> SketchedSum:
         return SketchedSum(rows, self.sparsity, Sketch(rows.n_features, self.width, self.blocks, self.seed))
@@ -112,22 +101,6 @@ class RecoveredMean:
         else:
             penalty = 1e-3 * float(np.abs(b).max(initial=0.0)) or 1.0
         return _into_balls(recover(query.sketch, b, penalty), rows, self.sparsity)
-
-
-def sketch_width(rows: RowSpec, sparsity: int, n: float, noise_multiplier: float) -> int | None:
-    """Rows a block for m = (R/σ)·√ln(ed/m) in all, R = L√s: where the loss R√(ln(ed/m)/m) meets the noise σ√m.
-
-    At most 2^20 rows. None where m reaches d: nothing is saved by sketching, the identity is the best sketch.
-    """
-    d = rows.n_features
-    if noise_multiplier == 0:
-        m = math.inf
-    else:
-        ratio, m = math.sqrt(sparsity) * n / noise_multiplier, float(d)
-        for _ in range(50):
-            m = min(d, max(1.0, ratio * math.sqrt(math.log(math.e * d / m))))
-    width = max(8, math.ceil(min(m, _MOST_SKETCH_ROWS) / _BLOCKS))
-    return width if width * _BLOCKS < d else None
 
 
 def _into_balls(mean: NDArray[np.float64], rows: RowSpec, sparsity: int) -> NDArray[np.float64]:

@@ -9,11 +9,11 @@ all entries of columns with at most c non-zeros are within
 
     slack = min(Σ_i pending_i, c·max_i pending_i)
 
-of the recorded gradient, and `noise.Urn` needs no more than that bound, and the exact entry of the one column it
-proposes, to draw exactly. A row's influence on the draw is at most its privacy loss: for meaningful privacy the slack
-of short columns stays far below the noise for very long. Columns are kept in tiers by length, so that long ones, which
-move with every step, do not drag the short ones along; a tier's largest pending changes are recorded when its slack
-reaches half the noise.
+of the recorded gradient, and `noise.WeightedRejection` needs no more than that bound, and the exact entry of the one
+column it proposes, to draw exactly. A row's influence on the draw is at most its privacy loss: for meaningful privacy
+the slack of short columns stays far below the noise for very long. Columns are kept in tiers by length, so that long
+ones, which move with every step, do not drag the short ones along; a tier's largest pending changes are recorded when
+its slack reaches half the noise.
 
 What is kept here is a function of rows. It stays on the trusted side, is never released, and is forgotten with the
 dataset or with the list of chosen vertices.
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from discreet.data.base import SparseBlock
 from discreet.data.memory import Sparse
 from discreet.noise.bits import Bits
-from discreet.noise.urn import Urn
+from discreet.noise.weighted_rejection import WeightedRejection
 from discreet.queries.base import Integers
 from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import CoordinateVertices
@@ -40,7 +40,7 @@ from discreet.queries.kernels import slope_caps
 
 __all__ = ["LazySelection", "selection_of"]
 
-_NO_URN = (np.zeros(1, np.uint64), np.zeros(1, np.uint64), 0, 1.0, 1, 1)
+_NO_SAMPLER = (np.zeros(1, np.uint64), np.zeros(1, np.uint64), 0, 1.0, 1, 1)
 _TIERS = np.array([16, 64, 256, 1024])  # columns of at most so many non-zeros; the last tier has all longer ones
 
 
@@ -98,7 +98,7 @@ class LazySelection:
         self.constant = int(query.rows.constant)
         self.features = query.rows.n_features
         self.taken = 0
-        self.urn: Urn | None = None
+        self.sampler: WeightedRejection | None = None
         self.blocks = [_BlockState.of(block, self.vertices.row_bound) for block in data.map_blocks(lambda block: block)]
         self.columns, self.longest = self._make_tiers()
         self.gradient = np.zeros(self.vertices.d, np.int64)
@@ -141,8 +141,8 @@ class LazySelection:
         """A vertex with probability exactly ∝ exp(score / scale)."""
         if self.taken != query.taken:
             self.advance(query)
-        if self.urn is None or self.urn.float_scale != scale:
-            self.urn = Urn(self._recorded_scores(), scale)
+        if self.sampler is None or self.sampler.float_scale != scale:
+            self.sampler = WeightedRejection(self._recorded_scores(), scale)
         slacks = [self._slack(tier, self._moved) for tier in range(len(self.longest))]
         late = [tier for tier, slack in enumerate(slacks) if slack > scale / 2]
         if late:
@@ -151,7 +151,7 @@ class LazySelection:
             self._record_pending(late, least, self._moved)
             slacks = [self._slack(tier, self._moved) for tier in range(len(self.longest))]
         self.slack = max(slacks, default=0)
-        return self.urn.draw(self.score_of, self.slack, bits=bits)
+        return self.sampler.draw(self.score_of, self.slack, bits=bits)
 
     def score_of(self, vertex: int) -> int:
         """The exact score of one vertex, from its column alone."""
@@ -191,32 +191,32 @@ class LazySelection:
         return min(sum(map(int, sums)), self.longest[tier] * int(max(largest)))
 
     def _record_pending(self, tiers: Iterable[int], least: Sequence[int], moved: list[Integers]) -> None:
-        """Record what is pending in these tiers; the urn follows by entries, or by columns if they are fewer."""
-        urn, follows = self.urn, True
+        """Record what is pending in these tiers; the sampler follows by entries, or by columns if they are fewer."""
+        sampler, follows = self.sampler, True
         for tier in tiers:
             entries = sum(int(count) for *_, count in self._pending(tier, least[tier], moved))
             columns = self.columns[tier]
-            waits = urn is None or len(columns) < entries
+            waits = sampler is None or len(columns) < entries
             for block, listed in zip(self.blocks, moved, strict=True):
                 own = block.tiers[tier]
                 follows &= kernels.record_pending(
                     listed, own.first, own.columns, own.steps, block.largest, block.slope, own.recorded, least[tier],
-                    self.gradient, self.vertices.signed, _NO_URN if urn is None else urn.table, waits,
+                    self.gradient, self.vertices.signed, _NO_SAMPLER if sampler is None else sampler.table, waits,
                 )  # fmt: skip
-            if urn is not None and waits:
-                follows &= kernels.record_columns(columns, self.gradient, self.vertices.signed, urn.table)
-        if urn is not None and (not follows or urn.worn):
-            urn.fill(self._recorded_scores())
+            if sampler is not None and waits:
+                follows &= kernels.record_columns(columns, self.gradient, self.vertices.signed, sampler.table)
+        if sampler is not None and (not follows or sampler.worn):
+            sampler.fill(self._recorded_scores())
 
     def _record_constant(self) -> None:
         """The constant column holds every row, so it is never left pending."""
         self.gradient[self.features] = total = self.constant * self.slope_total
-        if self.urn is not None:
-            follows = self.urn.record(self.features, -total)
+        if self.sampler is not None:
+            follows = self.sampler.record(self.features, -total)
             if self.vertices.signed:
-                follows &= self.urn.record(self.vertices.d + self.features, total)
+                follows &= self.sampler.record(self.vertices.d + self.features, total)
             if not follows:
-                self.urn.fill(self._recorded_scores())
+                self.sampler.fill(self._recorded_scores())
 
 
 _SELECTIONS: WeakKeyDictionary[Sparse, WeakKeyDictionary[ChosenVertices, LazySelection]] = WeakKeyDictionary()

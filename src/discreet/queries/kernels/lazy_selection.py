@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from discreet.data.prepare import LARGEST_STEP
-from discreet.noise.urn import record_in
+from discreet.noise.weighted_rejection import record_in
 from discreet.queries.kernels.gradient import slope_steps
 
 
@@ -109,10 +109,10 @@ def pending(moved, slope, recorded, largest, least, first):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True)
-def record_pending(moved, first, columns_of, steps_of, largest, slope, recorded, least, gradient, signed, urn, waits):  # type: ignore[no-untyped-def]
+def record_pending(moved, first, columns, steps, largest, slope, recorded, least, gradient, signed, sampler, waits):  # type: ignore[no-untyped-def]
     """Records the pending changes of at least ``least`` of the listed rows in the gradient.
 
-    The urn follows, unless it ``waits`` to be told afterwards. Returns whether it could.
+    The sampler follows, unless it ``waits`` to be told afterwards. Returns whether it could.
     """
     d, follows = gradient.shape[0], True
     for m in range(moved.shape[0]):
@@ -122,23 +122,23 @@ def record_pending(moved, first, columns_of, steps_of, largest, slope, recorded,
             continue
         recorded[i] = slope[i]
         for k in range(first[i], first[i + 1]):
-            j = columns_of[k]
-            gradient[j] += change * steps_of[k]
+            j = columns[k]
+            gradient[j] += change * steps[k]
             if not waits:
-                follows &= record_in(urn, j, -gradient[j])
+                follows &= record_in(sampler, j, -gradient[j])
                 if signed:
-                    follows &= record_in(urn, d + j, gradient[j])
+                    follows &= record_in(sampler, d + j, gradient[j])
     return follows
 
 
 @njit(cache=True, nogil=True)
-def record_columns(columns_of, gradient, signed, urn):  # type: ignore[no-untyped-def]
-    """Tells the urn the recorded gradient of these columns; returns whether it could follow."""
+def record_columns(columns_of, gradient, signed, sampler):  # type: ignore[no-untyped-def]
+    """Tells the sampler the recorded gradient of these columns; returns whether it could follow."""
     d, follows = gradient.shape[0], True
     for j in columns_of:
-        follows &= record_in(urn, j, -gradient[j])
+        follows &= record_in(sampler, j, -gradient[j])
         if signed:
-            follows &= record_in(urn, d + j, gradient[j])
+            follows &= record_in(sampler, d + j, gradient[j])
     return follows
 
 

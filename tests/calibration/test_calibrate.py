@@ -1,4 +1,4 @@
-"""Calibration that rehearses little keeps what rehearsing every candidate keeps."""
+"""One rehearsal calibrates a plan whose noise is in proportion; any other plan is refused by the vault."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from discreet.accounting import epsilon
 from discreet.calibration import Guarantee
 from discreet.calibration.calibrate import calibrated
 from discreet.calibration.rehearse import rehearse
+from discreet.data.memory import in_memory
+from discreet.errors import PlanViolation
 from discreet.events import compose
+from discreet.ledger import Ledger
 from discreet.losses import Logistic
 from discreet.measurements import Noisy, PoissonSampling
 from discreet.mechanisms import Gaussian
+from discreet.noise.bits import Bits
 from discreet.queries.sums.gradient import GradientSum
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.units import Unit
+from discreet.vault import Payment, Vault
 
 PROBLEM = Problem(RowSpec(2, 1.0), Logistic(), 100.0)
 GUARANTEE = Guarantee(1.0, 1e-6, Unit("add-remove"))
 SHAPES = {
     "the noise itself": lambda noise: [noise] * 3,
-    "the noise beside other noise": lambda noise: [noise, 7.0, noise],
-    "multiples of the noise, which one rehearsal does not show": lambda noise: [noise, 2 * noise],
+    "multiples of the noise": lambda noise: [noise, 2 * noise],
 }
 
 
@@ -49,10 +53,24 @@ def test_every_plan_meets_its_guarantee_with_nothing_to_spare(shape):
     assert spent > 0.999 * GUARANTEE.epsilon
 
 
-def test_a_plan_whose_steps_depend_on_the_noise_keeps_its_guarantee():
-    solver = calibrated(lambda noise: Plan((noise,) * (9 if noise > 3 else 5)), PROBLEM, GUARANTEE)
+@pytest.mark.parametrize(
+    "shape",
+    [lambda noise: [noise, 7.0, noise], lambda noise: [noise] * (9 if noise > 3 else 5)],
+    ids=["fixed noise beside it", "more steps with more noise"],
+)
+@pytest.mark.parametrize("budget", [None, 10.0])
+def test_a_plan_out_of_proportion_is_refused_before_it_is_charged(shape, budget):
+    """One rehearsal cannot tell such a plan: the vault accounts for what it rehearses itself."""
+    solver = calibrated(lambda noise: Plan(tuple(shape(noise))), PROBLEM, GUARANTEE)
     event = compose(rehearse(solver, PROBLEM, GUARANTEE.unit))
-    assert epsilon(event, GUARANTEE.delta, GUARANTEE.unit).upper <= GUARANTEE.epsilon
+    assert epsilon(event, GUARANTEE.delta, GUARANTEE.unit).upper > GUARANTEE.epsilon
+    declared = {} if budget is None else {"epsilon": budget, "delta": 1e-3, "adjacency": "add-remove"}
+    ledger = Ledger(**declared)
+    vault = Vault(in_memory(np.ones((3, 2)), np.ones(3), PROBLEM.rows), GUARANTEE.unit, ledger, Bits.secure())
+    with pytest.raises(PlanViolation, match="Nothing was charged and nothing was released"):
+        vault.run(solver, PROBLEM, payment=Payment("", GUARANTEE.stated))
+    assert ledger.history() == ()
+    assert vault.charged == []
 
 
 def test_noise_is_found_inside_sampled_events():

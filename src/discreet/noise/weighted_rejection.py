@@ -1,7 +1,7 @@
 """The exponential mechanism on scores that drift: exact draws in O(√m), from weights that may be out of date.
 
-An `Urn` holds an integer weight W_i ≥ 2^F·exp((s_i − reference)/scale) for a *recorded* score s_i of each of m
-indices. Suppose no true score exceeds its recorded one by more than ``slack``. A draw proposes i with probability
+A `WeightedRejection` holds an integer weight W_i ≥ 2^F·exp((s_i − reference)/scale) for a *recorded* score s_i of each
+of m indices. Suppose no true score exceeds its recorded one by more than ``slack``. A draw proposes i with probability
 ∝ W_i, looks up the true score t_i of that index alone, and keeps i with probability
 
     2^F·exp((t_i − slack − reference)/scale) / W_i  ≤  1,
@@ -21,16 +21,16 @@ from numba import njit
 from numpy.typing import NDArray
 
 from discreet.noise.bits import Bits, process_bits
-from discreet.noise.layers import scaled_floor
 from discreet.noise.reals import Uniform
 from discreet.noise.selection import _integers, _keep, _locate, _positive, _weight
+from discreet.noise.strips import scaled_floor
 
-__all__ = ["Urn", "record_in"]
+__all__ = ["WeightedRejection", "record_in"]
 
-_HEADROOM = 4  # recorded scores may rise by 4·ln 2·scale above the best before the urn must be filled again
+_HEADROOM = 4  # recorded scores may rise by 4·ln 2·scale above the best before the sampler must be filled again
 
 
-class Urn:
+class WeightedRejection:
     """Weights of m indices in groups of about √m.
 
     Args:
@@ -39,7 +39,7 @@ class Urn:
 
     Example:
         >>> scores = np.array([0, 10**6, 3])
-        >>> Urn(scores, 1.0).draw(lambda i: int(scores[i]), slack=0)
+        >>> WeightedRejection(scores, 1.0).draw(lambda i: int(scores[i]), slack=0)
         1
     """
 
@@ -65,7 +65,7 @@ class Urn:
         return self.weights, self.sums, self.reference, self.float_scale, self.fine, self.group_bits
 
     def record(self, i: int, score: int) -> bool:
-        """Record one score in O(1); false, and nothing done, if it is above the reference: fill the urn again."""
+        """Record one score in O(1); false, and nothing done, if it is above the reference: fill the sampler again."""
         return bool(record_in(self.table, i, score))
 
     @property
@@ -105,7 +105,7 @@ def _fill(weights, sums, scores, reference, scale, fine, group_bits):  # type: i
 
 @njit(nogil=True, cache=True)
 def record_in(table, i, score):  # type: ignore[no-untyped-def]
-    """`Urn.record` for compiled loops."""
+    """`WeightedRejection.record` for compiled loops."""
     weights, sums, reference, scale, fine, group_bits = table
     if score > reference:
         return False

@@ -1,4 +1,4 @@
-"""The urn draws exactly by the exponential mechanism, however stale its records are."""
+"""The sampler draws exactly by the exponential mechanism, however stale its records are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from discreet.errors import InvalidInput
 from discreet.noise.bits import Bits
-from discreet.noise.urn import Urn
+from discreet.noise.weighted_rejection import WeightedRejection
 
 DRAWS = 20_000
 LEVEL = 1e-6  # chance that a χ² test of a correct sampler fails
@@ -45,22 +45,22 @@ def stale_case(seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], float, 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_draws_follow_the_true_scores(seed: int) -> None:
     true, recorded, scale, slack = stale_case(seed)
-    urn, bits = Urn(recorded, scale), Bits.seeded(seed)
-    assert p_value(lambda: urn.draw(lambda i: int(true[i]), slack, bits=bits), probabilities(true, scale)) > LEVEL
+    sampler, bits = WeightedRejection(recorded, scale), Bits.seeded(seed)
+    assert p_value(lambda: sampler.draw(lambda i: int(true[i]), slack, bits=bits), probabilities(true, scale)) > LEVEL
 
 
 def test_draws_follow_after_recording_one_at_a_time() -> None:
     """Records that rise, fall, and pass the reference."""
     rng = np.random.default_rng(5)
     scores = rng.integers(0, 100, 30)
-    urn, bits = Urn(scores, 50.0), Bits.seeded(5)
+    sampler, bits = WeightedRejection(scores, 50.0), Bits.seeded(5)
     for _ in range(500):
         i = int(rng.integers(30))
         scores[i] += int(rng.integers(-60, 90))
-        if not urn.record(i, int(scores[i])):
-            assert scores[i] > urn.reference
-            urn.fill(scores)
-    assert p_value(lambda: urn.draw(lambda i: int(scores[i]), 0, bits=bits), probabilities(scores, 50.0)) > LEVEL
+        if not sampler.record(i, int(scores[i])):
+            assert scores[i] > sampler.reference
+            sampler.fill(scores)
+    assert p_value(lambda: sampler.draw(lambda i: int(scores[i]), 0, bits=bits), probabilities(scores, 50.0)) > LEVEL
 
 
 def test_the_test_has_power() -> None:
@@ -68,44 +68,47 @@ def test_the_test_has_power() -> None:
     true, recorded, scale, _ = stale_case(0)
     expected = probabilities(true, scale)
     bits = Bits.seeded(9)
-    stale = Urn(recorded, scale)
+    stale = WeightedRejection(recorded, scale)
     assert p_value(lambda: stale.draw(lambda i: int(recorded[i]), 0, bits=bits), expected) < LEVEL
-    capped = Urn(recorded, scale)
+    capped = WeightedRejection(recorded, scale)
     assert p_value(lambda: capped.draw(lambda i: min(int(true[i]), int(recorded[i])), 0, bits=bits), expected) < LEVEL
-    narrow = Urn(true, 0.9 * scale)
+    narrow = WeightedRejection(true, 0.9 * scale)
     assert p_value(lambda: narrow.draw(lambda i: int(true[i]), 0, bits=bits), expected) < LEVEL
 
 
 def test_a_broken_promise_about_the_slack_is_caught() -> None:
-    urn = Urn(np.zeros(4, np.int64), 1.0)
+    sampler = WeightedRejection(np.zeros(4, np.int64), 1.0)
     with pytest.raises(AssertionError, match="weight"):
-        urn.draw(lambda i: 50, 0, bits=Bits.seeded(0))
+        sampler.draw(lambda i: 50, 0, bits=Bits.seeded(0))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 1023, 1024, 1025, 5000])
 def test_groups_add_up(size: int) -> None:
     scores = np.random.default_rng(size).integers(-(2**40), 2**40, size)
-    urn = Urn(scores, 2.0**38)
+    sampler = WeightedRejection(scores, 2.0**38)
     rng = np.random.default_rng(1)
     for i in rng.integers(0, size, 50):
-        urn.record(int(i), int(rng.integers(-(2**40), 2**40)))
-    groups = [int(urn.weights[low : low + (1 << urn.group_bits)].sum()) for low in range(0, size, 1 << urn.group_bits)]
-    assert [int(total) for total in urn.sums[: len(groups)]] == groups
-    assert int(urn.sums.sum()) < 2**63
+        sampler.record(int(i), int(rng.integers(-(2**40), 2**40)))
+    groups = [
+        int(sampler.weights[low : low + (1 << sampler.group_bits)].sum())
+        for low in range(0, size, 1 << sampler.group_bits)
+    ]
+    assert [int(total) for total in sampler.sums[: len(groups)]] == groups
+    assert int(sampler.sums.sum()) < 2**63
 
 
 def test_worn_when_scores_sink() -> None:
-    urn = Urn(np.zeros(100, np.int64), 1.0)
-    assert not urn.worn
+    sampler = WeightedRejection(np.zeros(100, np.int64), 1.0)
+    assert not sampler.worn
     for i in range(100):
-        urn.record(i, -200)
-    assert urn.worn
-    urn.fill(np.full(100, -200))
-    assert not urn.worn
+        sampler.record(i, -200)
+    assert sampler.worn
+    sampler.fill(np.full(100, -200))
+    assert not sampler.worn
 
 
 def test_bad_input() -> None:
     with pytest.raises(InvalidInput, match="scores"):
-        Urn(np.zeros(0, np.int64), 1.0)
+        WeightedRejection(np.zeros(0, np.int64), 1.0)
     with pytest.raises(InvalidInput, match="scale"):
-        Urn(np.zeros(3, np.int64), 0.0)
+        WeightedRejection(np.zeros(3, np.int64), 0.0)

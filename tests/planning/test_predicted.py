@@ -15,7 +15,9 @@ from discreet.geometry import L1Ball, L2Ball, SparseSet, WholeSpace
 from discreet.ledger import Ledger
 from discreet.losses import Huber, Logistic, Squared
 from discreet.noise.bits import Bits
-from discreet.planning.compare import options
+from discreet.planning.auto import choose
+from discreet.planning.compare import compare
+from discreet.planning.plan import make_plan
 from discreet.planning.predicted import predicted_bound, predicted_risk
 from discreet.recipes import RECIPES, recipe
 from discreet.rows import RowSpec
@@ -182,9 +184,10 @@ PROVED = ("preconditioned", "objective_perturbation", "descent", "output_perturb
 
 def test_options_for_least_squares_have_a_number_where_a_theorem_has_public_hypotheses() -> None:
     problem = Problem(RowSpec(30, 1.0), Squared(), 20_000.0)
-    found = options(problem, Guarantee(1.0, 1e-9, Unit("replace-one")))
+    guarantee = Guarantee(1.0, 1e-9, Unit("replace-one"))
+    found = compare(lambda name: make_plan(problem, guarantee, name), choose(problem, guarantee))
     assert {option.name for option in found} == set(RECIPES)
     for option in (option for option in found if option.name in PROVED):
-        assert option.solver is not None
+        assert option.plan is not None
         assert 0 < option.predicted_risk < math.inf
-        assert option.predicted_risk == predicted_bound(option.solver, problem).value
+        assert option.predicted_risk == predicted_bound(option.plan.solver, problem).value

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidInput
 from discreet.noise.bits import Bits, process_bits
-from discreet.noise.layers import scaled_floor
 from discreet.noise.reals import Uniform
 from discreet.noise.selection import _envelope, _integers, _keep, _positive
+from discreet.noise.strips import scaled_floor
 
 __all__ = ["MOST_POSITIONS", "exponential_position"]
 

@@ -1,4 +1,4 @@
-"""The compiled samplers compute the function that `discreet.noise.layers` defines, bit for bit.
+"""The compiled samplers compute the function that `discreet.noise.strips` defines, bit for bit.
 
 `by_definition` evaluates that function with mpmath on complete (infinite, eventually constant) digit strings, knowing
 nothing of tables, intervals or kernels. Streams are written by hand so as to hit every case that the kernels leave
@@ -17,7 +17,7 @@ import pytest
 from discreet.noise import Bits, discrete_gaussian, discrete_laplace, rounded_gaussian, rounded_laplace
 from discreet.noise import additive as additive_module
 from discreet.noise.additive import draw_rounded
-from discreet.noise.layers import Layers, layers_for, try_exactly
+from discreet.noise.strips import Strips, strips_for, try_exactly
 
 Script = Callable[[Sequence[int], int], Bits]
 DIGITS = 120
@@ -106,10 +106,10 @@ def test_ordinary_trials_follow_the_definition(
 
 def _hard_trials(definition: Definition, seed: int) -> list[tuple[int, int]]:
     """Trials next to a boundary of U, of V, or of X, and in the tail."""
-    layers = layers_for(definition.power, definition.c, definition.places == 1)
+    strips = strips_for(definition.power, definition.c, definition.places == 1)
     filler = [int(w) for w in Bits.seeded(seed).words(400)]
     trials = []
-    for k, cell in enumerate(layers.cells.tolist()[:: max(1, layers.cells.size // 12)]):  # U on a cell, or beside it
+    for k, cell in enumerate(strips.cells.tolist()[:: max(1, strips.cells.size // 12)]):  # U on a cell, or beside it
         for near in (-1, 0, 1):
             u = min(max(cell + near, 0), 2**32 - 1)
             trials.append((u << 32 | filler[k] & 0xFFFFFFFF, filler[k + 100]))
@@ -125,7 +125,7 @@ def _hard_trials(definition: Definition, seed: int) -> list[tuple[int, int]]:
         trials += [(first >> 31 << 31 | max(v + near, 0), second) for near in (-1, 0, 1) if v + near < 2**31]
     for k in range(12):  # X beside a place where the result changes
         first, j = filler[300 + k], k
-        u = int(layers.cells[j - 1]) + 1 if 0 < j < layers.cells.size else 0
+        u = int(strips.cells[j - 1]) + 1 if 0 < j < strips.cells.size else 0
         first = (u << 32) | (first & (1 << 31)) | (k << 20)  # a small V keeps it
         layer_start = definition.unit * (j if u else 0)
         change = (layer_start + Fraction(1, 2)) // 1 + Fraction(1, 2) - layer_start
@@ -163,19 +163,19 @@ def test_hard_trials_follow_the_definition(
 @pytest.mark.parametrize(("sampler", "definition", "scale"), CASES[::3])
 def test_the_exact_path_alone_gives_the_same_samples(sampler: Callable, definition: Definition, scale: float) -> None:
     compiled = sampler(scale, 300, bits=Bits.seeded(13))
-    layers = layers_for(definition.power, definition.c, definition.places == 1)
+    strips = strips_for(definition.power, definition.c, definition.places == 1)
     words = Bits.seeded(13).words(4000).tolist()
     exact: list[int] = []
     with Bits.seeded(99).reader() as reader:
         for first, second in zip(words[::2], words[1::2], strict=True):
-            kept = try_exactly(layers, first, second, reader, definition.places)
+            kept = try_exactly(strips, first, second, reader, definition.places)
             if kept is None:
                 continue
-            negative, layer, x = kept
+            negative, strip, x = kept
             t = Fraction(x.prefix, 1 << x.known)
             if definition.places is not None:
                 t = Fraction(t * definition.places // 1, definition.places)
-            magnitude = int((definition.unit * (layer + t) + Fraction(1, 2)) // 1)
+            magnitude = int((definition.unit * (strip + t) + Fraction(1, 2)) // 1)
             if definition.places is None or magnitude or not negative:
                 exact.append(-magnitude if negative else magnitude)
     assert exact[:300] == compiled.tolist()
@@ -187,7 +187,7 @@ def test_the_exact_path_alone_gives_the_same_samples(sampler: Callable, definiti
 @pytest.mark.parametrize("bits", [32, 64, 200])
 def test_the_distribution_function_is_enclosed(power: int, c: Fraction, bits: int) -> None:
     definition = Definition(power, c, None, Fraction(1))
-    enclosures = Layers(power, c, one_place=True).distribution(bits)
+    enclosures = Strips(power, c, one_place=True).distribution(bits)
     with mpmath.workdps(DIGITS):
         for (lower, upper), value in zip(enclosures, definition.distribution, strict=False):
             assert lower <= value * mpmath.mpf(2) ** bits <= upper
@@ -198,15 +198,15 @@ def test_the_distribution_function_is_enclosed(power: int, c: Fraction, bits: in
 
 def test_layers_too_steep_for_the_kernels_are_refused() -> None:
     with pytest.raises(AssertionError, match="too wide"):
-        Layers(2, Fraction(1, 20))
+        Strips(2, Fraction(1, 20))
     with pytest.raises(AssertionError, match="too many"):
-        Layers(1, Fraction(1, 100))
+        Strips(1, Fraction(1, 100))
 
 
 def test_a_sample_beyond_its_reach_is_refused_rather_than_wrapped(scripted: Script) -> None:
     # 32 leading ones of U give |Z| = 6.4; the same check stands at 64, where thousands are needed.
-    layers = layers_for(2, Fraction(1, 8192))
+    strips = strips_for(2, Fraction(1, 8192))
     tail = [0xFFFFFFFF00000000, 0]
-    assert int(draw_rounded(layers, Fraction(2**20, 64), 7 * 2**20, None, scripted(tail, 0))) > 6 * 2**20
+    assert int(draw_rounded(strips, Fraction(2**20, 64), 7 * 2**20, None, scripted(tail, 0))) > 6 * 2**20
     with pytest.raises(OverflowError, match="reach"):
-        draw_rounded(layers, Fraction(2**20, 64), 6 * 2**20, None, scripted(tail, 0))
+        draw_rounded(strips, Fraction(2**20, 64), 6 * 2**20, None, scripted(tail, 0))

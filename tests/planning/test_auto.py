@@ -5,7 +5,7 @@ import pytest
 from discreet.calibration import Guarantee
 from discreet.geometry import L1Ball, L2Ball, SparseSet
 from discreet.losses import Huber, Logistic, Softmax, Squared
-from discreet.planning.compare import choose
+from discreet.planning.auto import choose
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.units import Unit
@@ -40,7 +40,7 @@ APPROXIMATE, PURE = (Guarantee(1.0, delta, Unit("replace-one")) for delta in (1e
 def test_the_choice(loss, columns, guarantee, domain, expected):
     rows = RowSpec(columns, 1.0, 0.5, outputs=3 if isinstance(loss, Softmax) else 1)
     problem = Problem(rows, loss, 2000.0) if domain is None else Problem(rows, loss, 2000.0, domain)
-    assert choose(problem, guarantee) == expected
+    assert choose(problem, guarantee).solver == expected
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def test_the_choice(loss, columns, guarantee, domain, expected):
 )
 def test_a_second_moment_that_would_drown_is_not_bought(n, facts, expected):
     problem = Problem(**{"rows": RowSpec(20, 1.0, 0.5), "loss": Squared(), "n": n} | facts)
-    assert choose(problem, APPROXIMATE) == expected
+    assert choose(problem, APPROXIMATE).solver == expected
 
 
 @pytest.mark.parametrize("facts", [{"ridge": 0.1}, {"rows": RowSpec(1500, 1.0)}], ids=["ridge", "no intercept"])
 def test_wide_rows_that_no_survey_is_for_are_left_to_descent(facts):
     problem = Problem(**{"rows": RowSpec(1500, 1.0, 0.5), "loss": Squared(), "n": 2000.0} | facts)
-    assert choose(problem, APPROXIMATE) == "descent"
+    assert choose(problem, APPROXIMATE).solver == "descent"
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,11 @@ def test_wide_rows_that_no_survey_is_for_are_left_to_descent(facts):
 )
 def test_two_classes_are_weighted_where_noise_matters_and_counts_can_be_read(columns, n, epsilon, expected):
     guarantee = Guarantee(epsilon, 1e-8, Unit("add-remove"))
-    assert choose(Problem(RowSpec(columns, 1.0, 0.5), Logistic(), n), guarantee) == expected
-    assert choose(Problem(RowSpec(columns, 1.0, 0.5), Logistic(), n, ridge=0.1), guarantee) == "objective_perturbation"
+    assert choose(Problem(RowSpec(columns, 1.0, 0.5), Logistic(), n), guarantee).solver == expected
+    assert (
+        choose(Problem(RowSpec(columns, 1.0, 0.5), Logistic(), n, ridge=0.1), guarantee).solver
+        == "objective_perturbation"
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,4 +94,4 @@ def test_two_classes_are_weighted_where_noise_matters_and_counts_can_be_read(col
 )
 def test_bags_of_words_are_weighted(columns, epsilon, expected):
     problem = Problem(RowSpec(columns, 1.0, 0.5), Logistic(), 5000.0, sparse=True)
-    assert choose(problem, Guarantee(epsilon, 1e-8, Unit("add-remove"))) == expected
+    assert choose(problem, Guarantee(epsilon, 1e-8, Unit("add-remove"))).solver == expected

@@ -1,17 +1,17 @@
-"""Exact sampling of a density exp(−c·u^p) by unit layers: the construction behind every additive noise here.
+"""Exact sampling of a density exp(−c·u^p) by rejection from unit strips (Ahrens 1993), for every additive noise here.
 
-Cut u ≥ 0 into layers [j, j+1). Draw three independent uniform reals U, V, X and
+Cut u ≥ 0 into strips [j, j+1). Draw three independent uniform reals U, V, X and
 
-1. take the layer J with C_J ≤ U < C_{J+1}, where C is the distribution function of P(J = j) ∝ exp(−c·j^p);
+1. take the strip J with C_J ≤ U < C_{J+1}, where C is the distribution function of P(J = j) ∝ exp(−c·j^p);
 2. take the place u = J + T in it, where T = X (a real), or T = ⌊w·X⌋/w (one of w places);
 3. keep u if V < exp(−c·(u^p − J^p)), and otherwise start again.
 
 The pair (J, T) is proposed with probability ∝ exp(−c·J^p), and kept with a probability that turns this into
 exp(−c·u^p): so kept values have exactly the density exp(−c·u^p) (real T), or the probabilities ∝ exp(−c·(k/w)^p) on
-k = 0, 1, 2, … (w places a layer). With p = 2 these are Gaussians, with p = 1 Laplace distributions.
+k = 0, 1, 2, … (w places a strip). With p = 2 these are Gaussians, with p = 1 Laplace distributions.
 
 Two words carry the first bits of one trial: the first holds 32 bits of U, the sign, and 31 bits of V; the second 64
-bits of X. `Layers` holds the tables with which the compiled kernels decide all trials but about one in ten million;
+bits of X. `Strips` holds the tables with which the compiled kernels decide all trials but about one in ten million;
 `try_exactly` decides any trial, drawing further bits of the same U, V and X. Both evaluate the same function
 of the same bits, so it never matters to the distribution which of them was used.
 """
@@ -28,25 +28,25 @@ from numpy.typing import NDArray
 from discreet.noise.bits import Reader
 from discreet.noise.reals import Uniform, below, exp_minus
 
-__all__ = ["GUIDE_BITS", "U_BITS", "V_BITS", "Layers", "try_exactly"]
+__all__ = ["GUIDE_BITS", "U_BITS", "V_BITS", "Strips", "try_exactly"]
 
 U_BITS = 32
 V_BITS = 31
 GUIDE_BITS = 12
-LAYER_BITS = 10  # kernels multiply a layer's number by 53 bits, and must stay within 63
+STRIP_BITS = 10  # kernels multiply a strip's number by 53 bits, and must stay within 63
 _STEEPEST = Fraction(1, 2)  # kernels evaluate exp(−y) for y ≤ 1/2 only
 
 
-class Layers:
-    """The layers of exp(−c·u^p): exact enclosures of C_j, and the tables made from them.
+class Strips:
+    """The strips of exp(−c·u^p): exact enclosures of C_j, and the tables made from them.
 
     Attributes:
         power: p, 1 or 2.
         c: the coefficient, an exact rational; ``slope`` is the nearest double.
-        cells: ⌊2^32·C_{j+1}⌋. A trial whose first 32 bits of U are below cell j and above cell j − 1 is in layer j; one
+        cells: ⌊2^32·C_{j+1}⌋. A trial whose first 32 bits of U are below cell j and above cell j − 1 is in strip j; one
             that hits a cell is undecided. The last cell is 2^32 − 1, so the whole tail is decided by `try_exactly`.
-        guide: for the leading bits of U, the first layer that they allow.
-        certain: 31 bits of V below ``certain[j]`` keep any place of layer j.
+        guide: for the leading bits of U, the first strip that they allow.
+        certain: 31 bits of V below ``certain[j]`` keep any place of strip j.
     """
 
     def __init__(self, power: int, c: Fraction, *, one_place: bool = False) -> None:
@@ -55,19 +55,19 @@ class Layers:
         self.c = c
         self._tables: dict[int, list[tuple[int, int]]] = {}
         cells = self._cells()
-        if len(cells) >= 1 << LAYER_BITS:
-            raise AssertionError(f"exp(−{c}·u^{power}) has too many layers for the kernels")
+        if len(cells) >= 1 << STRIP_BITS:
+            raise AssertionError(f"exp(−{c}·u^{power}) has too many strips for the kernels")
         self.cells: NDArray[np.uint64] = np.array(cells, dtype=np.uint64)
         starts = np.arange(1 << GUIDE_BITS, dtype=np.uint64) << np.uint64(U_BITS - GUIDE_BITS)
         self.guide: NDArray[np.int32] = np.searchsorted(self.cells, starts).astype(np.int32)
-        # With one place a layer, nothing falls between its ends and the kernels have no use for c.
+        # With one place a strip, nothing falls between its ends and the kernels have no use for c.
         self.slope = 0.0 if one_place else float(c)
         if one_place:
             certain = [1 << V_BITS] * len(cells)
         else:
             drops = [c * (k**power - j**power) for j, k in pairwise(range(len(cells) + 1))]
             if max(drops) > _STEEPEST:
-                raise AssertionError(f"layers of exp(−{c}·u^{power}) are too wide for the kernels")
+                raise AssertionError(f"strips of exp(−{c}·u^{power}) are too wide for the kernels")
             certain = [exp_minus(drop, V_BITS)[0] for drop in drops]
         self.certain: NDArray[np.uint64] = np.array(certain, dtype=np.uint64)
 
@@ -110,7 +110,7 @@ class Layers:
         return [((low << bits) // high, min(-(-(up << bits) // total[0]), 1 << bits)) for low, up in sums]
 
     def find(self, uniform: Uniform) -> int:
-        """The layer J with C_J ≤ U < C_{J+1}."""
+        """The strip J with C_J ≤ U < C_{J+1}."""
         while True:
             bits = max(uniform.known, 64)
             spare = bits - uniform.known
@@ -124,39 +124,39 @@ class Layers:
 
 
 def try_exactly(
-    layers: Layers, first: int, second: int, reader: Reader, places: int | None
+    strips: Strips, first: int, second: int, reader: Reader, places: int | None
 ) -> tuple[bool, int, Uniform] | None:
     """Decides one trial from its two words and as many further bits as it takes.
 
     Args:
-        layers: the layers.
+        strips: the strips.
         first: 32 bits of U, the sign, 31 bits of V.
         second: 64 bits of X.
         reader: where further bits come from.
         places: w, or None for a real T.
 
     Returns:
-        None if the trial is rejected; otherwise whether the sign is negative, the layer J, and X.
+        None if the trial is rejected; otherwise whether the sign is negative, the strip J, and X.
     """
     u = Uniform(reader.word, first >> U_BITS, U_BITS)
     v = Uniform(reader.word, first & ((1 << V_BITS) - 1), V_BITS)
     x = Uniform(reader.word, second, 64)
     negative = bool((first >> V_BITS) & 1)
-    layer = layers.find(u)
-    c, p = layers.c, layers.power
+    strip = strips.find(u)
+    c, p = strips.c, strips.power
     if places is not None:
-        drop = c * ((layer + Fraction(scaled_floor(x, places), places)) ** p - layer**p)
-        return (negative, layer, x) if below(v, lambda bits: exp_minus(drop, bits)) else None
+        drop = c * ((strip + Fraction(scaled_floor(x, places), places)) ** p - strip**p)
+        return (negative, strip, x) if below(v, lambda bits: exp_minus(drop, bits)) else None
 
     def keep(bits: int) -> tuple[int, int]:
         # exp(−c·((J+X)^p − J^p)) falls in X: its enclosure comes from the two ends of what is known of X.
         while x.known < bits:
             x.extend()
         ends = (Fraction(x.prefix + side, 1 << x.known) for side in (1, 0))
-        low, high = (exp_minus(c * ((layer + end) ** p - layer**p), bits) for end in ends)
+        low, high = (exp_minus(c * ((strip + end) ** p - strip**p), bits) for end in ends)
         return low[0], high[1]
 
-    return (negative, layer, x) if below(v, keep) else None
+    return (negative, strip, x) if below(v, keep) else None
 
 
 def scaled_floor(x: Uniform, factor: int | Fraction, shift: Fraction = Fraction(0)) -> int:
@@ -171,6 +171,6 @@ def scaled_floor(x: Uniform, factor: int | Fraction, shift: Fraction = Fraction(
 
 
 @lru_cache(maxsize=64)
-def layers_for(power: int, c: Fraction, one_place: bool = False) -> Layers:
-    """`Layers`, built once for each density in use."""
-    return Layers(power, c, one_place=one_place)
+def strips_for(power: int, c: Fraction, one_place: bool = False) -> Strips:
+    """`Strips`, built once for each density in use."""
+    return Strips(power, c, one_place=one_place)

@@ -1,0 +1,38 @@
+"""``discreet solvers``: the rules by which ``solver="auto"`` chooses, as one table."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from discreet.cli.common import console
+
+__all__ = ["register", "solvers"]
+
+
+def solvers(
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="As in the documentation.")] = False,
+) -> None:
+    """Show the rules of `auto`: the first one whose condition holds names the solver."""
+    from discreet.planning.auto import RULES, rules_as_markdown
+
+    if as_json:
+        shown = ("solver", "condition", "why", "evidence")
+        print(json.dumps([{name: getattr(rule, name) for name in shown} for rule in RULES], ensure_ascii=False))
+        return
+    if markdown:
+        print(rules_as_markdown())
+        return
+    table = Table("", "if", "auto takes", "because", "evidence", show_lines=True)
+    for place, rule in enumerate(RULES, start=1):
+        table.add_row(str(place), rule.condition, rule.solver, rule.why, rule.evidence)
+    console.print(table)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(solvers)

@@ -1,0 +1,347 @@
+"""Which solver ``solver="auto"`` takes: the first rule of one table whose condition holds.
+
+This is the only place that chooses a solver. A condition reads public facts alone: the rows' bounds, the loss, the set,
+the number of rows (public or privately released) and the guarantee. `RULES` is shown by ``discreet solvers``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from discreet.calibration.guarantee import Guarantee, rough_multiplier
+from discreet.geometry import L1Ball, SparseSet, WholeSpace
+from discreet.geometry.base import Atomic, Projectable
+from discreet.losses import Domain, Softmax, Squared
+from discreet.rows import RowSpec
+from discreet.solvers import Problem
+from discreet.solvers.exponential_mechanism import MOST_AXES
+from discreet.solvers.weighted_perturbation import BAG_OF_WORDS
+from discreet.tuned import Tuned, current, tuned
+
+__all__ = ["NUMBERS", "RULES", "Facts", "Rule", "choose", "prefers_vertices", "rules_as_markdown"]
+
+
+@dataclass(frozen=True)
+class AutoNumbers(Tuned):
+    """Where one solver stops being the better one."""
+
+    most_moment_columns: int = tuned(
+        1000,
+        "columns up to which a noisy second-moment matrix is released",
+        "judgement: on synthetic problems it is ahead with 800 columns, and with 1500 only where ε is large",
+    )
+    most_moment_noise: float = tuned(
+        0.35,
+        "noise share of a mean gradient, √min(d, n)·ν/n, beyond which a second moment does not reduce the risk",
+        "sweep: moment-noise",
+    )
+    many_coordinates: int = tuned(
+        5000,
+        "coordinates from which vertices of a polytope are chosen instead of releasing gradients",
+        "judgement: a step of Frank–Wolfe does not take longer as d grows",
+    )
+    most_word_noise: float = tuned(
+        0.7, "noise share of a mean gradient up to which columns of bags of words are weighted", "sweep: solver-words"
+    )
+    most_count_noise: float = tuned(
+        4.5e-3, "noise of a count over n up to which columns are weighted", "sweep: loudest"
+    )
+    least_gradient_noise: float = tuned(
+        2.5e-3, "noise in the mean gradient, √d·ν/n, above which columns are weighted", "sweep: quiet"
+    )
+    least_weighted_columns: int = tuned(
+        32, "columns from which weights are worth their share of the budget", "judgement: synthetic problems"
+    )
+    most_entries_in_length: float = tuned(
+        50.0, "(row norm / entry bound)² up to which a Lasso releases gradients", "sweep: lasso-narrow"
+    )
+
+
+NUMBERS = AutoNumbers()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A problem and a guarantee, with what the rules ask about them."""
+
+    problem: Problem
+    guarantee: Guarantee
+
+    @property
+    def coordinates(self) -> int:
+        """The number of coefficients, over all outputs."""
+        return math.prod(self.problem.rows.shape)
+
+    @property
+    def private(self) -> bool:
+        """Whether ε is finite."""
+        return self.guarantee.private
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether ε is finite and δ > 0, so that Gaussian noise can keep the guarantee."""
+        return self.private and self.guarantee.delta > 0
+
+    @property
+    def pure(self) -> bool:
+        """Whether pure differential privacy is asked for."""
+        return self.private and self.guarantee.delta == 0
+
+    @cached_property
+    def bounded_curvature(self) -> bool:
+        """Whether the loss has a bounded second derivative."""
+        return math.isfinite(self.problem.loss.smoothness(Domain()))
+
+    @property
+    def free(self) -> bool:
+        """Whether the problem has neither a constraint nor a ridge."""
+        return isinstance(self.problem.domain, WholeSpace) and not self.problem.ridge
+
+    @property
+    def two_classes(self) -> bool:
+        """Whether labels are −1 and +1 and nothing constrains the model."""
+        one_score = self.problem.loss.slope_sign_fixed and self.problem.rows.outputs == 1
+        return bool(one_score and self.free and self.problem.rows.bounded)
+
+    @property
+    def count_noise(self) -> float:
+        """ν/n: the noise in a count over n, were it the only release."""
+        return rough_multiplier(self.guarantee) / self.problem.n
+
+    @property
+    def noise_share(self) -> float:
+        """√min(d, n)·ν/n: the noise in a mean gradient over its bound."""
+        return math.sqrt(min(self.problem.rows.dimension, self.problem.n)) * self.count_noise
+
+
+def prefers_vertices(rows: RowSpec, entry_bound: float, *, pure: bool) -> bool:
+    """Whether a Lasso chooses vertices of the ℓ1 ball (Frank–Wolfe) instead of releasing gradients.
+
+    A choice pays for the largest entry of a row and for ln d; a gradient pays for the length of a row and for √d.
+
+    Example:
+        >>> from discreet.rows import RowSpec
+        >>> prefers_vertices(RowSpec(40, norm=40**0.5), 1.0, pure=False)
+        False
+        >>> prefers_vertices(RowSpec(400, norm=20.0), 1.0, pure=False)
+        True
+    """
+    numbers = current(NUMBERS)
+    short = rows.norm**2 <= numbers.most_entries_in_length * entry_bound**2
+    return pure or not (rows.n_features <= numbers.most_moment_columns and short)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``solver`` is taken where the condition holds and no earlier rule's does.
+
+    Args:
+        solver: a name of `discreet.recipes.RECIPES`.
+        when: the condition.
+        condition: in words.
+        why: what the solver gains there.
+        evidence: the theorem, sweep or benchmark behind it.
+    """
+
+    solver: str
+    when: Callable[[Facts], bool]
+    condition: str
+    why: str
+    evidence: str
+
+
+def _lasso_by_vertices(f: Facts) -> bool:
+    p = f.problem
+    declared = isinstance(p.domain, L1Ball) and math.isfinite(p.entry_bound) and isinstance(p.loss, Squared)
+    return declared and f.private and not p.ridge and prefers_vertices(p.rows, p.entry_bound, pure=f.pure)
+
+
+def _free_least_squares(f: Facts) -> bool:
+    p = f.problem
+    return f.gaussian and isinstance(p.loss, Squared) and f.free and bool(p.rows.intercept)
+
+
+def _bag_of_words(f: Facts) -> bool:
+    many = f.problem.sparse and f.problem.rows.n_features >= BAG_OF_WORDS
+    return many and f.gaussian and f.two_classes and f.noise_share <= current(NUMBERS).most_word_noise
+
+
+def _worth_weights(f: Facts) -> bool:
+    numbers, d = current(NUMBERS), f.problem.rows.dimension
+    if not (f.gaussian and f.two_classes and d >= numbers.least_weighted_columns):
+        return False
+    return f.count_noise <= numbers.most_count_noise and f.count_noise * math.sqrt(d) > numbers.least_gradient_noise
+
+
+def _few_columns(f: Facts) -> bool:
+    return f.coordinates <= current(NUMBERS).most_moment_columns
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "frank_wolfe",
+        _lasso_by_vertices,
+        "Lasso with a bound F on entries: δ = 0, over 1000 columns, or (row norm/F)² > 50",
+        "a choice of vertices pays for a row's largest entry and ln d, a noisy gradient for its length and √d",
+        "sweep lasso-narrow",
+    ),
+    Rule(
+        "wide_descent",
+        lambda f: _free_least_squares(f) and not _few_columns(f),
+        "least squares with an intercept, no constraint, over 1000 coefficients, δ > 0",
+        "gradients in scales that are estimated privately: the noise in a score does not grow with d",
+        "sweep solver-wide",
+    ),
+    Rule(
+        "wide_descent",
+        lambda f: _free_least_squares(f) and f.noise_share > current(NUMBERS).most_moment_noise,
+        "least squares with an intercept, no constraint, noise share √min(d, n)·ν/n > 0.35, δ > 0",
+        "under so much noise the centre of the targets comes first, then what the weights can add",
+        "sweep moment-noise",
+    ),
+    Rule(
+        "preconditioned",
+        lambda f: (
+            f.gaussian
+            and isinstance(f.problem.loss, Squared)
+            and _few_columns(f)
+            and isinstance(f.problem.domain, Projectable)
+        ),
+        "least squares over a set with a projection, up to 1000 coefficients, δ > 0",
+        "a noisy second moment whitens the gradients that follow",
+        "sweep solver-numbers; theory.preconditioned",
+    ),
+    Rule(
+        "preconditioned",
+        lambda f: (
+            not f.private
+            and isinstance(f.problem.loss, Squared)
+            and isinstance(f.problem.domain, SparseSet)
+            and _few_columns(f)
+        ),
+        "sparse least squares without privacy, up to 1000 coefficients",
+        "the quadratic is formed exactly and minimised over sparse vectors",
+        "the path of the private solver at ε = ∞",
+    ),
+    Rule(
+        "hard_threshold",
+        lambda f: (
+            isinstance(f.problem.domain, SparseSet)
+            and f.bounded_curvature
+            and not f.pure
+            and f.problem.rows.outputs == 1
+        ),
+        "a sparse set, a loss of bounded curvature, one output",
+        "coordinates are selected, and noise is spent on those alone",
+        "Jain–Tewari–Kar 2014; theory.hard_thresholding",
+    ),
+    Rule(
+        "frank_wolfe",
+        lambda f: (
+            isinstance(f.problem.domain, Atomic)
+            and not isinstance(f.problem.domain, Projectable)
+            and not f.problem.ridge
+        ),
+        "a polytope without a projection",
+        "choosing vertices needs no projection",
+        "Talwar–Thakurta–Zhang 2015",
+    ),
+    Rule(
+        "frank_wolfe",
+        lambda f: (
+            isinstance(f.problem.domain, Atomic)
+            and not f.problem.ridge
+            and (f.pure or f.coordinates > current(NUMBERS).many_coordinates)
+        ),
+        "a polytope, and δ = 0 or over 5000 coefficients",
+        "choosing vertices costs ln d, noisy gradients cost √d",
+        "Talwar–Thakurta–Zhang 2015",
+    ),
+    Rule(
+        "exponential_mechanism",
+        lambda f: f.pure and not f.bounded_curvature and f.coordinates <= MOST_AXES and not f.problem.ridge,
+        f"δ = 0, a loss without bounded curvature, up to {MOST_AXES} coefficients",
+        "pure privacy by one choice among the points of a grid",
+        "McSherry–Talwar 2007",
+    ),
+    Rule(
+        "descent",
+        lambda f: not f.bounded_curvature and (f.private or not f.problem.loss.smooth),
+        "a loss without bounded curvature",
+        "clipped gradients need no curvature",
+        "Bassily–Smith–Thakurta 2014",
+    ),
+    Rule(
+        "objective_perturbation",
+        lambda f: not f.private,
+        "ε = ∞",
+        "without noise it is the exact minimiser",
+        "convexity",
+    ),
+    Rule(
+        "descent",
+        lambda f: isinstance(f.problem.loss, Squared) and f.gaussian and isinstance(f.problem.domain, WholeSpace),
+        "least squares over 1000 coefficients without an intercept or with a ridge, δ > 0",
+        "a few noisy gradients, as far as their noise allows",
+        "sweep solver-wide",
+    ),
+    Rule(
+        "weighted_perturbation",
+        _bag_of_words,
+        f"two classes, sparse rows of at least {BAG_OF_WORDS} columns, noise share ≤ 0.7, δ > 0",
+        "columns with large second moments dominate the row norm; weights give the informative rare ones more of it",
+        "sweep solver-words",
+    ),
+    Rule(
+        "weighted_perturbation",
+        _worth_weights,
+        "two classes, 32 columns or more, ν/n ≤ 0.0045 and √d·ν/n > 0.0025, δ > 0",
+        "columns nearer to one scale, then a direction, then its scale and offset",
+        "sweeps loudest, quiet",
+    ),
+    Rule(
+        "scaled_descent",
+        lambda f: isinstance(f.problem.loss, Softmax) and f.gaussian and f.free and f.problem.rows.bounded,
+        "several classes, no constraint, δ > 0",
+        "columns centred and brought to one scale, then noisy gradients",
+        "sweep solver-classes",
+    ),
+    Rule(
+        "descent",
+        lambda f: isinstance(f.problem.loss, Softmax) and f.guarantee.delta > 0,
+        "several classes over a set or with a ridge, δ > 0",
+        "one release of the minimiser would pay for the curvature of every class; noisy gradients do not",
+        "sweep solver-classes",
+    ),
+    Rule(
+        "objective_perturbation",
+        lambda f: True,
+        "everything else: bounded slopes and curvature",
+        "one tightly accounted release of the minimiser",
+        "Kifer–Smith–Thakurta 2012; Redberg–Koskela–Wang 2023",
+    ),
+)
+
+
+def choose(problem: Problem, guarantee: Guarantee) -> Rule:
+    """The first rule whose condition holds.
+
+    Example:
+        >>> from discreet.losses import Logistic
+        >>> from discreet.units import Unit
+        >>> choose(Problem(RowSpec(5, 1.0), Logistic(), 1000.0), Guarantee(1.0, 1e-6, Unit("replace-one"))).solver
+        'objective_perturbation'
+    """
+    facts = Facts(problem, guarantee)
+    return next(rule for rule in RULES if rule.when(facts))
+
+
+def rules_as_markdown() -> str:
+    """The rules as the table of ``docs/how-to/solvers.md``; the first condition that holds decides."""
+    lines = ["| | if | `auto` takes | because | evidence |", "|---|---|---|---|---|"]
+    for place, rule in enumerate(RULES, start=1):
+        lines.append(f"| {place} | {rule.condition} | `{rule.solver}` | {rule.why} | {rule.evidence} |")
+    return "\n".join(lines)
