@@ -1,4 +1,4 @@
-"""What releases of a certified minimiser share: the checks of their settings, and noise on an output grid."""
+"""Parts of both releases of a certified minimiser: checks of their settings, and noise on an output grid."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class SampleSplitting:
         return np.asarray(drive(self.program(), answer), dtype=np.float64)
 
     def blank(self) -> NDArray[np.float64]:
-        """What the program returns on blank answers."""
+        """The value that the program returns on blank answers."""
         return np.asarray(drive(self.program(), lambda measurement: measurement.blank()), dtype=np.float64)
 
     def _plan(self, unit: Unit) -> list[Event]:

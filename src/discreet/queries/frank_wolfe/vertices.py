@@ -70,7 +70,7 @@ class Vertices(ABC):
 
     @abstractmethod
     def point(self, chosen: Sequence[int]) -> tuple[NDArray[np.float64], float]:
-        """Where Frank–Wolfe with steps 2/(t + 2) stands after choosing these vertices: (whole numbers, their unit).
+        """The iterate of Frank–Wolfe with steps 2/(t + 2) after these choices: (whole numbers, the value of one).
 
         θ_T = Σ_k (k + 1)·v_k / (1 + 2 + … + T): the step sizes make the weights whole numbers over a common divisor.
         """

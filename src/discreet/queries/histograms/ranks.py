@@ -1,4 +1,4 @@
-"""How far each position of a declared grid is from a quantile of the targets.
+"""Scores of the positions of a declared grid: minus the rows between each and a quantile of the targets.
 
 Claim: with S₋(t) = Σ_i (1[v_i < t] − q) and S₊(t) = Σ_i (q − 1[v_i ≤ t]), the score of position t is
 −max(0, S₋(t), S₊(t)): how many rows would have to move before t is a q-quantile. One row more or less moves each of
@@ -92,7 +92,7 @@ class Ranks:
         return round(self.q * 2**RANK_BITS)
 
     def sensitivity(self, relation: Relation) -> int:
-        """How far one row moves a score, in rank steps."""
+        """The most by which one row moves a score, in rank steps."""
         return 2**RANK_BITS if relation == "replace-one" else max(self.q_steps, 2**RANK_BITS - self.q_steps)
 
     def scores(self, data: Dataset) -> PiecewiseScores:

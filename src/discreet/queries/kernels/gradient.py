@@ -6,8 +6,8 @@ every partial sum of ⟨x, θ⟩ is an integer below 2^53 and exact in any order
 are exact in float64 too before they go to int64. Hence the result does not depend on row order, partition, number of
 threads, vector width or dense / sparse storage, and reassociation is harmless.
 
-Reading X from memory takes about as long as the arithmetic may, so the dense sum works on strips of `STRIP` rows that
-stay in the first-level cache: scores first, then all slopes of the strip at once, then the strip is added to the sum.
+Reading X from memory takes about as long as the arithmetic may, so the dense sum works on tiles of `TILE` rows that
+stay in the first-level cache: scores first, then all slopes of the tile at once, then the tile is added to the sum.
 
 With ``rounded`` false the same code runs in plain floating point: the baseline without privacy.
 """
@@ -23,7 +23,7 @@ from discreet.queries.kernels.inner_products import REASSOCIATED, stored_inner
 from discreet.queries.kernels.vectors import (
     LANES,
     QUAD,
-    STRIP,
+    TILE,
     add_classes,
     add_rows,
     class_scores,
@@ -34,7 +34,7 @@ from discreet.queries.kernels.vectors import (
 )
 
 FLUSH = 1 << 18  # 2^18 rows × 2^34 < 2^53
-SPARSE_STRIP = 128  # sparse rows worked on together
+SPARSE_TILE = 128  # sparse rows worked on together
 
 
 @njit(cache=True, nogil=True, fastmath=REASSOCIATED)
@@ -65,8 +65,8 @@ def slope_steps(kind, z, y, parameter, smoothing, steps, cap, rounded):  # type:
 
 
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _strip_slopes(loss, z, start, z_unit, y, steps, cap, rounded, slopes):  # type: ignore[no-untyped-def]
-    """Slopes of a strip's rows from their scores; those beyond the last row are 0."""
+def _tile_slopes(loss, z, start, z_unit, y, steps, cap, rounded, slopes):  # type: ignore[no-untyped-def]
+    """Slopes of a tile's rows from their scores; those beyond the last row are 0."""
     kind, parameter, smoothing = loss
     if kind == LOGISTIC:  # the commonest two; told apart outside the loop, the loop runs in vectors
         for b in range(y.shape[0]):
@@ -112,13 +112,13 @@ def gradient_dense(X, y, scale, cap, theta, constant, loss, z_unit, steps, round
     """out += Σ slope·row over a dense block; the last entry of theta and out belongs to the constant column."""
     n, d = X.shape
     columns = layout(d)
-    rows, laid_theta, total = np.zeros((STRIP, padded(d)), X.dtype), np.zeros(padded(d)), np.zeros(padded(d))
+    rows, laid_theta, total = np.zeros((TILE, padded(d)), X.dtype), np.zeros(padded(d)), np.zeros(padded(d))
     for place in range(padded(d)):
         if columns[place] >= 0:
             laid_theta[place] = theta[columns[place]]
-    z, slopes, slope_sums, start = np.zeros(STRIP), np.zeros(STRIP), np.zeros(STRIP), constant * theta[d]
-    for low in range(0, n, STRIP):
-        high = min(n, low + STRIP)
+    z, slopes, slope_sums, start = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE), constant * theta[d]
+    for low in range(0, n, TILE):
+        high = min(n, low + TILE)
         for i in range(low, high):
             b = i - low
             if d < LANES:
@@ -130,10 +130,10 @@ def gradient_dense(X, y, scale, cap, theta, constant, loss, z_unit, steps, round
                 z[b] = float_row_score(X, i, scale[i], rows, b, laid_theta)
             if not abs(z[b]) < np.inf:  # one entry that is not finite makes the score so
                 z[b] = _careful_row(X[i], scale[i], rounded, columns, laid_theta, rows[b])
-        _strip_slopes(loss, z, start, z_unit, y[low:high], steps, cap[low:high], rounded, slopes)
+        _tile_slopes(loss, z, start, z_unit, y[low:high], steps, cap[low:high], rounded, slopes)
         add_rows(rows, slopes, total)
         slope_sums += slopes
-        if (low + STRIP) % FLUSH == 0 or high == n:
+        if (low + TILE) % FLUSH == 0 or high == n:
             _drain(total, columns, out)
             constant_total = np.array([slope_sums.sum() * constant])
             out[d] += constant_total.astype(out.dtype)[0]
@@ -144,22 +144,22 @@ def gradient_dense(X, y, scale, cap, theta, constant, loss, z_unit, steps, round
 def gradient_sparse(values, indices, starts, stops, y, cap, theta, constant, loss, z_unit, steps, rounded, out):  # type: ignore[no-untyped-def]
     """out += Σ slope·row over prepared compressed sparse rows (`discreet.data.entries`); touches stored entries only.
 
-    Rows are taken by strips, like dense ones: their scores and additions depend on memory, their slopes on arithmetic.
+    Rows are taken by tiles, like dense ones: their scores and additions depend on memory, their slopes on arithmetic.
     """
     n, d = y.shape[0], theta.shape[0] - 1
     start, columns, total, constant_total = constant * theta[d], np.arange(d + 1), np.zeros(d + 1), 0.0
-    z, slopes = np.zeros(SPARSE_STRIP), np.zeros(SPARSE_STRIP)
-    for low in range(0, n, SPARSE_STRIP):
-        high = min(n, low + SPARSE_STRIP)
+    z, slopes = np.zeros(SPARSE_TILE), np.zeros(SPARSE_TILE)
+    for low in range(0, n, SPARSE_TILE):
+        high = min(n, low + SPARSE_TILE)
         for i in range(low, high):
             z[i - low] = stored_inner(values[starts[i] : stops[i]], indices[starts[i] : stops[i]], theta)
-        _strip_slopes(loss, z, start, z_unit, y[low:high], steps, cap[low:high], rounded, slopes)
+        _tile_slopes(loss, z, start, z_unit, y[low:high], steps, cap[low:high], rounded, slopes)
         for i in range(low, high):
             a = slopes[i - low]
             constant_total += a
             for k in range(starts[i], stops[i]):
                 total[indices[k]] += a * np.float64(values[k])
-        if (low + SPARSE_STRIP) % FLUSH == 0 or high == n:
+        if (low + SPARSE_TILE) % FLUSH == 0 or high == n:
             total[d] = constant_total * constant
             constant_total = 0.0
             _drain(total, columns, out)
@@ -176,11 +176,11 @@ def gradient_patterns(found, y, cap, theta, constant, loss, z_unit, steps, out):
     left, left_columns, left_starts = rest
     n, d, known = y.shape[0], theta.shape[0] - 1, values.shape[0]
     start, places, total, constant_total = constant * theta[d], np.arange(d + 1), np.zeros(d + 1), 0.0
-    z, slopes, scores, sums = np.zeros(SPARSE_STRIP), np.zeros(SPARSE_STRIP), np.zeros(known), np.zeros(known)
+    z, slopes, scores, sums = np.zeros(SPARSE_TILE), np.zeros(SPARSE_TILE), np.zeros(known), np.zeros(known)
     for r in range(known):
         scores[r] = stored_inner(values[r], columns[r], theta)
-    for low in range(0, n, SPARSE_STRIP):
-        high = min(n, low + SPARSE_STRIP)
+    for low in range(0, n, SPARSE_TILE):
+        high = min(n, low + SPARSE_TILE)
         for i in range(low, high):
             score = 0.0
             for k in range(starts[i], starts[i + 1]):
@@ -188,7 +188,7 @@ def gradient_patterns(found, y, cap, theta, constant, loss, z_unit, steps, out):
             for k in range(left_starts[i], left_starts[i + 1]):
                 score += np.float64(left[k]) * theta[left_columns[k]]
             z[i - low] = score
-        _strip_slopes(loss, z, start, z_unit, y[low:high], steps, cap[low:high], True, slopes)
+        _tile_slopes(loss, z, start, z_unit, y[low:high], steps, cap[low:high], True, slopes)
         for i in range(low, high):
             a = slopes[i - low]
             constant_total += a
@@ -196,7 +196,7 @@ def gradient_patterns(found, y, cap, theta, constant, loss, z_unit, steps, out):
                 sums[codes[k]] += a
             for k in range(left_starts[i], left_starts[i + 1]):
                 total[left_columns[k]] += a * np.float64(left[k])
-        if (low + SPARSE_STRIP) % FLUSH == 0 or high == n:
+        if (low + SPARSE_TILE) % FLUSH == 0 or high == n:
             total[d] = constant_total * constant
             constant_total = 0.0
             _drain(total, places, out)
@@ -288,10 +288,10 @@ def softmax_dense(X, y, scale, cap, theta, constant, z_unit, steps, rounded, out
 
 
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
-def _strip_softmax(z, y, steps, cap, rounded, slopes, total, squared):  # type: ignore[no-untyped-def]
-    """`_softmax_steps` for a strip of rows, in the same operations; classes outside, so that rows go in vectors.
+def _tile_softmax(z, y, steps, cap, rounded, slopes, total, squared):  # type: ignore[no-untyped-def]
+    """`_softmax_steps` for a tile of rows, in the same operations; classes outside, so that rows go in vectors.
 
-    ``z`` and ``slopes`` have shape (K, SPARSE_STRIP); ``total`` and ``squared`` are work space.
+    ``z`` and ``slopes`` have shape (K, SPARSE_TILE); ``total`` and ``squared`` are work space.
     """
     classes, n = slopes.shape[0], y.shape[0]
     for b in range(n):
@@ -339,20 +339,20 @@ def softmax_sparse(values, indices, starts, stops, y, cap, theta, constant, z_un
     """out += Σ slope ⊗ row over prepared compressed sparse rows for K classes."""
     laid, classes, d = _by_column(theta), theta.shape[0], theta.shape[1] - 1
     lanes, total = np.zeros(laid.shape[1]), np.zeros(laid.shape)
-    z, slopes = np.zeros((classes, SPARSE_STRIP)), np.zeros((classes, SPARSE_STRIP))
-    sums, squared = np.zeros(SPARSE_STRIP), np.zeros(SPARSE_STRIP)
-    for low in range(0, y.shape[0], SPARSE_STRIP):
-        high = min(y.shape[0], low + SPARSE_STRIP)
+    z, slopes = np.zeros((classes, SPARSE_TILE)), np.zeros((classes, SPARSE_TILE))
+    sums, squared = np.zeros(SPARSE_TILE), np.zeros(SPARSE_TILE)
+    for low in range(0, y.shape[0], SPARSE_TILE):
+        high = min(y.shape[0], low + SPARSE_TILE)
         for i in range(low, high):
             class_scores(values, indices, starts[i], stops[i], laid, lanes)
             for k in range(classes):
                 z[k, i - low] = (lanes[k] + constant * laid[d, k]) * z_unit
-        _strip_softmax(z, y[low:high], steps, cap[low:high], rounded, slopes, sums, squared)
+        _tile_softmax(z, y[low:high], steps, cap[low:high], rounded, slopes, sums, squared)
         lanes[:] = 0.0
         for i in range(low, high):
             for k in range(classes):
                 lanes[k] = slopes[k, i - low]
                 total[d, k] += lanes[k] * constant
             add_classes(values, indices, starts[i], stops[i], lanes, total)
-        if (low + SPARSE_STRIP) % FLUSH == 0 or high == y.shape[0]:
+        if (low + SPARSE_TILE) % FLUSH == 0 or high == y.shape[0]:
             _drain_classes(total, out)  # whole numbers are exact for FLUSH rows, and added to out as integers

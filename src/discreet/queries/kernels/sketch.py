@@ -52,7 +52,7 @@ def apply_adjoint(y, seed, blocks, width, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def bucket_loads(d, seed, blocks, width, out):  # type: ignore[no-untyped-def]
-    """How many columns fall on each row of the sketch."""
+    """out[r] += the number of columns that fall on row r of the sketch."""
     for j in range(d):
         for k in range(blocks):
             out[k * width + _place(_hash(seed, j, k), width)] += 1

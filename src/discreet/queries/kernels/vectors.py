@@ -25,7 +25,7 @@ from numba.np.arrayobj import make_array
 
 LANES = 8
 QUAD = 4  # classes go by fours: fewer lanes stand empty
-STRIP = 16  # rows worked on together: as float32 they take a quarter of the first-level cache at 100 columns
+TILE = 16  # rows worked on together: as float32 they take a quarter of the first-level cache at 100 columns
 
 _FLOAT64 = ir.DoubleType()
 _VECTOR = ir.VectorType(_FLOAT64, LANES)
@@ -149,7 +149,7 @@ float_row_score = _row_score(rounded=False)
 
 @intrinsic
 def add_rows(typing: Any, rows: Any, slopes: Any, total: Any) -> Any:
-    """total += Σ_b slopes[b]·rows[b] over the `STRIP` rows, each place of the total read and written once."""
+    """total += Σ_b slopes[b]·rows[b] over the `TILE` rows, each place of the total read and written once."""
     signature = types.void(rows, slopes, total)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -157,10 +157,10 @@ def add_rows(typing: Any, rows: Any, slopes: Any, total: Any) -> Any:
         source, target = emit.array(rows, arguments[0]), emit.array(total, arguments[2]).data
         weights = emit.array(slopes, arguments[1]).data
         width = builder.extract_value(source.shape, 1)
-        factors = [emit.splat(builder.load(builder.gep(weights, [emit.index(b)]))) for b in range(STRIP)]
+        factors = [emit.splat(builder.load(builder.gep(weights, [emit.index(b)]))) for b in range(TILE)]
         with cgutils.for_range_slice(builder, emit.index(0), width, emit.index(LANES), width.type) as (j, _):
             even, odd, place = emit.load(target, j), _ZERO, j
-            for b in range(0, STRIP, 2):
+            for b in range(0, TILE, 2):
                 even = emit.multiply_add(emit.widened(emit.load(source.data, place)), factors[b], even)
                 place = builder.add(place, width)
                 odd = emit.multiply_add(emit.widened(emit.load(source.data, place)), factors[b + 1], odd)

@@ -91,7 +91,7 @@ class _Model:
         self.steepness = self._steepness()
 
     def _steepness(self) -> float:
-        """About H's largest eigenvalue, by the power method; `minimiser` raises it where it is too low."""
+        """An estimate of the largest eigenvalue of H by the power method; `minimiser` raises it where it is too low."""
         direction = self.gradient + 1e-3 * np.linalg.norm(self.gradient) + 1e-300
         for _ in range(8):
             direction = direction / np.linalg.norm(direction)

@@ -82,7 +82,7 @@ class RidgeProblem:
 
     @property
     def constrained(self) -> bool:
-        """Whether there is a set at all."""
+        """Whether the minimiser is sought over a set, and not over all θ."""
         return not isinstance(self.domain, WholeSpace)
 
     @property
@@ -119,7 +119,7 @@ class RidgeProblem:
 
     @property
     def directions(self) -> int:
-        """How many vectors, with 0, span the hull of a row's possible gradients."""
+        """The number of vectors that, with 0, span the hull of a row's possible gradients."""
         if isinstance(self.loss, Softmax):
             return self.loss.classes - 1
         return 1 if self.loss.slope_sign_fixed else 2

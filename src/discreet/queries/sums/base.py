@@ -1,4 +1,4 @@
-"""What sums of whole rows share: float64 adds them, which is exact below 2^53, and only then they become integers."""
+"""Exact sums of whole rows: float64 adds them without error below 2^53, and only then they become integers."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _NEAR = 16
 
 
 def room(d: int) -> int:
-    """How far apart q − λ_min can be for two matrices."""
+    """The most by which the errors q − λ_min of two d × d matrices differ."""
     return 12 * _NEAR * (d + 16)
 
 

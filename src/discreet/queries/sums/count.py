@@ -16,7 +16,7 @@ __all__ = ["RowCount"]
 
 @dataclass(frozen=True)
 class RowCount:
-    """How many rows there are: private under add-remove."""
+    """The number of rows, which is private under add-remove."""
 
     norm: ClassVar[Norm] = "l1"
     bound: ClassVar[int] = 1
@@ -24,9 +24,9 @@ class RowCount:
     shape: ClassVar[tuple[int, ...]] = ()
 
     def integers(self, data: Dataset) -> Integers:
-        """The count."""
+        """The number of rows."""
         return np.asarray(len(data), dtype=np.int64)
 
     def unrounded(self, data: Dataset) -> NDArray[Any]:
-        """The count."""
+        """The number of rows, as a float."""
         return self.integers(data).astype(np.float64)

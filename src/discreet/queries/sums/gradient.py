@@ -27,7 +27,7 @@ _LONGEST_CHANGE = 2.0**100  # far above every cap; its square is finite
 
 
 class ClippedGradient:
-    """What gradient sums with an ℓ2 clip share: their norm, bound and grid. A subclass is a dataclass with its fields.
+    """Norm, bound and grid of gradient sums whose rows are clipped in ℓ2. A subclass is a dataclass with these fields.
 
     Attributes:
         rows: public facts about the given rows.

@@ -1,4 +1,4 @@
-"""How well a released model does on rows: one number, a sum of bounded row scores.
+"""The score of a released model: one number, the sum of a bounded score of each row.
 
 Claim: a row's score is in [0, 1], 0 or 1 for a wrong or right label, 1 − (error/range)² for a number, and it
 contributes its score less ½: a whole number of at most 2^19 steps of 2^−20 in absolute value, for every row content

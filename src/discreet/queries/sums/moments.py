@@ -144,7 +144,7 @@ class SecondMoment:
         return self._pack(_integer_gram(data, self.rows.dimension))
 
     def unrounded(self, data: Dataset) -> NDArray[np.float64]:
-        """The same sum in floating point."""
+        """Σ xxᵀ in floating point, packed."""
 
         def block_sum(block: Block) -> NDArray[np.float64]:
             d = self.rows.dimension
@@ -162,7 +162,7 @@ class SecondMoment:
         return matrix
 
     def noise_norm(self, noise_multiplier: float) -> float:
-        """About the spectral norm of the noise in `matrix`: √(2d) × the standard deviation on the diagonal.
+        """The approximate spectral norm of the noise in `matrix`: √(2d) × the standard deviation on the diagonal.
 
         Off the diagonal it is 5/7 of that, so the noise is nearly Gaussian orthogonal, whose largest eigenvalue tends
         to 2√d × the standard deviation off the diagonal (Wigner 1958; Füredi–Komlós 1981).
@@ -211,7 +211,7 @@ class CrossMoment:
         return data.map_sum(block_sum, self.shape)
 
     def unrounded(self, data: Dataset) -> NDArray[np.float64]:
-        """The same sum in floating point."""
+        """Σ y·x in floating point, targets clipped."""
 
         def block_sum(block: Block) -> NDArray[np.float64]:
             targets = _clipped_targets(block.y, self.target_bound)
@@ -251,7 +251,7 @@ class TargetMoment:
         return data.map_sum(block_sum, self.shape)
 
     def unrounded(self, data: Dataset) -> NDArray[np.float64]:
-        """The same sum in floating point."""
+        """Σ y² in floating point, targets clipped."""
         parts = data.map_blocks(lambda block: _clipped_targets(block.y, self.target_bound))
         return np.array([sum(float(part @ part) for part in parts)])
 

@@ -1,4 +1,6 @@
-"""On which side of a centre rows lie, and whether inside or outside of a spread: what a search for both needs to know.
+"""Sums of signs: on which side of a centre targets and projections of rows lie, and whether within a spread of it.
+
+Stochastic approximation finds a median and a median absolute deviation from such signs (Robbins–Monro 1951).
 
 Claim: each row contributes four signs, −1, 0 or 1 in steps of 2^−10, hence a vector of ℓ2 norm at most 2, for every row
 content whatever; the steps are for the noise, which is drawn on them.
@@ -64,7 +66,7 @@ class SignSums:
         return data.map_sum(block_sum, self.shape)
 
     def unrounded(self, data: Dataset) -> NDArray[Any]:
-        """The same of rows that are not rounded."""
+        """The sums of signs of rows that are not rounded."""
         return np.sum(data.map_blocks(lambda block: self._signs(block, rounded=False).sum(axis=1)), axis=0)
 
     def _signs(self, block: Block, *, rounded: bool) -> NDArray[np.float64]:

@@ -42,12 +42,12 @@ class Sketch:
 
     @property
     def rows(self) -> int:
-        """Dimension of a sketch."""
+        """The dimension of a row's sketch: blocks × width."""
         return self.blocks * self.width
 
     @property
     def facts(self) -> tuple[np.uint64, int, int]:
-        """What the compiled loops need."""
+        """(seed, blocks, width), as the compiled loops take them."""
         return np.uint64(self.seed % 2**64), self.blocks, self.width
 
     def apply(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
