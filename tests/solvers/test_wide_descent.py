@@ -17,7 +17,6 @@ from discreet.events import compose
 from discreet.geometry import L2Ball
 from discreet.losses import Huber, Squared
 from discreet.measurements import Noisy
-from discreet.queries.sums.sign_sums import SignSums
 from discreet.recipes import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -172,10 +171,3 @@ def test_weights_can_be_asked_for_under_strong_noise():
     assert default(WIDE, guarantee).iterations == 0
     assert default(WIDE, guarantee, iterations=7).iterations == 7
     assert default(WIDE, guarantee, survey_share=0.5).iterations >= 32
-
-
-def test_a_direction_of_other_numbers_is_refused():
-    with pytest.raises(InvalidInput, match="exact"):
-        SignSums(WIDE.rows, np.full(COLUMNS, 0.5), (0.0, 0.0), (1.0, 1.0))
-    with pytest.raises(InvalidInput, match="columns"):
-        SignSums(WIDE.rows, np.ones(3), (0.0, 0.0), (1.0, 1.0))
