@@ -150,8 +150,8 @@ def queries_found() -> set[type]:
         loaded = importlib.import_module(module.name)
         for name, kind in inspect.getmembers(loaded, inspect.isclass):
             here = kind.__module__ == loaded.__name__ and not name.startswith("_")
-            protocol = getattr(kind, "_is_protocol", False)
-            if here and not protocol and any(_takes_data(getattr(kind, m)) for m in dir(kind) if m[0] != "_"):
+            no_query = getattr(kind, "_is_protocol", False) or inspect.isabstract(kind)
+            if here and not no_query and any(_takes_data(getattr(kind, m)) for m in dir(kind) if m[0] != "_"):
                 found.add(kind)
     return found
 
