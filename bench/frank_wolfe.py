@@ -33,12 +33,12 @@ from discreet.geometry import L1Ball
 from discreet.ledger import Ledger
 from discreet.losses import Logistic
 from discreet.measurements import Noisy
-from discreet.measurements.choosing import Chosen
+from discreet.measurements.vertex_choice import VertexChoice
 from discreet.mechanisms import Choice
 from discreet.noise import exponential_select
 from discreet.noise.bits import Bits
-from discreet.queries.atoms import whole_atoms
-from discreet.queries.scores import ScoreSum, Walk
+from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
+from discreet.queries.frank_wolfe.vertices import whole_vertices
 from discreet.recipes.frank_wolfe import recipe
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
@@ -103,15 +103,15 @@ def timed(data: Sparse, epsilon: float, steps: int) -> dict[str, float]:
 
 
 def timed_dense(data: Sparse, noise_multiplier: float, steps: int) -> dict[str, float]:
-    """The same walk scored from scratch, and the least that any selection costs which looks at all 2d scores."""
-    atoms, walk, bits = whole_atoms(L1Ball(RADIUS), data.rows.dimension), Walk(), Bits.seeded(0)
+    """The same chosen scored from scratch, and the least that any selection costs which looks at all 2d scores."""
+    vertices, chosen, bits = whole_vertices(L1Ball(RADIUS), data.rows.dimension), ChosenVertices(), Bits.seeded(0)
     laps, scans = [], []
     for _ in range(steps + 1):
-        query, mechanism = ScoreSum(data.rows, Logistic(), atoms, walk, 1.0), Choice(noise_multiplier)
+        query, mechanism = VertexScores(data.rows, Logistic(), vertices, chosen, 1.0), Choice(noise_multiplier)
         start = time.process_time()
         vertex = Noisy(query, mechanism).sample(data, UNIT, bits)
         laps.append(time.process_time() - start)
-        walk.go(vertex)
+        chosen.append(vertex)
     scores = query.integers(data)
     for _ in range(steps + 1):
         start = time.process_time()
@@ -121,16 +121,17 @@ def timed_dense(data: Sparse, noise_multiplier: float, steps: int) -> dict[str, 
 
 
 def same_law(draws: int) -> dict[str, float]:
-    """p-values of χ² of sparse and dense choices among 40 vertices, 15 steps into a walk; and of a stale walk."""
+    """p-values of χ² of sparse and dense choices among 40 vertices, 15 steps into a chosen; and of a stale chosen."""
     rng = np.random.default_rng(1)
     X = sp.random_array((2000, 20), density=0.1, rng=rng, format="csr")
     y = np.where(X[:, [0]].toarray()[:, 0] > 0.1, 1.0, -1.0)
     rows = RowSpec(20, norm=2.0)
     data = in_memory(X, y, rows)
-    atoms, walk, mechanism, bits = whole_atoms(L1Ball(RADIUS), 20), Walk(), Choice(40.0), Bits.seeded(2)
+    vertices, chosen = whole_vertices(L1Ball(RADIUS), 20), ChosenVertices()
+    mechanism, bits = Choice(40.0), Bits.seeded(2)
 
-    def query() -> ScoreSum:
-        return ScoreSum(rows, Logistic(), atoms, walk, 1.0)
+    def query() -> VertexScores:
+        return VertexScores(rows, Logistic(), vertices, chosen, 1.0)
 
     def law() -> Any:
         tilt = query().integers(data) / (mechanism.noise_multiplier * query().bound)
@@ -143,11 +144,11 @@ def same_law(draws: int) -> dict[str, float]:
 
     start = law()
     for _ in range(15):
-        walk.go(Chosen(query(), mechanism).sample(data, UNIT, bits))
+        chosen.append(VertexChoice(query(), mechanism).sample(data, UNIT, bits))
     return {
-        "sparse": p_value(Chosen(query(), mechanism), law()),
+        "sparse": p_value(VertexChoice(query(), mechanism), law()),
         "dense": p_value(Noisy(query(), mechanism), law()),
-        "sparse against the law of the first step (must be rejected)": p_value(Chosen(query(), mechanism), start),
+        "sparse against the law of the first step (must be rejected)": p_value(VertexChoice(query(), mechanism), start),
     }
 
 

@@ -30,7 +30,7 @@ import peers
 from discreet.data.memory import in_memory
 from discreet.data.threads import cores
 from discreet.losses import Logistic
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.rows import RowSpec
 
 ROWS, COLUMNS, SLICE = 400_000, 100, 20_000

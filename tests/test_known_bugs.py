@@ -24,8 +24,8 @@ from discreet.losses import Logistic, Squared
 from discreet.measurements import FixedSizeSampling, Noisy, PoissonSampling
 from discreet.mechanisms import Gaussian, Laplace
 from discreet.noise import Bits
-from discreet.queries.count import RowCount
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.count import RowCount
+from discreet.queries.sums.gradient import GradientSum
 from discreet.rows import ROW_BITS, RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.descent import Descent
@@ -90,12 +90,12 @@ def noise_for_one_clip_where_a_replaced_row_moves_two(planted: bool, patch: pyte
 def forgotten_clip(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     """A row's contribution, in integers, is longer than the bound that the event rests on."""
     if planted:
-        from discreet.queries import kernels
+        from discreet.queries.kernels import slope_caps
 
         def no_clip(squared_length: Any, bound: float) -> Any:
             return np.full(len(squared_length), 2.0**50)
 
-        patch.setattr(kernels, "largest_slopes", no_clip)
+        patch.setattr(slope_caps, "whole_slope_caps", no_clip)
     query = gradient(clip=0.25)
     return any(abs(int(query.integers(data(x))[0])) > query.bound for x in (1.0, -1.0, 1e300))
 

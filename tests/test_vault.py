@@ -16,8 +16,8 @@ from discreet.losses import Logistic
 from discreet.measurements import FixedSizeSampling, Noisy, PoissonSampling
 from discreet.mechanisms import Choice, Gaussian, Laplace
 from discreet.noise import Bits
-from discreet.queries.count import RowCount
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.count import RowCount
+from discreet.queries.sums.gradient import GradientSum
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.descent import Descent

@@ -19,7 +19,7 @@ from discreet.losses import Logistic
 from discreet.measurements import Noisy, PoissonSampling
 from discreet.mechanisms import Gaussian
 from discreet.noise.bits import Bits
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.units import Unit

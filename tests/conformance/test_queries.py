@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 from discreet.data.memory import in_memory
 from discreet.losses import Huber, Logistic, Poisson, Quantile, SmoothedHinge, Softmax, Squared
-from discreet.queries.count import RowCount
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.count import RowCount
+from discreet.queries.sums.gradient import GradientSum
 from discreet.rows import ROW_BITS, RowSpec
 
 LOSSES = [
@@ -177,8 +177,8 @@ def test_a_row_counts_once():
 def test_sums_follow_the_definition_at_every_width(d, dtype):
     """Σ rint(clip(slope))·rint(scale·x) in Python integers; a squared loss, so that no exponential is in the way."""
     from discreet.data.steps import chunks
-    from discreet.queries.gradient import whole
-    from discreet.queries.kernels import largest_slopes
+    from discreet.queries.kernels.slope_caps import whole_slope_caps
+    from discreet.queries.parameters import whole_parameter
 
     rng = np.random.default_rng(d)
     n = 37  # two blocks of the kernel and a part of one
@@ -188,8 +188,8 @@ def test_sums_follow_the_definition_at_every_width(d, dtype):
     query = GradientSum(rows, Squared(), rng.standard_normal(d + 1), 0.8)
     data = in_memory(X, y, rows)
     (block,) = data.map_blocks(lambda b: b)
-    theta, z_unit = whole(query.theta, rows.unit)
-    caps = largest_slopes(block.squared_length, query.bound)
+    theta, z_unit = whole_parameter(query.theta, rows.unit)
+    caps = whole_slope_caps(block.squared_length, query.bound)
     expected = [0] * (d + 1)
     for part, steps in chunks(block):
         for row, target, cap in zip(steps, y[part], caps[part], strict=True):
@@ -212,7 +212,7 @@ def test_the_kernels_exponential_is_exact_to_a_few_units_in_the_last_place():
 
 def test_large_sparse_sums_stay_exact():
     """A sum beyond 2^53 must not round: rounding would let one row move it by more than its bound."""
-    from discreet.queries.kernels import softmax_sparse
+    from discreet.queries.kernels.gradient import softmax_sparse
 
     rng = np.random.default_rng(8)
     X = sp.random_array((50, 4), density=0.5, format="csr", rng=rng)

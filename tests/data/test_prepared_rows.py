@@ -9,7 +9,7 @@ from discreet.data.memory import in_memory
 from discreet.data.patterns import patterns
 from discreet.data.steps import chunks
 from discreet.losses import Logistic, Softmax, Squared
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.rows import RowSpec
 
 WILD = (np.nan, np.inf, -np.inf, 1e300, 1e-300, -3e-160, 5e-324)
@@ -123,8 +123,9 @@ def test_a_full_table_of_patterns_leaves_the_rest_as_entries(monkeypatch):
 @pytest.mark.parametrize("density", [0.2, 0.95])
 def test_class_sums_follow_the_definition_at_every_number_of_classes(classes, density):
     """Σ trunc(clip(slopes)) ⊗ row in Python integers, for rows held dense, by entries and sparse."""
-    from discreet.queries.gradient import whole
-    from discreet.queries.kernels import _softmax_steps, largest_slopes
+    from discreet.queries.kernels.gradient import _softmax_steps
+    from discreet.queries.kernels.slope_caps import whole_slope_caps
+    from discreet.queries.parameters import whole_parameter
 
     rng = np.random.default_rng(classes)
     n, d = 60, 9
@@ -133,8 +134,8 @@ def test_class_sums_follow_the_definition_at_every_number_of_classes(classes, de
     rows = RowSpec(d, 1.5, 0.7, classes)
     query = GradientSum(rows, Softmax(classes), rng.standard_normal(rows.shape), 0.5)
     block = block_of(X, rows, y)
-    theta, z_unit = whole(query.theta, rows.unit)
-    caps = largest_slopes(block.squared_length, query.bound)
+    theta, z_unit = whole_parameter(query.theta, rows.unit)
+    caps = whole_slope_caps(block.squared_length, query.bound)
     expected = np.zeros(rows.shape, object)
     for part, steps in chunks(block):
         for row, label, cap in zip(steps, y[part], caps[part], strict=True):

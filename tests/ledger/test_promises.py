@@ -18,7 +18,7 @@ from discreet.ledger import Ledger
 from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace as LaplaceNoise
 from discreet.noise import Bits
-from discreet.queries.count import RowCount
+from discreet.queries.sums.count import RowCount
 from discreet.rows import RowSpec
 from discreet.units import Unit
 from discreet.vault import Payment, Vault

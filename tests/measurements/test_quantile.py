@@ -17,7 +17,7 @@ from discreet.estimators.quantile import quantile
 from discreet.ledger import Ledger
 from discreet.measurements import QuantileDraw
 from discreet.noise import Bits
-from discreet.queries.ranks import Grid, Ranks
+from discreet.queries.histograms.ranks import Grid, Ranks
 from discreet.rows import RowSpec
 from discreet.units import Unit
 
@@ -31,8 +31,8 @@ def column(values: object) -> object:
 
 def log_law(values: object, draw: QuantileDraw, unit: Unit) -> np.ndarray:
     """log P of each position, from the scores and the scale that the sampler is given."""
-    runs = draw.query.runs(column(values))
-    scores = np.repeat(runs.scores, runs.lengths) / draw.scale(unit)
+    found = draw.query.scores(column(values))
+    scores = np.repeat(found.values, found.lengths) / draw.scale(unit)
     return scores - logsumexp(scores)
 
 

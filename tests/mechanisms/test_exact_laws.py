@@ -26,8 +26,8 @@ from discreet.geometry import L1Ball
 from discreet.losses import Squared
 from discreet.mechanisms import Choice, LaplacePeeling, Peeling
 from discreet.noise.bits import Bits
-from discreet.queries.atoms import whole_atoms
-from discreet.queries.scores import ScoreSum, Walk
+from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
+from discreet.queries.frank_wolfe.vertices import whole_vertices
 from discreet.rows import RowSpec
 from discreet.units import Unit
 
@@ -103,9 +103,9 @@ ATOMS = [(x1, x2, y) for x1, x2 in ((0, 1), (1, 0), (0.6, 0.8), (0.6, -0.8)) for
 def test_no_attack_on_any_neighbours_beats_a_choice_of_vertex(relation: str, mechanism: str, sparse: bool) -> None:
     """Up to three rows of eight kinds, four vertices, after a first step: every probability moves by at most e^ε."""
     spec, unit, choice = RowSpec(2, 1.0), Unit(relation), Choice(4.0, mechanism)  # type: ignore[arg-type]
-    walk = Walk()
-    walk.go(1)
-    query = ScoreSum(spec, Squared(), whole_atoms(L1Ball(1.0), 2), walk, 1.0)
+    chosen = ChosenVertices()
+    chosen.append(1)
+    query = VertexScores(spec, Squared(), whole_vertices(L1Ball(1.0), 2), chosen, 1.0)
     claim = pure_epsilon(choice.event(query, unit), unit)
     laws = {}
     for n in range(4):

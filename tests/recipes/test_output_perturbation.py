@@ -13,7 +13,7 @@ from discreet.events import Gaussian, NonPrivate, PureDP
 from discreet.ledger import Ledger
 from discreet.losses import Logistic
 from discreet.noise.bits import Bits
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.recipes.output_perturbation import recipe, theory_regularisation
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem

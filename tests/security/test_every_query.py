@@ -22,26 +22,26 @@ from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball, Polytope, WholeSpace
 from discreet.losses import Huber, Logistic, Softmax, Squared
-from discreet.queries.atoms import VertexAtoms, whole_atoms
-from discreet.queries.base import Near, apart
-from discreet.queries.candidates import CandidateScores, OneScore
-from discreet.queries.count import RowCount
-from discreet.queries.energy import ColumnEnergy
-from discreet.queries.entrywise import EntrywiseGradientSum
-from discreet.queries.gradient import GradientSum
+from discreet.queries.base import BoundedDifference, replace_one_factor
+from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
+from discreet.queries.frank_wolfe.vertices import ListedVertices, whole_vertices
+from discreet.queries.histograms.ranks import Grid, Ranks
+from discreet.queries.histograms.score_histogram import ScoreHistogram
 from discreet.queries.mapped import ColumnWeights, Mapped
-from discreet.queries.minimiser import RidgeMinimiser
-from discreet.queries.model_score import ModelScore
-from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
-from discreet.queries.ranks import Grid, Ranks
-from discreet.queries.residual import ResidualSum
-from discreet.queries.row_sum import RowSum
-from discreet.queries.scaled_gradient import ScaledGradientSum, Scaling
-from discreet.queries.score_histogram import ScoreHistogram
-from discreet.queries.scores import ScoreSum, Walk
-from discreet.queries.sides import Sides
-from discreet.queries.sketch import Sketch, SketchedSum
-from discreet.queries.sparse_sum import SparseSum
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
+from discreet.queries.sums.candidate_scores import CandidateScores, OneScore
+from discreet.queries.sums.column_second_moment import ColumnSecondMoment
+from discreet.queries.sums.count import RowCount
+from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
+from discreet.queries.sums.gradient import GradientSum
+from discreet.queries.sums.model_score import ModelScore
+from discreet.queries.sums.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
+from discreet.queries.sums.residual import ResidualSum
+from discreet.queries.sums.row_sum import RowSum
+from discreet.queries.sums.scaled_gradient import ScaledGradientSum, Scaling
+from discreet.queries.sums.sign_sums import SignSums
+from discreet.queries.sums.sketch import Sketch, SketchedSum
+from discreet.queries.sums.sparse_sum import SparseSum
 from discreet.rows import RowSpec
 
 D = 4
@@ -68,11 +68,11 @@ def scaled(rng: np.random.Generator, rows: RowSpec = ROWS, centred: float = 1.0)
     return Scaling(rows, rng.integers(1, 65, rows.dimension), centre.astype(np.int64))
 
 
-def walked(rng: np.random.Generator, domain: Any, steps: int) -> ScoreSum:
-    atoms, walk = whole_atoms(domain, D + 1), Walk()
-    for vertex in rng.integers(atoms.count, size=steps):
-        walk.go(int(vertex))
-    return ScoreSum(ROWS, Logistic(), atoms, walk, 10.0 ** rng.uniform(-1, 1))
+def after_choices(rng: np.random.Generator, domain: Any, steps: int) -> VertexScores:
+    vertices, chosen = whole_vertices(domain, D + 1), ChosenVertices()
+    for vertex in rng.integers(vertices.count, size=steps):
+        chosen.append(int(vertex))
+    return VertexScores(ROWS, Logistic(), vertices, chosen, 10.0 ** rng.uniform(-1, 1))
 
 
 #: Queries that are sums over rows: one or more ways to build each, at a random place.
@@ -89,9 +89,9 @@ SUMS: dict[type, list[Make]] = {
     TargetMoment: [lambda rng: TargetMoment(0.8)],
     CandidateScores: [lambda rng: CandidateScores(ROWS, Huber(0.5), rng.standard_normal((6, D + 1)), 2.0)],
     OneScore: [lambda rng: OneScore(ROWS, Logistic(), rng.standard_normal((1, D + 1)), 2.0)],
-    ScoreSum: [
-        lambda rng: walked(rng, L1Ball(2.0), 3),
-        lambda rng: walked(rng, Polytope(np.vstack([np.eye(D + 1), -np.ones((1, D + 1))])), 2),
+    VertexScores: [
+        lambda rng: after_choices(rng, L1Ball(2.0), 3),
+        lambda rng: after_choices(rng, Polytope(np.vstack([np.eye(D + 1), -np.ones((1, D + 1))])), 2),
     ],
     ModelScore: [
         lambda rng: ModelScore(ROWS, Logistic(), theta(rng), True),
@@ -104,20 +104,20 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: ScoreHistogram(ROWS, theta(rng), np.sort(rng.normal(size=6))),
         lambda rng: ScoreHistogram(PLAIN, theta(rng, PLAIN), np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)),
     ],
-    ColumnEnergy: [lambda rng: ColumnEnergy(ROWS), lambda rng: ColumnEnergy(PLAIN, 2.5)],
+    ColumnSecondMoment: [lambda rng: ColumnSecondMoment(ROWS), lambda rng: ColumnSecondMoment(PLAIN, 2.5)],
     Mapped: [
         lambda rng: Mapped(GradientSum(ROWS, Logistic(), theta(rng), 0.5), weighted(rng)),
         lambda rng: Mapped(RowSum(ROWS), centred(rng)),
-        lambda rng: Mapped(ColumnEnergy(PLAIN, 2.0), centred(rng, PLAIN)),
-        lambda rng: Mapped(ColumnEnergy(ROWS, 2.0), weighted(rng)),
+        lambda rng: Mapped(ColumnSecondMoment(PLAIN, 2.0), centred(rng, PLAIN)),
+        lambda rng: Mapped(ColumnSecondMoment(ROWS, 2.0), weighted(rng)),
     ],
     ScaledGradientSum: [
         lambda rng: ScaledGradientSum(scaled(rng, MANY), Softmax(3), theta(rng, MANY), 0.5),
         lambda rng: ScaledGradientSum(scaled(rng, PLAIN, 0.0), Logistic(), theta(rng, PLAIN), 0.5),
     ],
-    Sides: [
-        lambda rng: Sides(ROWS, rng.choice([-1.0, 0.0, 1.0], D), tuple(rng.normal(size=2)), tuple(rng.random(2))),
-        lambda rng: Sides(PLAIN, np.ones(D), (0.0, 0.0), (0.5, 1e-300)),
+    SignSums: [
+        lambda rng: SignSums(ROWS, rng.choice([-1.0, 0.0, 1.0], D), tuple(rng.normal(size=2)), tuple(rng.random(2))),
+        lambda rng: SignSums(PLAIN, np.ones(D), (0.0, 0.0), (0.5, 1e-300)),
     ],
     ResidualSum: [
         lambda rng: ResidualSum(ROWS, theta(rng), 10.0 ** rng.uniform(-3, 3)),
@@ -146,12 +146,12 @@ def awkward(n: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDAr
 def queries_found() -> set[type]:
     """Every public class of the room that answers from a dataset."""
     found = set()
-    for module in pkgutil.iter_modules(discreet.queries.__path__):
-        loaded = importlib.import_module(f"discreet.queries.{module.name}")
+    for module in pkgutil.walk_packages(discreet.queries.__path__, "discreet.queries."):
+        loaded = importlib.import_module(module.name)
         for name, kind in inspect.getmembers(loaded, inspect.isclass):
             here = kind.__module__ == loaded.__name__ and not name.startswith("_")
-            protocol = getattr(kind, "_is_protocol", False)
-            if here and not protocol and any(_takes_data(getattr(kind, m)) for m in dir(kind) if m[0] != "_"):
+            no_query = getattr(kind, "_is_protocol", False) or inspect.isabstract(kind)
+            if here and not no_query and any(_takes_data(getattr(kind, m)) for m in dir(kind) if m[0] != "_"):
                 found.add(kind)
     return found
 
@@ -181,7 +181,7 @@ def _length(vector: list[int], norm: str) -> int:
 
 def _floors(query: Any) -> int:
     """Scores of listed vertices are exact sums, then floored once: a step that their bound has room for."""
-    return int(isinstance(getattr(query, "atoms", None), VertexAtoms))
+    return int(isinstance(getattr(query, "vertices", None), ListedVertices))
 
 
 CASES = [pytest.param(make, id=f"{kind.__name__}-{i}") for kind, makes in SUMS.items() for i, make in enumerate(makes)]
@@ -203,10 +203,10 @@ def test_neighbours_never_differ_by_more_than_is_claimed(make: Make) -> None:
             reached = max(reached, (length / query.bound**square) ** (1 / square))
             for other in alone[:i]:
                 between = _length([a - b for a, b in zip(contribution, other, strict=True)], query.norm)
-                assert between <= (Fraction(apart(query)) * query.bound) ** square
+                assert between <= (Fraction(replace_one_factor(query)) * query.bound) ** square
                 furthest = max(furthest, (between / query.bound**square) ** (1 / square))
     assert reached > 0.6  # the bound is nearly reached, so a claim of half of it would have been caught
-    if isinstance(query, Near) and apart(query) < 2:
+    if isinstance(query, BoundedDifference) and replace_one_factor(query) < 2:
         assert furthest > 0.75 * query.apart
 
 
@@ -353,7 +353,7 @@ def test_the_least_eigenvalue_moves_by_no_more_than_is_claimed() -> None:
         X[0] = rng.choice(EXTREMES, D)
         (replaced,) = _answer(query, X, y)
         assert abs(whole - fewer) <= query.bound
-        assert abs(whole - replaced) <= apart(query) * query.bound
+        assert abs(whole - replaced) <= replace_one_factor(query) * query.bound
         largest = max(largest, abs(whole - replaced))
         order = rng.permutation(n)
         assert _answer(query, X[order], y[order]) == [replaced]
@@ -367,8 +367,8 @@ def test_ranks_move_by_no_more_than_is_claimed(q: float) -> None:
     column = RowSpec(0, 1.0, 1.0)
 
     def scores(y: NDArray[np.float64]) -> NDArray[np.int64]:
-        runs = query.runs(in_memory(np.empty((len(y), 0)), y, column))
-        return np.repeat(runs.scores, runs.lengths)
+        found = query.scores(in_memory(np.empty((len(y), 0)), y, column))
+        return np.repeat(found.values, found.lengths)
 
     reached = {"add-remove": 0, "replace-one": 0}
     for _ in range(2000):

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 import discreet as dp
 from discreet.data.memory import in_memory
 from discreet.losses import Huber, Logistic, Loss, Poisson, Quantile, SmoothedHinge, Softmax, Squared
-from discreet.queries.candidates import CandidateScores
-from discreet.queries.entrywise import EntrywiseGradientSum
-from discreet.queries.gradient import GradientSum
-from discreet.queries.model_score import ModelScore
-from discreet.queries.moments import CrossMoment, TargetMoment
+from discreet.queries.sums.candidate_scores import CandidateScores
+from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
+from discreet.queries.sums.gradient import GradientSum
+from discreet.queries.sums.model_score import ModelScore
+from discreet.queries.sums.moments import CrossMoment, TargetMoment
 from discreet.rows import RowSpec
 from discreet.updates import Svrg
 

@@ -22,27 +22,28 @@ from discreet import mechanisms
 from discreet.data.memory import in_memory
 from discreet.geometry import L1Ball
 from discreet.losses import Logistic, Squared
-from discreet.measurements import BestOf, Noisy, Parts, PoissonSampling, QuantileDraw, Together, perturbed_minimum
-from discreet.measurements.choosing import Chosen
-from discreet.measurements.disjoint import Disjoint
+from discreet.measurements import BestOf, Joint, Noisy, PoissonSampling, QuantileDraw, SplitBatch
+from discreet.measurements.minimum_noise import add_output_noise
 from discreet.measurements.noisy_minimum import NoisyMinimum
-from discreet.measurements.perturbed_minimum import PerturbedMinimum, tilt_reach
+from discreet.measurements.perturbed_minimum import PerturbedMinimum, longest_tilt
+from discreet.measurements.sample_splitting import SampleSplitting
+from discreet.measurements.vertex_choice import VertexChoice
 from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling
 from discreet.noise import GAUSSIAN_REACH, LAPLACE_REACH, Bits
-from discreet.queries.atoms import whole_atoms
-from discreet.queries.candidates import CandidateScores
-from discreet.queries.count import RowCount
-from discreet.queries.energy import ColumnEnergy
-from discreet.queries.entrywise import EntrywiseGradientSum
-from discreet.queries.gradient import GradientSum
+from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
+from discreet.queries.frank_wolfe.vertices import whole_vertices
+from discreet.queries.histograms.ranks import Grid, Ranks
 from discreet.queries.mapped import ColumnWeights, Mapped
-from discreet.queries.minimiser import RidgeMinimiser
-from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
-from discreet.queries.ranks import Grid, Ranks
-from discreet.queries.scaled_gradient import ScaledGradientSum, Scaling
-from discreet.queries.scores import ScoreSum, Walk
-from discreet.queries.sketch import Sketch, SketchedSum
-from discreet.queries.sparse_sum import SparseSum
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
+from discreet.queries.sums.candidate_scores import CandidateScores
+from discreet.queries.sums.column_second_moment import ColumnSecondMoment
+from discreet.queries.sums.count import RowCount
+from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
+from discreet.queries.sums.gradient import GradientSum
+from discreet.queries.sums.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
+from discreet.queries.sums.scaled_gradient import ScaledGradientSum, Scaling
+from discreet.queries.sums.sketch import Sketch, SketchedSum
+from discreet.queries.sums.sparse_sum import SparseSum
 from discreet.rows import RowSpec
 from discreet.units import Unit
 
@@ -72,7 +73,7 @@ ADDITIVE: list[tuple[Any, Any, int]] = [
     (TargetMoment(1.0), Gaussian(1.3), GAUSSIAN_REACH),
     (LeastEigenvalue(ROWS), Gaussian(1.3), GAUSSIAN_REACH),
     (SparseSum(PLAIN, 3), Gaussian(1.3), GAUSSIAN_REACH),
-    (ColumnEnergy(ROWS, 2.0), Gaussian(1.3), GAUSSIAN_REACH),
+    (ColumnSecondMoment(ROWS, 2.0), Gaussian(1.3), GAUSSIAN_REACH),
     (Mapped(GradientSum(ROWS, Logistic(), THETA, 1.0), WEIGHTED), Gaussian(1.3), GAUSSIAN_REACH),
     (ScaledGradientSum(SCALED, Logistic(), THETA, 1.0), Gaussian(1.3), GAUSSIAN_REACH),
     (SketchedSum(PLAIN, 3, Sketch(D, 4, 2, 7)), Gaussian(1.3), GAUSSIAN_REACH),
@@ -119,12 +120,12 @@ def test_the_probe_finds_noise_in_floating_point() -> None:
 # --- choices: one of finitely many public outputs ---------------------------------------------------------------
 
 
-def scores() -> ScoreSum:
-    return ScoreSum(ROWS, Logistic(), whole_atoms(L1Ball(2.0), D + 1), Walk(), 1.0)
+def scores() -> VertexScores:
+    return VertexScores(ROWS, Logistic(), whole_vertices(L1Ball(2.0), D + 1), ChosenVertices(), 1.0)
 
 
 CHOICES: list[tuple[Any, set[Any]]] = [
-    (Chosen(scores(), Choice(5.0)), set(range(2 * (D + 1)))),
+    (VertexChoice(scores(), Choice(5.0)), set(range(2 * (D + 1)))),
     (Noisy(scores(), Choice(5.0, "permute-and-flip")), set(range(2 * (D + 1)))),
     (Noisy(CandidateScores(ROWS, Logistic(), np.eye(D + 1), 2.0), Choice(5.0)), set(range(D + 1))),
     (QuantileDraw(Ranks(Grid.between(-2, 2, 0.5), 0.5), 0.1), {-2 + 0.5 * k for k in range(9)}),
@@ -171,27 +172,27 @@ def test_no_minimiser_is_released_that_the_neighbour_could_not_release(
     kind: type, noise: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = RidgeMinimiser(ROWS, Logistic(), 5.0)
-    tolerance = 2 * query.least_tolerance(5.0 * query.gradient_bound * tilt_reach(D + 1))
+    tolerance = 2 * query.least_tolerance(5.0 * query.gradient_bound * longest_tilt(D + 1))
     arguments = {"deviation": 0.1} if kind is PerturbedMinimum else {}
     measurement = kind(query, 1.3, tolerance=tolerance, noise=noise, **arguments)
-    settled: list[tuple[Any, float]] = []
-    settle = perturbed_minimum.settle
+    rounded: list[tuple[Any, float]] = []
 
-    def witness(theta: Any, off: float, apart: float, ratio: float, *rest: Any) -> Any:
-        grid = 2.0 ** (np.frexp(off / np.sqrt(theta.size))[1] - 1)
-        settled.append((np.rint(theta / grid), float(grid), (apart + 2 * off + grid * np.sqrt(theta.size)) / ratio))
-        return settle(theta, off, apart, ratio, *rest)
+    def witness(theta: Any, error: float, moved: float, ratio: float, *rest: Any) -> Any:
+        grid = 2.0 ** (np.frexp(error / np.sqrt(theta.size))[1] - 1)
+        rounded.append((np.rint(theta / grid), float(grid), (moved + 2 * error + grid * np.sqrt(theta.size)) / ratio))
+        return add_output_noise(theta, error, moved, ratio, *rest)
 
-    for module in (perturbed_minimum, importlib.import_module("discreet.measurements.noisy_minimum")):
-        monkeypatch.setattr(module, "settle", witness)
+    for name in ("perturbed_minimum", "noisy_minimum"):
+        module = importlib.import_module(f"discreet.measurements.{name}")
+        monkeypatch.setattr(module, "add_output_noise", witness)
     bits = Bits.seeded(6)
     here, there = neighbours()
     measurement.sample(there, UNIT, bits)
-    steps, grid, scale = settled.pop()
+    steps, grid, scale = rounded.pop()
     reach = GAUSSIAN_REACH if noise == "gaussian" else LAPLACE_REACH + 64 * (D + 1)
     for _ in range(40):
         output = measurement.sample(here, UNIT, bits)
-        assert settled.pop()[1:] == (grid, scale)  # the grid and the noise are public: no row moves them
+        assert rounded.pop()[1:] == (grid, scale)  # the grid and the noise are public: no row moves them
         places = output / grid
         assert (places == np.rint(places)).all()
         if kind is NoisyMinimum:  # a tilt may move the neighbour's point anywhere, so there only the grid is checked
@@ -216,8 +217,8 @@ def test_every_mechanism_and_measurement_is_probed() -> None:
     probed = {type(m).__name__ for _, m, _ in ADDITIVE} | {type(m).__name__ for m, _ in PEELING} | {"Choice"}
     assert _public_classes(mechanisms, lambda kind: hasattr(kind, "perturb")) == probed
     # These only pass on what other measurements release; the next test is about them.
-    combined = {"Together", "Disjoint", "Parts", "BestOf"}
-    asked = {"Noisy", "Chosen", "QuantileDraw", "PerturbedMinimum", "NoisyMinimum"} | combined
+    combined = {"Joint", "SampleSplitting", "SplitBatch", "BestOf"}
+    asked = {"Noisy", "VertexChoice", "QuantileDraw", "PerturbedMinimum", "NoisyMinimum"} | combined
     assert _public_classes(discreet.measurements, lambda kind: hasattr(kind, "blank")) == asked
 
 
@@ -237,9 +238,9 @@ def test_combinations_release_what_their_parts_release() -> None:
     here, _ = neighbours()
     bits = Bits.seeded(7)
     for _ in range(300):
-        gradient, count = Together(parts).sample(here, UNIT, bits)
-        answers = Disjoint(program, 2).sample(here, UNIT, bits)
-        cut = Parts(query, Gaussian(1.3), PoissonSampling(0.5), 3).sample(here, UNIT, bits)
+        gradient, count = Joint(parts).sample(here, UNIT, bits)
+        answers = SampleSplitting(program, 2).sample(here, UNIT, bits)
+        cut = SplitBatch(query, Gaussian(1.3), PoissonSampling(0.5), 3).sample(here, UNIT, bits)
         best = BestOf(scored, 2.0).sample(here, UNIT, bits)
         for value in (gradient, *answers, *cut, best):
             assert (value / query.grid == np.rint(value / query.grid)).all()

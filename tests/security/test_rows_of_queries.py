@@ -12,17 +12,17 @@ from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball
 from discreet.losses import Logistic
-from discreet.measurements import Noisy, Parts, PoissonSampling
-from discreet.measurements.choosing import Chosen
+from discreet.measurements import Noisy, PoissonSampling, SplitBatch
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
+from discreet.measurements.vertex_choice import VertexChoice
 from discreet.mechanisms import Choice, Gaussian
 from discreet.noise import Bits
-from discreet.queries.atoms import whole_atoms
+from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
+from discreet.queries.frank_wolfe.vertices import whole_vertices
 from discreet.queries.mapped import ColumnWeights, Mapped
-from discreet.queries.minimiser import RidgeMinimiser
-from discreet.queries.row_sum import RowSum
-from discreet.queries.scores import ScoreSum, Walk
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
+from discreet.queries.sums.row_sum import RowSum
 from discreet.rows import RowSpec
 from discreet.units import Unit
 
@@ -33,11 +33,11 @@ X, Y = np.array([[1e9, 0.0], [0.0, 1e9]]), np.array([1.0, -1.0])
 
 def about(rows: RowSpec) -> list[Any]:
     minimiser = RidgeMinimiser(rows, Logistic(), 1.0)
-    scores = ScoreSum(rows, Logistic(), whole_atoms(L1Ball(1.0), rows.dimension), Walk(), 1.0)
+    scores = VertexScores(rows, Logistic(), whole_vertices(L1Ball(1.0), rows.dimension), ChosenVertices(), 1.0)
     return [
         Noisy(RowSum(rows), Gaussian(1.0)),
-        Parts(RowSum(rows), Gaussian(1.0), PoissonSampling(0.5), 2),
-        Chosen(scores, Choice(5.0)),
+        SplitBatch(RowSum(rows), Gaussian(1.0), PoissonSampling(0.5), 2),
+        VertexChoice(scores, Choice(5.0)),
         PerturbedMinimum(minimiser, 1.0, 0.1, 1e-5),
         NoisyMinimum(minimiser, 1.0, 1e-5),
     ]

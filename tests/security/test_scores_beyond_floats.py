@@ -16,8 +16,8 @@ import pytest
 import discreet as dp
 from discreet.data.memory import in_memory
 from discreet.losses import Huber, Logistic, Loss, Quantile, SmoothedHinge, Squared
-from discreet.queries import long_minimiser
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser import extended_precision
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.rows import RowSpec
 
 X = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
@@ -28,8 +28,8 @@ Y = np.array([1, 0, 1, 0])
 @pytest.mark.parametrize(("epsilon", "ridge"), [(30.0, 1e-9), (100.0, 1e-12), (300.0, 1e-20)])
 def test_a_fit_ends_whatever_the_rows(epsilon: float, ridge: float, seed: int, monkeypatch: Any) -> None:
     called = []
-    minimise = long_minimiser.minimise_long
-    monkeypatch.setattr(long_minimiser, "minimise_long", lambda *given: called.append(1) or minimise(*given))
+    minimise = extended_precision.minimise_in_decimals
+    monkeypatch.setattr(extended_precision, "minimise_in_decimals", lambda *given: called.append(1) or minimise(*given))
     for rows in (X, 0 * X, X[::-1]):
         model = dp.LogisticRegression(
             epsilon, 1e-6, row_norm=1.0, classes=[0, 1], adjacency="add-remove", n_public=10, random_state=seed,
@@ -59,34 +59,34 @@ def test_decimals_find_a_certified_point_from_anywhere(loss: Loss, ridge: float)
         tilt = size * rng.standard_normal(4)
         tolerance = query.least_tolerance(float(np.linalg.norm(tilt)))
         for start in starts:
-            theta = long_minimiser.minimise_long(query, data, tilt, start, tolerance)
+            theta = extended_precision.minimise_in_decimals(query, data, tilt, start, tolerance)
             with localcontext(Context(prec=120)):
                 apart = [a - Decimal(float(b)) for a, b in zip(_minimiser(query, data, tilt), theta, strict=True)]
-                assert long_minimiser._length(apart) <= Decimal(tolerance) * (1 + Decimal("1e-6")) / Decimal(ridge)
+                assert extended_precision._length(apart) <= Decimal(tolerance) * (1 + Decimal("1e-6")) / Decimal(ridge)
 
 
 def test_decimals_need_no_matrix_of_all_columns(monkeypatch: Any) -> None:
     """Where a matrix of all columns would not fit, a multiple of the identity majorises; and ends as well."""
-    monkeypatch.setattr(long_minimiser, "_FEW", 0)
+    monkeypatch.setattr(extended_precision, "_FEW", 0)
     rng = np.random.default_rng(2)
     rows = RowSpec(3, 1.0, 0.5)
     data = in_memory(rng.standard_normal((6, 3)), np.where(rng.random(6) < 0.5, 1.0, -1.0), rows)
     query, tilt = RidgeMinimiser(rows, Logistic(), 0.5), rng.standard_normal(4)
     tolerance = query.least_tolerance(float(np.linalg.norm(tilt)))
-    expected = long_minimiser.minimise_long(query, data, tilt, np.zeros(4), tolerance)
-    monkeypatch.setattr(long_minimiser, "_LARGEST_MATRIX", 0)
+    expected = extended_precision.minimise_in_decimals(query, data, tilt, np.zeros(4), tolerance)
+    monkeypatch.setattr(extended_precision, "_LARGEST_MATRIX", 0)
     monkeypatch.setattr(np, "outer", None)
-    found = long_minimiser.minimise_long(query, data, tilt, np.zeros(4), tolerance)
+    found = extended_precision.minimise_in_decimals(query, data, tilt, np.zeros(4), tolerance)
     assert np.linalg.norm(found - expected) <= 2 * tolerance / 0.5
 
 
 def _minimiser(query: RidgeMinimiser, data: Any, tilt: Any) -> list[Decimal]:
     """To a millionth of the tolerance, by gradients that were written down anew."""
-    (rows,) = data.map_blocks(lambda block: long_minimiser._rows(block, query))
+    (rows,) = data.map_blocks(lambda block: extended_precision._rows(block, query))
     gradient = partial(_gradient, query, rows, [Decimal(float(v)) for v in tilt])
     goal = Decimal(query.least_tolerance(0.0)) / 10**6
-    steps = long_minimiser._majorised(query, rows), partial(long_minimiser._newton, query, rows)
-    return long_minimiser._anywhere(*steps, gradient, [Decimal(0)] * len(tilt), goal)
+    steps = extended_precision._majorised(query, rows), partial(extended_precision._newton, query, rows)
+    return extended_precision._anywhere(*steps, gradient, [Decimal(0)] * len(tilt), goal)
 
 
 def _gradient(query: RidgeMinimiser, rows: Any, tilt: list[Decimal], theta: list[Decimal]) -> list[Decimal]:

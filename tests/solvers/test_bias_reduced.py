@@ -19,10 +19,10 @@ from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
 from discreet.losses import Logistic
-from discreet.measurements import FixedSizeSampling, Parts, PoissonSampling
+from discreet.measurements import SplitBatch
 from discreet.mechanisms import Gaussian
 from discreet.noise import Bits
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.recipes.bias_reduced import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -89,7 +89,7 @@ def mean_of_largest(solver, theta, runs, unit, seed):
 
 def leaf_sums(solver, theta, runs, unit):
     query, bits = GradientSum(ROWS, Logistic(), theta, solver.clip), Bits.seeded(3)
-    leaf = Parts(query, Gaussian(solver.noise_multiplier), solver._sampling(solver.smallest, PROBLEM.n), 1)
+    leaf = SplitBatch(query, Gaussian(solver.noise_multiplier), solver._sampling(solver.smallest, PROBLEM.n), 1)
     return [leaf.sample(DATA, unit, bits)[0] for _ in range(runs)]
 
 
@@ -128,26 +128,6 @@ def test_levels_have_their_probabilities():
     drawn = np.bincount([solver.level(t) for t in range(20_000)], minlength=5)
     chi = (((drawn - 20_000 * np.array(probabilities)) ** 2) / (20_000 * np.array(probabilities))).sum()
     assert chi < 23.5  # 4 degrees of freedom: exceeded with probability 1e-4
-
-
-def test_each_row_is_in_one_part():
-    query = GradientSum(ROWS, Logistic(), np.zeros(D), 1.0)
-    rows = RowSpec(1, 1.0)
-    alike = GradientSum(rows, Logistic(), np.zeros(1), 1.0)
-    ones = in_memory(np.ones((N, 1)), np.ones(N), rows)  # every gradient is −½, so a sum counts rows
-    bits = Bits.seeded(5)
-    for _ in range(50):
-        sums = Parts(alike, Gaussian(0.0), FixedSizeSampling(16, N), 4).sample(ones, REPLACE, bits)
-        np.testing.assert_allclose(np.ravel(sums), [-2.0] * 4, rtol=1e-5)
-        everybody = Parts(alike, Gaussian(0.0), PoissonSampling(1.0), 3).sample(ones, REPLACE, bits)
-        assert np.sum(everybody) == pytest.approx(-N / 2)
-    event = Parts(query, Gaussian(3.0), FixedSizeSampling(16, N), 4).event(REPLACE)
-    assert event == events.FixedSize(16, N, events.Gaussian(3.0))  # once, however many parts
-    assert Parts(query, Gaussian(0.0), PoissonSampling(0.5), 2).event(ADD) == events.NonPrivate()
-    with pytest.raises(InvalidInput, match="reveal n"):
-        Parts(query, Gaussian(3.0), FixedSizeSampling(16, N), 2).event(ADD)
-    with pytest.raises(InvalidInput, match="equal parts"):
-        Parts(query, Gaussian(3.0), FixedSizeSampling(16, N), 3)
 
 
 def test_without_projection_the_estimate_is_the_mean_of_the_batch():

@@ -1,4 +1,4 @@
-"""The exponential mechanism over candidates: sensitivity in integers, the twin, bad input."""
+"""The exponential mechanism over candidates: its noise, its twin, its risk, bad input."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
-from discreet.losses import Logistic, Loss, Squared
+from discreet.losses import Logistic, Squared
 from discreet.noise import Bits
-from discreet.queries.candidates import CandidateScores
 from discreet.recipes.exponential_mechanism import product_grid, recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -25,29 +23,16 @@ from discreet.vault import Vault
 ROWS = RowSpec(2, norm=1.0, intercept=0.5)
 
 
-@pytest.mark.parametrize("loss", [Squared(), Logistic()])
-def test_one_row_moves_every_score_by_at_most_half_the_bound(loss: Loss) -> None:
-    """10⁴ rows, ordinary and adversarial, each alone: its contribution is exactly what it adds to any sum."""
-    rng = np.random.default_rng(0)
-    candidates = 5 * rng.normal(size=(7, 3))
-    query = CandidateScores(ROWS, loss, candidates, 3.0)
-    odd = np.array([0.0, 1.0, -1.0, 1e308, -1e308, np.inf, np.nan, 1e-320])
-    for trial in range(10_000):
-        x = rng.normal(size=(1, 2)) if trial % 2 else rng.choice(odd, (1, 2))
-        y = np.sign(rng.normal(size=1)) if trial % 3 else rng.choice(odd[:4], 1)
-        scores = query.integers(in_memory(x, y, ROWS))
-        assert abs(scores).max() <= query.bound, (x, y)
-
-
-def test_blocks_and_sparse_rows_give_the_same_integers() -> None:
-    rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(5000, 2)), np.sign(rng.normal(size=5000))
-    query = CandidateScores(ROWS, Logistic(), rng.normal(size=(5, 3)), 3.0)
-    whole = query.integers(in_memory(X, y, ROWS))
-    assert (whole == query.integers(in_memory(sp.csr_array(X), y, ROWS))).all()
-    halves = [query.integers(in_memory(X[part], y[part], ROWS)) for part in (slice(0, 1234), slice(1234, None))]
-    assert (whole == sum(halves)).all()
-    assert np.allclose(query.unrounded(in_memory(X, y, ROWS)), whole * query.grid - 5000 * 1.5, rtol=1e-4)
+def test_the_noise_is_that_of_the_relation() -> None:
+    problem = Problem(ROWS, Logistic(), 100)
+    noise = {
+        (relation, k): recipe(problem, Guarantee(1.0, 0.0, Unit(relation, k))).noise_multiplier  # type: ignore[arg-type]
+        for relation in ("add-remove", "replace-one")
+        for k in (1, 3)
+    }
+    assert noise["add-remove", 1] == pytest.approx(2.0)
+    assert noise["replace-one", 1] == pytest.approx(4.0)
+    assert noise["add-remove", 3] == pytest.approx(6.0)
 
 
 def test_without_noise_it_is_the_best_candidate() -> None:

@@ -18,7 +18,7 @@ from discreet.geometry import L1Ball, SparseSet
 from discreet.ledger import Ledger
 from discreet.losses import Huber, Logistic, Squared
 from discreet.noise.bits import Bits
-from discreet.queries.entrywise import EntrywiseGradientSum
+from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
 from discreet.recipes.hard_threshold import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem

@@ -12,7 +12,7 @@ from discreet.ledger import Ledger
 from discreet.losses import Logistic
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.noise.bits import Bits
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.recipes.output_perturbation import recipe
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem

@@ -18,9 +18,9 @@ from discreet.errors import InvalidInput
 from discreet.ledger import Ledger
 from discreet.losses import Logistic
 from discreet.noise import Bits
-from discreet.queries.energy import ColumnEnergy
-from discreet.queries.gradient import GradientSum
 from discreet.queries.mapped import ColumnWeights, Mapped
+from discreet.queries.sums.column_second_moment import ColumnSecondMoment
+from discreet.queries.sums.gradient import GradientSum
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.reweighted import Reweighted
@@ -83,7 +83,7 @@ def test_second_moments_are_means_of_squares() -> None:
     rng = np.random.default_rng(3)
     rows = RowSpec(50, 2.0, 1.0)
     X = rng.uniform(-0.2, 0.2, size=(100, 50))
-    query = ColumnEnergy(rows, 25.0)
+    query = ColumnSecondMoment(rows, 25.0)
     data = in_memory(X, np.zeros(100), rows)
     np.testing.assert_allclose(query.grid * query.integers(data), (X**2).sum(axis=0), rtol=1e-3)
     np.testing.assert_allclose(query.unrounded(data), (X**2).sum(axis=0), rtol=1e-4)
@@ -91,7 +91,7 @@ def test_second_moments_are_means_of_squares() -> None:
     spike[0, 3] = 2.0  # all of its length in one entry: cut to the bound
     assert query.integers(in_memory(spike, np.zeros(1), rows))[3] == query.bound
     with pytest.raises(InvalidInput, match="spread"):
-        ColumnEnergy(rows, 0.5)
+        ColumnSecondMoment(rows, 0.5)
 
 
 def test_without_noise_it_classifies_as_the_minimiser() -> None:

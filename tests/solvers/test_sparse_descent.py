@@ -18,7 +18,7 @@ from discreet.losses import Logistic, Squared
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
 from discreet.noise import Bits
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.recipes import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem

@@ -22,9 +22,9 @@ from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.losses import Logistic
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
+from discreet.queries.histograms.score_histogram import ScoreHistogram
 from discreet.queries.mapped import ColumnWeights
-from discreet.queries.row_sum import RowSum
-from discreet.queries.score_histogram import ScoreHistogram
+from discreet.queries.sums.row_sum import RowSum
 from discreet.rows import ROW_BITS, RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.weighted_perturbation import WeightedPerturbation
@@ -177,7 +177,7 @@ def test_queries_refuse_what_has_no_bound() -> None:
 
 
 def test_a_minimiser_of_made_rows_claims_for_those_rows() -> None:
-    from discreet.queries.minimiser import RidgeMinimiser
+    from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 
     spec, other = RowSpec(2, 1.0, 0.5), RowSpec(2, 2.0, 0.5)
     with pytest.raises(InvalidInput, match="other rows"):

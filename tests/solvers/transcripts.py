@@ -21,10 +21,10 @@ from scipy.special import logsumexp
 from discreet.calibration.rehearse import drive
 from discreet.data.steps import chunks
 from discreet.losses import Softmax
-from discreet.measurements import Disjoint, FixedSizeSampling, Noisy, Parts, PoissonSampling, Together
-from discreet.measurements.choosing import Chosen
+from discreet.measurements import FixedSizeSampling, Joint, Noisy, PoissonSampling, SampleSplitting, SplitBatch
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
+from discreet.measurements.vertex_choice import VertexChoice
 from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling
 from discreet.queries.mapped import MappedRows
 
@@ -38,9 +38,10 @@ def overhear(solver: Any, problem: Any, data: Any, unit: Any, bits: Any, spend: 
     def answer(measurement: Any) -> Any:
         if spend:
             spend(measurement)
-        if isinstance(measurement, Disjoint):
+        if isinstance(measurement, SampleSplitting):
             parts: list[Any] = []
-            value = Disjoint(lambda: _noting(measurement.program(), parts), measurement.parts).sample(data, unit, bits)
+            noting = SampleSplitting(lambda: _noting(measurement.program(), parts), measurement.parts)
+            value = noting.sample(data, unit, bits)
             heard.append((measurement, parts))
         else:
             value = measurement.sample(data, unit, bits)
@@ -84,7 +85,7 @@ def log_ratio(heard: list[Any], one: Any, other: Any) -> Any:
     """log p(transcript | one) − log p(transcript | other)."""
     return sum(
         _parts_ratio(answer, one, other)
-        if isinstance(measurement, Disjoint)
+        if isinstance(measurement, SampleSplitting)
         else log_law(measurement, answer, one) - log_law(measurement, answer, other)
         for measurement, answer in heard
     )
@@ -131,17 +132,17 @@ def _(measurement: Noisy, answer: Any, data: Any) -> float:
 
 
 @log_law.register
-def _(measurement: Chosen, answer: int, data: Any) -> float:
+def _(measurement: VertexChoice, answer: int, data: Any) -> float:
     return _of_sum(measurement.mechanism, measurement.query, answer, measurement.query.integers(data))
 
 
 @log_law.register
-def _(measurement: Together, answer: Any, data: Any) -> float:
+def _(measurement: Joint, answer: Any, data: Any) -> float:
     return math.fsum(log_law(one, value, data) for one, value in zip(measurement.measurements, answer, strict=True))
 
 
 @log_law.register
-def _(measurement: Parts, answer: Any, data: Any) -> float:
+def _(measurement: SplitBatch, answer: Any, data: Any) -> float:
     """Over all batches and all their splits into parts."""
     query, mechanism = measurement.query, measurement.mechanism
     rows = _contributions(query, data)
@@ -169,7 +170,7 @@ def _batches(sampling: Any, n: int) -> Iterator[tuple[float, tuple[int, ...]]]:
         yield from ((odds, batch) for batch in itertools.combinations(range(n), size))
 
 
-def _splits(measurement: Parts, batch: tuple[int, ...]) -> Iterator[list[list[int]]]:
+def _splits(measurement: SplitBatch, batch: tuple[int, ...]) -> Iterator[list[list[int]]]:
     """Every way to cut a batch in parts, all of one probability."""
     places = itertools.product(range(measurement.count), repeat=len(batch))
     for place in places:

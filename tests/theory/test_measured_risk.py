@@ -32,8 +32,8 @@ from discreet.ledger import Ledger
 from discreet.losses import Logistic, Squared
 from discreet.mechanisms.peeling import Peeling
 from discreet.noise.bits import Bits
-from discreet.queries.entrywise import EntrywiseGradientSum
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.recipes import RECIPES, recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -301,7 +301,7 @@ def preconditioned(n: int, d: int, epsilon: float, unit: Unit) -> Setup:
     X, y = one_hot(n, d)
     problem = Problem(RowSpec(d, 1.0), Squared(), float(n))
     solver = recipe("preconditioned")(problem, Guarantee(epsilon, 1e-6, unit), clip=4.0)
-    from discreet.queries.moments import SecondMoment
+    from discreet.queries.sums.moments import SecondMoment
 
     noise = SecondMoment(problem.rows).noise_norm(solver.moment_multiplier)
     damping = (solver.damping * noise + 2.0 * solver.iterations) / n  # two further rows a step

@@ -21,7 +21,7 @@ from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, spent_epsilon
-from discreet.queries.count import RowCount
+from discreet.queries.sums.count import RowCount
 from discreet.report.certificate import Certificate
 from discreet.solvers import Filtered
 from discreet.units import Unit

@@ -17,7 +17,7 @@ from discreet.errors import InvalidInput
 from discreet.estimators.privacy import bits_for, opened
 from discreet.estimators.quantile import drawn, released
 from discreet.ledger import Ledger
-from discreet.queries.ranks import Grid
+from discreet.queries.histograms.ranks import Grid
 from discreet.units import Adjacency, Unit
 
 __all__ = ["private_bounds"]

@@ -12,9 +12,9 @@ from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.privacy import bits_for, opened
 from discreet.ledger import Ledger
-from discreet.measurements import QuantileDraw, Together
+from discreet.measurements import Joint, QuantileDraw
 from discreet.noise.bits import Bits
-from discreet.queries.ranks import Grid, Ranks
+from discreet.queries.histograms.ranks import Grid, Ranks
 from discreet.rows import RowSpec
 from discreet.units import Adjacency, Unit
 from discreet.vault import Vault
@@ -90,14 +90,14 @@ def quantile(
     return answers
 
 
-def drawn(wanted: NDArray[np.float64], epsilon: float, grid: Grid, unit: Unit) -> Together:
+def drawn(wanted: NDArray[np.float64], epsilon: float, grid: Grid, unit: Unit) -> Joint:
     """One draw a quantile, ``epsilon``-DP all together for the unit."""
     each = epsilon / (wanted.size * unit.rows_per_unit) * (1 - 1e-12)
-    return Together([QuantileDraw(Ranks(grid, float(one)), each) for one in wanted.ravel()])
+    return Joint([QuantileDraw(Ranks(grid, float(one)), each) for one in wanted.ravel()])
 
 
 def released(
-    column: NDArray[np.float64], draws: Together, unit: Unit, ledger: Ledger, bits: Bits, note: str
+    column: NDArray[np.float64], draws: Joint, unit: Unit, ledger: Ledger, bits: Bits, note: str
 ) -> NDArray[np.float64]:
     """The answers about one column of numbers, charged first."""
     rows = RowSpec(0, norm=1.0, intercept=1.0)  # no features: the values are targets

@@ -38,7 +38,7 @@ from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace as LaplaceNoise
 from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, make_plan, spent_epsilon
-from discreet.queries.model_score import ModelScore
+from discreet.queries.sums.model_score import ModelScore
 from discreet.report.certificate import Certificate
 from discreet.solvers import Filtered, Problem
 from discreet.units import Unit

@@ -1,22 +1,22 @@
-"""A query under a mechanism on a batch: knows its event before it sees data."""
+"""Measurements: a query under a mechanism, on all rows or on a batch. Each knows its event before it sees data."""
 
 from discreet.measurements.base import Measurement, Noisy
 from discreet.measurements.best_of import BestOf
-from discreet.measurements.disjoint import Disjoint
-from discreet.measurements.parts import Parts
+from discreet.measurements.joint import Joint
 from discreet.measurements.quantile import QuantileDraw
+from discreet.measurements.sample_splitting import SampleSplitting
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling, Sampling
-from discreet.measurements.together import Together
+from discreet.measurements.split_batch import SplitBatch
 
 __all__ = [
     "BestOf",
-    "Disjoint",
     "FixedSizeSampling",
+    "Joint",
     "Measurement",
     "Noisy",
-    "Parts",
     "PoissonSampling",
     "QuantileDraw",
+    "SampleSplitting",
     "Sampling",
-    "Together",
+    "SplitBatch",
 ]

@@ -1,4 +1,4 @@
-"""The best of a random number of private runs, and nothing of the others.
+"""The value of the best of a random number of private runs; the others are not shown.
 
 Claim: K is geometric on 1, 2, …, drawn from protective bits and from nothing else; the runs are independent given the
 rows; one value, that of the highest score, is shown, and neither K nor any other score. Event: ``PrivateSelection`` of
@@ -21,6 +21,7 @@ from discreet.data.base import Dataset
 from discreet.errors import InvalidInput, PlanViolation
 from discreet.events import Event, NonPrivate, PrivateSelection, compose
 from discreet.measurements.base import Measurement
+from discreet.measurements.program import drive, rehearse
 from discreet.noise.bits import Bits
 from discreet.units import Unit
 
@@ -46,7 +47,7 @@ class BestOf:
 
     def event(self, unit: Unit) -> Event:
         """The selection's event, from a rehearsal."""
-        plan = self._rehearse(unit)
+        plan, _ = rehearse(self.program(0), unit)
         if any(isinstance(event, NonPrivate) for event in plan):
             return NonPrivate()
         return PrivateSelection(compose(plan), self.mean, "geometric")
@@ -55,7 +56,7 @@ class BestOf:
         """Toss for K as the runs go on: each is the last with probability 1/mean."""
         from discreet.noise import bernoulli
 
-        plan = self._rehearse(unit)
+        plan, _ = rehearse(self.program(0), unit)
         best, highest, run = None, -math.inf, 0
         while True:
             value, score = self._run(run, plan, data, unit, bits)
@@ -66,18 +67,8 @@ class BestOf:
                 return best
 
     def blank(self) -> NDArray[np.float64]:
-        """Run 0 on blank answers."""
-        return _drive(self.program(0), lambda measurement: measurement.blank())[0]
-
-    def _rehearse(self, unit: Unit) -> list[Event]:
-        plan: list[Event] = []
-
-        def answer(measurement: Measurement) -> Any:
-            plan.append(measurement.event(unit))
-            return measurement.blank()
-
-        _drive(self.program(0), answer)
-        return plan
+        """The value of run 0 on blank answers."""
+        return np.asarray(drive(self.program(0), lambda measurement: measurement.blank())[0], dtype=np.float64)
 
     def _run(
         self, run: int, plan: list[Event], data: Dataset, unit: Unit, bits: Bits
@@ -90,16 +81,5 @@ class BestOf:
                 raise PlanViolation(f"run {run} asked for {asked}, but {planned} was charged; this was not released.")
             return measurement.sample(data, unit, bits)
 
-        return _drive(self.program(run), answer)
-
-
-def _drive(
-    steps: Generator[Measurement, Any, tuple[NDArray[np.float64], float]], answer: Callable[[Measurement], Any]
-) -> tuple[NDArray[np.float64], float]:
-    try:
-        measurement = next(steps)
-        while True:
-            measurement = steps.send(answer(measurement))
-    except StopIteration as stop:
-        value, score = stop.value
+        value, score = drive(self.program(run), answer)
         return np.asarray(value, dtype=np.float64), float(score)

@@ -10,7 +10,6 @@ Gaussian mechanism, or for noise of density ∝ exp(−‖·‖₂/scale) pure �
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +17,9 @@ from numpy.typing import NDArray
 
 from discreet import events
 from discreet.data.base import Dataset
-from discreet.errors import HypothesisViolated, InvalidInput
-from discreet.measurements.perturbed_minimum import Noise, settle
-from discreet.mechanisms.base import check_multiplier
+from discreet.measurements.minimum_noise import Noise, add_output_noise, check_hypotheses, check_noise, check_tolerance
 from discreet.noise.bits import Bits
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.units import Unit
 
 __all__ = ["NoisyMinimum"]
@@ -45,21 +42,11 @@ class NoisyMinimum:
     noise: Noise = "gaussian"
 
     def __post_init__(self) -> None:
-        check_multiplier(self.noise_multiplier)
-        if self.noise not in ("gaussian", "gamma"):
-            raise InvalidInput(f"noise must be 'gaussian' or 'gamma', got {self.noise!r}.")
+        check_noise(self.noise_multiplier, self.noise)
         if not self.noise_multiplier:
             return
-        self.query.require_bounded_curvature()
-        if not self.query.regularisation > 0:
-            raise HypothesisViolated("output perturbation needs regularisation > 0: the minimiser moves by up to L/λ.")
-        if not math.isfinite(self.query.gradient_bound):
-            raise HypothesisViolated("output perturbation needs bounded slopes: give a finite slope_bound.")
-        least = self.query.least_tolerance(0.0)
-        if not least <= self.tolerance < math.inf:
-            raise InvalidInput(
-                f"tolerance must be at least {least:.3g} for float64 to hold it, got {self.tolerance!r}."
-            )
+        check_hypotheses(self.query, "output perturbation", "the minimiser moves by up to L/λ")
+        check_tolerance(self.query, 0.0, self.tolerance)
 
     def event(self, unit: Unit) -> events.Event:
         """``Gaussian(noise_multiplier)``, or ``PureDP``; the relation turns C into a sensitivity."""
@@ -76,7 +63,7 @@ class NoisyMinimum:
         ridge = self.query.regularisation
         theta = self.query.minimise(data, self.blank(), self.tolerance)
         moved = self.query.gradient_bound / ridge
-        return settle(theta, self.tolerance / ridge, moved, 1 / self.noise_multiplier, self.noise, bits)
+        return add_output_noise(theta, self.tolerance / ridge, moved, 1 / self.noise_multiplier, self.noise, bits)
 
     def blank(self) -> NDArray[np.float64]:
         """θ = 0."""

@@ -13,32 +13,36 @@ exp(−‖b‖/scale). What is released instead is made of exact samples on two 
 Over a set the certificate is not ‖∇J‖ ≤ tolerance but a distance of at most tolerance/λ from θ̂; a move of b by r moves
 θ̂ by at most r/λ there, too.
 
-The minimiser is always certified (`discreet.queries.minimiser`), so no step depends on luck.
+The minimiser is always certified (`discreet.queries.minimiser.ridge_minimiser`), so no step depends on luck.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet import events
 from discreet.data.base import Dataset
-from discreet.errors import HypothesisViolated, InvalidInput
-from discreet.mechanisms.base import check_multiplier
+from discreet.errors import InvalidInput
+from discreet.floats import ROUNDED_UP
+from discreet.measurements.minimum_noise import (
+    Noise,
+    add_output_noise,
+    check_hypotheses,
+    check_noise,
+    check_tolerance,
+    draw_noise,
+)
 from discreet.noise.bits import Bits
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.units import Unit
 
-__all__ = ["PerturbedMinimum", "settle", "tilt_reach"]
+__all__ = ["PerturbedMinimum", "longest_tilt"]
 
-Noise = Literal["gaussian", "gamma"]
 _TILT_BITS = 36
-_MOST_STEPS = 2.0**60
-_UP = 1 + 2.0**-40  # outweighs the roundings in the formulas for scales
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,28 +68,18 @@ class PerturbedMinimum:
     noise: Noise = "gaussian"
 
     def __post_init__(self) -> None:
-        check_multiplier(self.noise_multiplier)
-        if self.noise not in ("gaussian", "gamma"):
-            raise InvalidInput(f"noise must be 'gaussian' or 'gamma', got {self.noise!r}.")
+        check_noise(self.noise_multiplier, self.noise)
         if not self.noise_multiplier:
             return
-        self.query.require_bounded_curvature()
-        if not self.query.regularisation > 0:
-            raise HypothesisViolated("objective perturbation needs regularisation > 0: it bounds the minimiser's move.")
-        if not math.isfinite(self.query.gradient_bound):
-            raise HypothesisViolated("objective perturbation needs bounded slopes: give a finite slope_bound.")
+        check_hypotheses(self.query, "objective perturbation", "it bounds the minimiser's move")
         if not 0 < self.deviation < math.inf:
             raise InvalidInput(f"deviation must be positive and finite, got {self.deviation!r}.")
-        least = self.query.least_tolerance(self._scale * tilt_reach(math.prod(self.query.rows.shape)))
-        if not least <= self.tolerance < math.inf:
-            raise InvalidInput(
-                f"tolerance must be at least {least:.3g} for float64 to hold it, got {self.tolerance!r}."
-            )
+        check_tolerance(self.query, self._scale * longest_tilt(math.prod(self.query.rows.shape)), self.tolerance)
 
     @property
     def _scale(self) -> float:
         """The tilt's scale, rounded up: never less noise than the event says."""
-        return self.noise_multiplier * self.query.gradient_bound * _UP
+        return self.noise_multiplier * self.query.gradient_bound * ROUNDED_UP
 
     def event(self, unit: Unit) -> events.Event:
         """`ObjectivePerturbation`, or for Gamma noise the sum of the parts' ε."""
@@ -98,49 +92,28 @@ class PerturbedMinimum:
             )
         row = 1 / self.noise_multiplier
         removed = row if unit.relation == "replace-one" else 0.0
-        return events.PureDP((removed + _pure(row, query) + self.deviation) * _UP)
+        return events.PureDP((removed + _pure(row, query) + self.deviation) * ROUNDED_UP)
 
     def sample(self, data: Dataset, unit: Unit, bits: Bits) -> NDArray[np.float64]:
-        """Tilt, minimise, certify, settle on the output grid."""
+        """Tilt, minimise, certify, add noise on the output grid."""
         if not self.noise_multiplier:
             return self.query.unrounded(data)
         scale = self._scale
         grid = 2.0 ** (math.frexp(scale)[1] - _TILT_BITS)
         d = math.prod(self.query.rows.shape)
-        tilt = grid * _draw(self.noise, scale / grid, d, bits).astype(np.float64).reshape(self.query.rows.shape)
+        tilt = grid * draw_noise(self.noise, scale / grid, d, bits).astype(np.float64).reshape(self.query.rows.shape)
         theta = self.query.minimise(data, tilt, self.tolerance)
-        off = (self.tolerance + 0.5 * grid * math.sqrt(d)) / self.query.regularisation * _UP
-        return settle(theta, off, 0.0, self.deviation, self.noise, bits)
+        error = (self.tolerance + 0.5 * grid * math.sqrt(d)) / self.query.regularisation * ROUNDED_UP
+        return add_output_noise(theta, error, 0.0, self.deviation, self.noise, bits)
 
     def blank(self) -> NDArray[np.float64]:
         """θ = 0."""
         return np.zeros(self.query.rows.shape)
 
 
-def tilt_reach(d: int) -> float:
-    """No sampled tilt is longer than this many scales: its coordinates are refused far below it."""
+def longest_tilt(d: int) -> float:
+    """No sampled tilt is longer than this many scales: the samplers refuse coordinates far below it."""
     return (2.0**12 + 64 * d) * math.sqrt(d)
-
-
-def settle(
-    theta: NDArray[np.float64], off: float, apart: float, ratio: float, noise: Noise, bits: Bits
-) -> NDArray[np.float64]:
-    """θ on a grid, with noise of scale Δ/ratio for points that are off by at most ``off`` from ones Δ' ``apart``.
-
-    The grid is so fine that rounding moves θ by less than ``off``: Δ = apart + 2·off + grid·√d.
-    """
-    d = theta.size
-    grid = 2.0 ** (math.frexp(off / math.sqrt(d))[1] - 1)
-    scale = (apart + 2 * off + grid * math.sqrt(d)) / ratio * _UP
-    # clipping brings no two points further apart, so it needs no bound on θ
-    steps = np.clip(np.rint(theta.ravel() / grid), -_MOST_STEPS, _MOST_STEPS).astype(np.int64)
-    return (grid * (steps + _draw(noise, scale / grid, d, bits)).astype(np.float64)).reshape(theta.shape)
-
-
-def _draw(noise: Noise, scale: float, d: int, bits: Bits) -> NDArray[np.int64]:
-    from discreet.noise import rounded_gamma_ball, rounded_gaussian
-
-    return rounded_gaussian(scale, d, bits=bits) if noise == "gaussian" else rounded_gamma_ball(scale, d, bits=bits)
 
 
 def _pure(row: float, query: RidgeMinimiser) -> float:

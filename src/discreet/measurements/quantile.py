@@ -17,7 +17,7 @@ from discreet import events
 from discreet.data.base import Dataset
 from discreet.errors import InvalidInput
 from discreet.noise.bits import Bits
-from discreet.queries.ranks import Ranks
+from discreet.queries.histograms.ranks import Ranks
 from discreet.units import Unit
 
 __all__ = ["QuantileDraw"]
@@ -28,7 +28,7 @@ class QuantileDraw:
     """A random position near the ``q``-quantile of the targets, ``epsilon``-DP for one row; ∞ gives the best position.
 
     Example:
-        >>> from discreet.queries.ranks import Grid
+        >>> from discreet.queries.histograms.ranks import Grid
         >>> QuantileDraw(Ranks(Grid.between(0, 10, 1), 0.5), 0.5).event(Unit("add-remove"))
         Selection(epsilon=0.5, mechanism='exponential')
     """
@@ -52,14 +52,14 @@ class QuantileDraw:
         """The number at the position drawn."""
         from discreet.noise import exponential_position
 
-        runs = self.query.runs(data)
+        scores = self.query.scores(data)
         if math.isfinite(self.epsilon):
-            run, offset = exponential_position(runs.scores, runs.lengths, self.scale(unit), bits=bits)
+            interval, offset = exponential_position(scores.values, scores.lengths, self.scale(unit), bits=bits)
         else:
-            best = np.where(runs.lengths > 0, runs.scores, np.iinfo(np.int64).min)
+            best = np.where(scores.lengths > 0, scores.values, np.iinfo(np.int64).min)
             first, last = np.flatnonzero(best == best.max())[[0, -1]]
-            run, offset = int(first), int(runs.lengths[first : last + 1].sum() - 1) // 2
-        return self.query.grid.value(runs.start(run) + offset)
+            interval, offset = int(first), int(scores.lengths[first : last + 1].sum() - 1) // 2
+        return self.query.grid.value(scores.start(interval) + offset)
 
     def blank(self) -> float:
         """The lower end of the grid."""

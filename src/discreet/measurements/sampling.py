@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from discreet import events
 from discreet.data.base import Dataset
 from discreet.errors import InvalidInput
 from discreet.noise.bits import Bits
 from discreet.units import Unit
 
-__all__ = ["FixedSizeSampling", "PoissonSampling", "Sampling"]
+__all__ = ["FixedSizeSampling", "PoissonSampling", "Sampling", "equal_parts", "independent_parts"]
 
 
 class Sampling(Protocol):
@@ -87,3 +90,20 @@ class FixedSizeSampling:
     def expected_rows(self, n: float) -> float:
         """The batch size."""
         return float(self.batch)
+
+
+def equal_parts(n: int, parts: int, bits: Bits) -> NDArray[np.int64]:
+    """The part of each of n rows: a uniformly random split of their *places* into parts of equal size, up to one row.
+
+    A replaced row stays in its part, whatever it contains. A row more or less may move others, so n must be public.
+    """
+    from discreet.noise import permutation
+
+    return np.asarray(permutation(n, bits=bits) % parts)
+
+
+def independent_parts(n: int, parts: int, bits: Bits) -> NDArray[np.int64]:
+    """The part of each of n rows, drawn by each for itself: a row more or less leaves the parts of all others."""
+    from discreet.noise import uniform_integers
+
+    return np.asarray(uniform_integers(parts, n, bits=bits))

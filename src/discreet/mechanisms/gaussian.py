@@ -1,9 +1,9 @@
 """Gaussian mechanism on integer sums.
 
-Claim: rows contribute integer vectors of ℓ2 norm ≤ C, no two of them further than apart·C from each other, so the sum S
-has ℓ2 sensitivity C (add-remove) or apart·C (replace-one); apart is 2 but for queries that know better (`Near`).
+Claim: rows contribute integer vectors of ℓ2 norm ≤ C, no two of them further than a·C from each other, so the sum S has
+ℓ2 sensitivity C (add-remove) or a·C (replace-one). The replace-one factor a is 2, or less for a `BoundedDifference`.
 S + round(σZ) = round(S + σZ) coordinate by coordinate because S is whole: a post-processing of the continuous Gaussian
-mechanism with σ ≥ noise_multiplier·C. Event: ``Gaussian(noise_multiplier, apart)``, in any dimension and under any
+mechanism with σ ≥ noise_multiplier·C. Event: ``Gaussian(noise_multiplier, a)``, in any dimension and under any
 subsampling of rows.
 """
 
@@ -19,7 +19,7 @@ from discreet import events
 from discreet.errors import InvalidInput
 from discreet.mechanisms.base import check_multiplier, require_norm, scale_in_steps
 from discreet.noise.bits import Bits
-from discreet.queries.base import Query, apart
+from discreet.queries.base import Query, replace_one_factor
 from discreet.units import Unit
 
 __all__ = ["Gaussian"]
@@ -38,9 +38,11 @@ class Gaussian:
         check_multiplier(self.noise_multiplier)
 
     def event(self, query: Query, unit: Unit) -> events.Event:
-        """``Gaussian(noise_multiplier, apart)``; the relation enters when the event is accounted."""
+        """``Gaussian(noise_multiplier, replace-one factor)``; the relation enters when the event is accounted."""
         require_norm(query, "l2")
-        return events.Gaussian(self.noise_multiplier, apart(query)) if self.noise_multiplier else events.NonPrivate()
+        if not self.noise_multiplier:
+            return events.NonPrivate()
+        return events.Gaussian(self.noise_multiplier, replace_one_factor(query))
 
     def perturb(self, integers: NDArray[np.int64], query: Query, bits: Bits) -> NDArray[np.float64]:
         """The sum plus rounded Gaussian noise, as floats."""

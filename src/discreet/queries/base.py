@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Dataset
 
-__all__ = ["ACUTE", "Integers", "Near", "Norm", "Query", "apart"]
+__all__ = ["ACUTE_FACTOR", "BoundedDifference", "Integers", "Norm", "Query", "replace_one_factor"]
 
 Integers: TypeAlias = NDArray[np.int64]
 Norm: TypeAlias = Literal["l1", "l2", "linf"]
@@ -48,16 +48,16 @@ class Query(Protocol):
         ...
 
     def unrounded(self, data: Dataset) -> NDArray[Any]:
-        """The same sum without clipping to the grid, for runs without privacy."""
+        """The sum in floating point, without rounding to the grid, for runs without privacy."""
         ...
 
 
 @runtime_checkable
-class Near(Protocol):
-    """A query of which more is known than how long a row's contribution is.
+class BoundedDifference(Protocol):
+    """A query that bounds the difference of two rows' contributions better than the triangle inequality does.
 
-    No two rows' contributions are further from each other, in the query's norm, than ``apart`` times its bound. As
-    ``bound``, it is public and holds for every two rows whatever they contain.
+    ``apart`` is its replace-one factor: no two rows' contributions are further from each other, in the query's norm,
+    than ``apart`` times its bound. Like ``bound``, it is public and holds for every two rows whatever they contain.
     """
 
     @property
@@ -66,11 +66,11 @@ class Near(Protocol):
         ...
 
 
-ACUTE: Final = math.sqrt(2.0)
-"""`Near.apart` in ℓ2 where no two contributions u, v are at an obtuse angle, as where none has a negative entry:
-‖u − v‖² = ‖u‖² + ‖v‖² − 2⟨u, v⟩ ≤ 2·bound². As a double it is above √2."""
+ACUTE_FACTOR: Final = math.sqrt(2.0)
+"""The replace-one factor in ℓ2 where no two contributions u, v are at an obtuse angle, as where none has a negative
+entry: ‖u − v‖² = ‖u‖² + ‖v‖² − 2⟨u, v⟩ ≤ 2·bound². As a double it is above √2."""
 
 
-def apart(query: Query) -> float:
-    """How far two rows' contributions may be from each other over the bound: 2 by the triangle inequality, or less."""
-    return query.apart if isinstance(query, Near) else 2.0
+def replace_one_factor(query: Query) -> float:
+    """The sensitivity of a query under replace-one over its bound: 2 by the triangle inequality, or less."""
+    return query.apart if isinstance(query, BoundedDifference) else 2.0

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock, SparseBlock
 from discreet.errors import InvalidInput
-from discreet.queries.base import Integers, Norm, Query, apart
+from discreet.queries.base import Integers, Norm, Query, replace_one_factor
 from discreet.rows import ROW_BITS, RowSpec
 
 __all__ = ["ColumnWeights", "Mapped", "MappedRows", "RowMap"]
@@ -95,27 +95,27 @@ class Mapped:
 
     @property
     def norm(self) -> Norm:
-        """The inner query's."""
+        """The norm in which the inner query bounds a row's contribution."""
         return self.query.norm
 
     @property
     def bound(self) -> int:
-        """The inner query's."""
+        """The bound of the inner query, in grid steps."""
         return self.query.bound
 
     @property
     def apart(self) -> float:
-        """The inner query's."""
-        return apart(self.query)
+        """The replace-one factor of the inner query."""
+        return replace_one_factor(self.query)
 
     @property
     def grid(self) -> float:
-        """The inner query's."""
+        """Value of one grid step of the inner query."""
         return self.query.grid
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The inner query's."""
+        """Shape of the inner query's answer."""
         return self.query.shape
 
     def integers(self, data: Dataset) -> Integers:
@@ -123,7 +123,7 @@ class Mapped:
         return self.query.integers(MappedRows(data, self.through, True))
 
     def unrounded(self, data: Dataset) -> NDArray[Any]:
-        """The same in floating point."""
+        """The inner query's sum over the rows made, in floating point."""
         return self.query.unrounded(MappedRows(data, self.through, False))
 
 

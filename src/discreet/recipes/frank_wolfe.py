@@ -17,7 +17,7 @@ from discreet.calibration.selections import Kind, rough_selection_multiplier, se
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry.base import Atomic
 from discreet.losses import Domain, Logistic, Squared
-from discreet.queries.atoms import whole_atoms
+from discreet.queries.frank_wolfe.vertices import whole_vertices
 from discreet.recipes.shared import slope_at_zero
 from discreet.solvers.base import Problem
 from discreet.solvers.frank_wolfe import FrankWolfe
@@ -83,7 +83,7 @@ def recipe(
         HypothesisViolated: the loss has no finite slope or curvature over the set, so theory chooses nothing.
     """
     domain, d = problem.domain, math.prod(problem.rows.shape)
-    vertices = whole_atoms(domain, d).count
+    vertices = whole_vertices(domain, d).count
     if not guarantee.private:
         steps = current(NUMBERS).exact_iterations if iterations is None else iterations
         return FrankWolfe(0.0, steps, math.inf if clip is None else clip, selection)

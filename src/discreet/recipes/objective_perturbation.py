@@ -14,7 +14,7 @@ from discreet.calibration.perturbed_minimum import least_multiplier
 from discreet.errors import HypothesisViolated
 from discreet.losses import Domain, Logistic, Softmax
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem
 from discreet.solvers.objective_perturbation import Constraint, ObjectivePerturbation
 from discreet.tuned import Tuned, current, tuned

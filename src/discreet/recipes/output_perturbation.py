@@ -8,7 +8,7 @@ from dataclasses import replace
 from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
 from discreet.losses import Domain
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.recipes.objective_perturbation import natural_slope_bound
 from discreet.solvers.base import Problem
 from discreet.solvers.objective_perturbation import Constraint

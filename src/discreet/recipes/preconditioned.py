@@ -10,7 +10,7 @@ from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.calibration.shares import multiplier
 from discreet.errors import InvalidInput
 from discreet.losses import Squared
-from discreet.queries.moments import SecondMoment
+from discreet.queries.sums.moments import SecondMoment
 from discreet.recipes.shared import slope_at_zero
 from discreet.solvers.base import Problem
 from discreet.solvers.preconditioned import Preconditioned

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
-from discreet.queries.moments import SecondMoment
+from discreet.queries.sums.moments import SecondMoment
 from discreet.solvers.base import Problem
 from discreet.solvers.sufficient_statistics import SufficientStatistics, require_least_squares
 from discreet.tuned import Tuned, current, tuned

@@ -10,7 +10,7 @@ from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.calibration.one_release import gaussian_multiplier
 from discreet.calibration.shares import multiplier, remaining_share
 from discreet.losses import Logistic
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.recipes import objective_perturbation, shared
 from discreet.solvers.base import Problem
 from discreet.solvers.parts import column_weights

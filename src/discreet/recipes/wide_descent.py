@@ -10,7 +10,7 @@ from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.one_release import gaussian_multiplier
 from discreet.calibration.shares import multiplier, remaining_share
 from discreet.errors import InvalidInput
-from discreet.queries.sides import Sides
+from discreet.queries.sums.sign_sums import SignSums
 from discreet.recipes import shared
 from discreet.solvers.base import Problem
 from discreet.solvers.parts import location_scale
@@ -111,7 +111,7 @@ def recipe(
 
 def _asked_for_scales(problem: Problem, guarantee: Guarantee) -> float:
     """The share (b·κ/(n·0.24))² with which mean signs are off by 0.24; b is the bound of one release of signs."""
-    noise = Sides.bound * Sides.grid * gaussian_multiplier(guarantee) / problem.n
+    noise = SignSums.bound * SignSums.grid * gaussian_multiplier(guarantee) / problem.n
     return (noise / current(NUMBERS).sign_noise) ** 2
 
 

@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.geometry.base import Projectable
-from discreet.measurements import FixedSizeSampling, Measurement, Noisy, Parts, PoissonSampling
+from discreet.measurements import FixedSizeSampling, Measurement, Noisy, PoissonSampling, SplitBatch
 from discreet.mechanisms import Gaussian
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.public_draws import public_uniform
 from discreet.solvers.parts.recalibration import Line
@@ -162,7 +162,7 @@ class BiasReduced:
         if not self.projecting:
             total = yield Noisy(query, Gaussian(self.noise_multiplier), sampling)
             return np.asarray(total.ravel() / batch)
-        sums = yield Parts(query, Gaussian(self.noise_multiplier), sampling, leaves)
+        sums = yield SplitBatch(query, Gaussian(self.noise_multiplier), sampling, leaves)
         one, other = sum(sums[::2]), sum(sums[1::2])  # any cut in halves will do: leaves are alike
         change = self._mean(one + other, batch, problem)
         change -= (self._mean(one, half, problem) + self._mean(other, half, problem)) / 2

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidInput
 from discreet.measurements import BestOf, Measurement, Noisy
 from discreet.mechanisms import Gaussian
-from discreet.queries.candidates import OneScore
+from discreet.queries.sums.candidate_scores import OneScore
 from discreet.solvers.base import Filtered, Problem, Solver, Steps
 from discreet.units import Unit
 

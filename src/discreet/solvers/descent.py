@@ -16,7 +16,7 @@ from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
 from discreet.measurements import Noisy, Sampling
 from discreet.mechanisms import Gaussian
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.updates import Svrg, Update
 

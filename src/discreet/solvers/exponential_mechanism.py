@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidInput
 from discreet.measurements import Noisy
 from discreet.mechanisms import Choice
-from discreet.queries.candidates import CandidateScores
+from discreet.queries.sums.candidate_scores import CandidateScores
 from discreet.solvers.base import Problem, Steps
 
 __all__ = ["ExponentialMechanism"]

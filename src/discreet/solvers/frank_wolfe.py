@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from discreet.errors import InvalidInput
-from discreet.measurements.choosing import Chosen
+from discreet.measurements.vertex_choice import VertexChoice
 from discreet.mechanisms import Choice
-from discreet.queries.atoms import MOST_STEPS, whole_atoms
-from discreet.queries.scores import ScoreSum, Walk
+from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
+from discreet.queries.frank_wolfe.vertices import MOST_STEPS, whole_vertices
 from discreet.solvers.base import Problem, Steps
 
 __all__ = ["FrankWolfe"]
@@ -49,10 +49,12 @@ class FrankWolfe:
                 f"Frank–Wolfe regularises by its set and takes no ridge, got ridge={problem.ridge!r}; "
                 "choose a smaller set, or a solver by gradient descent."
             )
-        atoms = whole_atoms(problem.domain, math.prod(problem.rows.shape))
-        chosen, mechanism = Walk(), Choice(self.noise_multiplier, self.selection)
+        vertices = whole_vertices(problem.domain, math.prod(problem.rows.shape))
+        chosen, mechanism = ChosenVertices(), Choice(self.noise_multiplier, self.selection)
         for _ in range(self.iterations):
-            vertex = yield Chosen(ScoreSum(problem.rows, problem.loss, atoms, chosen, self.clip), mechanism)
-            chosen.go(vertex)
-        theta, step = atoms.point(chosen.chosen)
+            vertex = yield VertexChoice(
+                VertexScores(problem.rows, problem.loss, vertices, chosen, self.clip), mechanism
+            )
+            chosen.append(vertex)
+        theta, step = vertices.point(chosen.indices)
         return (theta * step).reshape(problem.rows.shape)

@@ -22,8 +22,8 @@ from discreet.geometry.whole_space import WholeSpace
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
 from discreet.mechanisms.peeling import Peeling
-from discreet.queries.entrywise import EntrywiseGradientSum
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 
 __all__ = ["HardThreshold", "PeeledThreshold", "sparse_domain"]

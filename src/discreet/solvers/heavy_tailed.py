@@ -24,9 +24,9 @@ from discreet.errors import InvalidInput
 from discreet.losses import Squared
 from discreet.measurements import Noisy
 from discreet.measurements.base import Measurement
-from discreet.measurements.disjoint import Disjoint
+from discreet.measurements.sample_splitting import SampleSplitting
 from discreet.mechanisms.peeling import LaplacePeeling, Peeling
-from discreet.queries.entrywise import EntrywiseGradientSum
+from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import sparse_domain
 
@@ -59,7 +59,7 @@ class HeavyTailed:
         """One measurement: all steps, each on its own part of the rows."""
         if not isinstance(problem.loss, Squared):
             raise InvalidInput(f"heavy-tailed regression has squared loss, not {type(problem.loss).__name__}.")
-        theta = yield Disjoint(lambda: self._over_parts(problem), self.parts)
+        theta = yield SampleSplitting(lambda: self._over_parts(problem), self.parts)
         return np.asarray(theta, dtype=np.float64)
 
     def _over_parts(self, problem: Problem) -> Generator[Measurement, Any, NDArray[np.float64]]:

@@ -16,7 +16,8 @@ from discreet.geometry.base import Projectable
 from discreet.geometry.long_projection import has_long_projection
 from discreet.geometry.whole_space import WholeSpace
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
-from discreet.queries.minimiser import RidgeMinimiser, project
+from discreet.queries.minimiser.problem import project
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.tolerance import public_tolerance
 

@@ -16,7 +16,7 @@ from discreet.errors import InvalidInput
 from discreet.geometry.base import InfProjectable, Projectable
 from discreet.geometry.whole_space import WholeSpace
 from discreet.measurements.noisy_minimum import NoisyMinimum
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.objective_perturbation import Constraint
 from discreet.solvers.parts.tolerance import public_tolerance

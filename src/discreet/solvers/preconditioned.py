@@ -30,9 +30,9 @@ from discreet.geometry.whole_space import WholeSpace
 from discreet.losses.base import Domain
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
-from discreet.queries.gradient import GradientSum
-from discreet.queries.minimiser import project
-from discreet.queries.moments import SecondMoment
+from discreet.queries.minimiser.problem import project
+from discreet.queries.sums.gradient import GradientSum
+from discreet.queries.sums.moments import SecondMoment
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.metric_projection import metric_projection
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from discreet.errors import InvalidInput
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
-from discreet.queries.gradient import GradientSum
 from discreet.queries.mapped import ColumnWeights, Mapped
+from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.column_weights import column_weights, lengthening, released_moments
 from discreet.solvers.parts.recalibration import NUMBERS as RECALIBRATION
@@ -36,13 +36,13 @@ class Reweighted:
 
     Args:
         noise_multiplier: noise over ``clip`` in each gradient; 0 runs without privacy.
-        moment_multiplier: noise over the bound of `ColumnEnergy`.
+        moment_multiplier: noise over the bound of `ColumnSecondMoment`.
         line_multiplier: noise of the fit of scale and offset, over its clip, were it one release; 0 without privacy.
         iterations: number of gradients.
         clip: ℓ2 bound on a weighted row's gradient.
         step: step size in the weighted coordinates.
         damping: τ in units of the squared row norm.
-        spread: see `ColumnEnergy`.
+        spread: see `ColumnSecondMoment`.
         line: whether scale and offset are fitted.
     """
 

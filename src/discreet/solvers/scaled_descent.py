@@ -7,8 +7,8 @@ Three kinds of Gaussian releases, whose shares of the budget (in 1/σ²) are fix
 2. *second moments* f_j of the columns (`discreet.solvers.parts.column_weights`), and from them weights
    w_j ∝ (f_j + τ)^−½: columns whose second moment exceeds the noise are brought to one scale, so that the same noise
    and the same step size are right for all of them;
-3. *gradients* of rows centred and weighted so (`discreet.queries.scaled_gradient`), with momentum; the last iterate is
-   the answer. The clip is less than a row's gradient at θ = 0, so at first most rows have the same influence. Of many
+3. *gradients* of rows centred and weighted so (`discreet.queries.sums.scaled_gradient`), with momentum; the last
+   iterate is the answer. The clip is less than a row's gradient at θ = 0, so at first most rows have the same influence. Of many
    rows each step takes a Poisson sample: amplification makes up for the smaller sum.
 
 The noise in a row's score depends on the steps by the *path length* (the sum of all step sizes) alone: whatever d, T or
@@ -28,7 +28,7 @@ from discreet.errors import InvalidInput
 from discreet.losses import Softmax
 from discreet.measurements import Noisy, PoissonSampling
 from discreet.mechanisms import Gaussian
-from discreet.queries.scaled_gradient import LARGEST_WEIGHT, ScaledGradientSum, Scaling
+from discreet.queries.sums.scaled_gradient import LARGEST_WEIGHT, ScaledGradientSum, Scaling
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.column_weights import column_weights, lengthening, released_mean, released_moments
@@ -45,7 +45,7 @@ class ScaledDescent:
     Args:
         noise_multiplier: noise over ``clip`` in each gradient; 0 runs without privacy.
         centre_multiplier: noise over the bound of `RowSum`.
-        moment_multiplier: noise over the bound of `ColumnEnergy`.
+        moment_multiplier: noise over the bound of `ColumnSecondMoment`.
         iterations: number of gradients.
         clip: ℓ2 bound on the gradient of a row as centred and scaled.
         step: step size in the scaled coordinates.
@@ -53,7 +53,7 @@ class ScaledDescent:
         damping: τ in units of the squared row norm.
         power: weights are (f_j + τ)^−power, f_j the second moment of a column.
         constant_weight: weight of the constant column, which takes up length as any other column does.
-        spread: see `ColumnEnergy`.
+        spread: see `ColumnSecondMoment`.
         centred: whether rows are centred; needs a constant column.
         sampling: batches of the gradients; None takes all rows each step.
     """

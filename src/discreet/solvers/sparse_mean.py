@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian, Laplace
-from discreet.queries.sketch import Sketch, SketchedSum
-from discreet.queries.sparse_sum import SparseSum
+from discreet.queries.sums.sketch import Sketch, SketchedSum
+from discreet.queries.sums.sparse_sum import SparseSum
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.l1_recovery import recover

@@ -22,7 +22,7 @@ from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Squared
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
-from discreet.queries.moments import CrossMoment, LeastEigenvalue, SecondMoment
+from discreet.queries.sums.moments import CrossMoment, LeastEigenvalue, SecondMoment
 from discreet.solvers.base import Problem, Steps
 
 __all__ = ["SufficientStatistics", "require_least_squares"]

@@ -25,7 +25,7 @@ from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.losses import Domain
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.queries.mapped import ColumnWeights
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.column_weights import (
     column_weights,
@@ -47,14 +47,14 @@ class WeightedPerturbation:
 
     Args:
         noise_multiplier: scale of the tilt over the bound on a weighted row's gradient; 0 is the minimiser itself.
-        moment_multiplier: noise over the bound of `ColumnEnergy`.
+        moment_multiplier: noise over the bound of `ColumnSecondMoment`.
         place_multiplier: noise in the counts that show the range of the scores.
         line_multiplier: noise in the counts by which scale and offset are fitted.
         regularisation: λ, in units of the sum of losses of weighted rows.
         damping: τ in units of the squared row norm.
         power: weights are (f_j + τ)^−power, f_j the second moment of a column.
         slope_bound: ℓ2 bound on a weighted row's gradient.
-        spread: see `ColumnEnergy`.
+        spread: see `ColumnSecondMoment`.
         least_scale: the fit of scale and offset leaves at least this share of the scores, which the ridge has shrunk:
             with classes of one size any direction that was found is better than none.
         deviation: see `ObjectivePerturbation`.

@@ -29,7 +29,7 @@ from discreet.errors import InvalidInput
 from discreet.losses import Squared
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
-from discreet.queries.gradient import GradientSum
+from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.location_scale import LocationScale, location_and_scale, target_location
 from discreet.solvers.parts.mean_offset import with_mean_offset
@@ -45,7 +45,7 @@ class WideDescent:
     Args:
         noise_multiplier: noise over the clip in each gradient (without gradients: in each step to the location);
             0 is plain gradient descent.
-        scale_multiplier: noise over the bound of `Sides` in each release of the search for location and scale.
+        scale_multiplier: noise over the bound of `SignSums` in each release of the search for location and scale.
         offset_multiplier: noise over the largest residual in the offset's release.
         iterations: number of gradients; 0 finds the location of the targets alone.
         path_length: K in units of scale/R, where R is over the row norm; of the location alone, in target bounds.

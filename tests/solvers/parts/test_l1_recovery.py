@@ -7,7 +7,7 @@ import numpy as np
 
 def test_recovery_finds_a_sparse_vector() -> None:
     """20 entries of 2000 from 400 sketch rows, with noise that no single entry stands out from by less than 8σ."""
-    from discreet.queries.sketch import Sketch
+    from discreet.queries.sums.sketch import Sketch
     from discreet.solvers.parts.l1_recovery import recover
 
     rng = np.random.default_rng(2)

@@ -10,7 +10,7 @@ from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.losses import Squared
 from discreet.measurements import Noisy
-from discreet.queries.sides import Sides
+from discreet.queries.sums.sign_sums import SignSums
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.parts.location_scale import NUMBERS, location_and_scale, target_location
@@ -62,6 +62,6 @@ def test_the_location_alone_is_near_the_median_and_never_beyond_the_bound():
 
 def test_a_direction_of_other_numbers_is_refused():
     with pytest.raises(InvalidInput, match="exact"):
-        Sides(ROWS, np.full(COLUMNS, 0.5), (0.0, 0.0), (1.0, 1.0))
+        SignSums(ROWS, np.full(COLUMNS, 0.5), (0.0, 0.0), (1.0, 1.0))
     with pytest.raises(InvalidInput, match="columns"):
-        Sides(ROWS, np.ones(3), (0.0, 0.0), (1.0, 1.0))
+        SignSums(ROWS, np.ones(3), (0.0, 0.0), (1.0, 1.0))

@@ -3,7 +3,7 @@
 import pytest
 
 from discreet.losses import Logistic
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.rows import RowSpec
 from discreet.solvers.parts.tolerance import public_tolerance
 

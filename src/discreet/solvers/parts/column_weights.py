@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from discreet.measurements import Measurement, Noisy
 from discreet.mechanisms import Gaussian
-from discreet.queries.energy import ColumnEnergy
-from discreet.queries.row_sum import RowSum
+from discreet.queries.sums.column_second_moment import ColumnSecondMoment
+from discreet.queries.sums.row_sum import RowSum
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.parts.shrinkage import best_threshold, soft
@@ -93,8 +93,8 @@ def chance_damping(problem: Problem, noise_multiplier: float) -> float:
 
 
 def released_moments(problem: Problem, multiplier: float, spread: float) -> Generator[Measurement, Any, Array]:
-    """f_j = (1/n) Σ x_j², soft thresholded where noisy: one Gaussian release of `ColumnEnergy`."""
-    query = ColumnEnergy(problem.rows, spread)
+    """f_j = (1/n) Σ x_j², soft thresholded where noisy: one Gaussian release of `ColumnSecondMoment`."""
+    query = ColumnSecondMoment(problem.rows, spread)
     answer = yield Noisy(query, Gaussian(multiplier))
     mean = np.asarray(answer, dtype=np.float64) / problem.n
     if multiplier:

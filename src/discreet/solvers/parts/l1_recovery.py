@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.queries.sketch import Sketch
+from discreet.queries.sums.sketch import Sketch
 from discreet.solvers.parts.fista import fista
 
 __all__ = ["recover"]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from discreet.measurements import Measurement, Noisy
 from discreet.mechanisms import Gaussian
-from discreet.queries.residual import ResidualSum
-from discreet.queries.sides import Sides
+from discreet.queries.sums.residual import ResidualSum
+from discreet.queries.sums.sign_sums import SignSums
 from discreet.solvers.base import Problem, Steps
 from discreet.tuned import Tuned, current, tuned
 
@@ -73,11 +73,11 @@ def location_and_scale(
 ) -> Generator[Measurement, Any, LocationScale]:
     """Medians of the targets and of one fixed projection of the rows, and of the absolute deviations from them.
 
-    Deviations are searched for by their logarithm. `LocationScaleNumbers.steps` Gaussian releases of `Sides`.
+    Deviations are searched for by their logarithm. `LocationScaleNumbers.steps` Gaussian releases of `SignSums`.
 
     Args:
         problem: public facts.
-        multiplier: noise over the bound of `Sides` in each release.
+        multiplier: noise over the bound of `SignSums` in each release.
         target_bound: public bound on |y|, where the search begins and ends.
     """
     rows, n, numbers = problem.rows, problem.n, current(NUMBERS)
@@ -86,7 +86,7 @@ def location_and_scale(
     found, kept = np.zeros((2, 2)), 0
     for t in range(numbers.steps):
         c, w = centres.tolist(), np.exp(logs).tolist()
-        query = Sides(rows, _direction(rows.n_features), (c[0], c[1]), (w[0], w[1]))
+        query = SignSums(rows, _direction(rows.n_features), (c[0], c[1]), (w[0], w[1]))
         answer = yield Noisy(query, Gaussian(multiplier))
         signs = np.asarray(answer, dtype=np.float64).reshape(2, 2) / n
         centres = np.clip(centres + numbers.gain * np.exp(logs) * signs[:, 0], -bounds * (1, 3), bounds * (1, 3))

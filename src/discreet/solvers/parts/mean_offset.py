@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian
-from discreet.queries.residual import ResidualSum
+from discreet.queries.sums.residual import ResidualSum
 from discreet.solvers.base import Problem, Steps
 from discreet.tuned import Tuned, current, tuned
 

@@ -35,7 +35,7 @@ from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain, Loss
 from discreet.measurements import Measurement, Noisy
 from discreet.mechanisms import Gaussian
-from discreet.queries.score_histogram import ScoreHistogram
+from discreet.queries.histograms.score_histogram import ScoreHistogram
 from discreet.solvers.base import Problem, Steps
 from discreet.tuned import Tuned, current, tuned
 

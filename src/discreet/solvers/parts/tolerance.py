@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from discreet.measurements.perturbed_minimum import tilt_reach
-from discreet.queries.minimiser import RidgeMinimiser
+from discreet.measurements.perturbed_minimum import longest_tilt
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 
 __all__ = ["public_tolerance"]
 
@@ -17,7 +17,7 @@ _LONGEST = 2.0**10  # in a set that is larger, minimisers up to this long are al
 def public_tolerance(query: RidgeMinimiser, n: float, noise_multiplier: float) -> float:
     """A bound on ‖∇J‖ that float64 can certify for about n rows, from public facts."""
     d = math.prod(query.rows.shape)
-    largest_tilt = noise_multiplier * tilt_reach(d) * query.gradient_bound
+    largest_tilt = noise_multiplier * longest_tilt(d) * query.gradient_bound
     tolerance = max(_RESIDUAL * n * query.gradient_bound, 2 * query.least_tolerance(largest_tilt))
     if query.constrained:  # minimisers may be as long as the set is large, and scores err by d ulps of their length
         length = min(query.domain.radius_in(d), _LONGEST / query.rows.radius)

@@ -1,0 +1,75 @@
+"""Sketched sums of sparse rows: the sketch is a linear map, and the bound holds for every seed, in integers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.queries.sums.cases import ROWS, D, one_row
+
+from discreet.data.memory import in_memory
+from discreet.errors import InvalidInput
+from discreet.queries.sums.sketch import Sketch, SketchedSum
+
+
+def matrix(sketch: Sketch) -> np.ndarray:
+    return np.column_stack([sketch.apply(column) for column in np.eye(sketch.d)])
+
+
+def test_a_sketch_is_a_linear_map_with_unit_columns_and_this_adjoint() -> None:
+    sketch = Sketch(40, 7, 3, seed=5)
+    A = matrix(sketch)
+    assert A.shape == (21, 40)
+    assert np.allclose((A**2).sum(axis=0), 1.0)
+    assert (np.count_nonzero(A.reshape(3, 7, 40), axis=1) == 1).all()
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=40), rng.normal(size=21)
+    assert np.allclose(sketch.apply(x), A @ x)
+    assert np.allclose(sketch.adjoint(y), A.T @ y)
+    assert np.linalg.norm(A, 2) ** 2 <= sketch.squared_norm() * (1 + 1e-12)
+    assert not np.array_equal(A, matrix(Sketch(40, 7, 3, seed=6)))
+
+
+def test_places_and_signs_are_spread_evenly() -> None:
+    """10⁵ columns on 16 places, by χ² at p = 1e-6, and signs within five standard deviations."""
+    from scipy.stats import chisquare
+
+    sketch = Sketch(100_000, 16, 2, seed=1)
+    loads = np.zeros(32, np.int64)
+    from discreet.queries.kernels.sketch import bucket_loads
+
+    bucket_loads(sketch.d, *sketch.facts, loads)
+    assert chisquare(loads[:16]).pvalue > 1e-6
+    assert abs(sketch.apply(np.ones(sketch.d)).sum()) * math.sqrt(2) <= 5 * math.sqrt(2 * 100_000)
+
+
+def test_a_sketched_row_stays_inside_its_bound_however_unlucky_the_sketch() -> None:
+    """Narrow sketches make every column collide; 5000 rows, and for each seed the worst row there is."""
+    rng = np.random.default_rng(4)
+    cut = 0
+    for trial in range(5000):
+        sketch = Sketch(D, int(rng.integers(1, 4)), int(rng.integers(1, 5)), seed=trial)
+        query = SketchedSum(ROWS, D, sketch)
+        row = one_row(rng, trial)
+        if trial % 5 == 0:  # the direction that the sketch stretches most
+            row = np.linalg.svd(matrix(sketch))[2][:1] * 2.0
+            cut += 2.0 * np.linalg.norm(matrix(sketch), 2) > query.bound * query.grid
+        found = query.integers(in_memory(row, np.zeros(1), ROWS))
+        assert int((found.astype(object) ** 2).sum()) <= query.bound**2
+    assert cut > 500  # without the cut most of them would have been longer than the claim
+
+
+def test_layout_does_not_matter() -> None:
+    X = sp.random_array((6000, D), density=0.3, rng=np.random.default_rng(1), format="csr")
+    sketched = SketchedSum(ROWS, 5, Sketch(D, 8))
+    found = sketched.integers(in_memory(X, np.zeros(6000), ROWS))
+    assert (found == sketched.integers(in_memory(X.toarray(), np.zeros(6000), ROWS))).all()
+
+
+def test_bad_input() -> None:
+    with pytest.raises(InvalidInput, match="features"):
+        SketchedSum(ROWS, 3, Sketch(D + 1, 4))
+    with pytest.raises(InvalidInput, match="blocks"):
+        Sketch(10, 0)
