@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.data.columns import Column, Numeric, read_floats
+from discreet.data.cells import read_floats
+from discreet.data.columns import Column, Numeric
 from discreet.data.frames import Table, as_table, has_column_names
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.data.columns import read_floats, untyped
+from discreet.data.cells import read_floats, untyped
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.privacy import bits_for, opened
