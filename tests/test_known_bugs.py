@@ -6,18 +6,24 @@ what was charged with what was done, and the order in which charge and sampling 
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import beta
 
 import discreet as dp
 from discreet import events
 from discreet.accounting import epsilon
+from discreet.data.encoding import Encoder
+from discreet.data.frames import as_table, read_table
 from discreet.data.memory import in_memory
 from discreet.ledger import Ledger
 from discreet.losses import Logistic, Squared
@@ -291,6 +297,47 @@ def optimistic_deviation_from_the_plan(planted: bool, patch: pytest.MonkeyPatch)
     except dp.errors.PlanViolation:
         return False
     return True
+
+
+@bug
+def quotes_that_span_lines(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """One person's open quote makes a single cell of all later lines: their rows leave the sum with that one line."""
+    if planted:
+        patch.setattr("discreet.data.frames.rows_of", lambda lines, *_: csv.reader(line + "\n" for line in lines))
+    encoder, query = Encoder(dp.Schema({"x": dp.Numeric(-1, 1, encoding="linear")})), gradient()
+
+    def answer(*lines: str) -> int:
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "people.csv"
+            file.write_text("\n".join(["x", *lines, ""]))
+            rows = encoder.transform(read_table(file))
+        return int(query.integers(in_memory(rows, -np.ones(len(rows)), ROWS))[0])
+
+    return abs(answer(*"11111") - answer("1", '"', *"111")) > Unit("replace-one").sensitivity(query.bound)
+
+
+@bug
+def a_null_that_stands_for_somebody_elses_value(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Arrow's own conversion reads a null of a dictionary column as the dictionary's last value."""
+    if planted:
+        patch.setattr("discreet.data.cells._from_arrow", lambda column: column.to_numpy())
+    column = dp.Categorical(["clerk", "nurse"])
+
+    def second_row(*values: str | None) -> int:
+        table = as_table(pa.table({"job": pa.array(values).dictionary_encode()}))
+        return int(column.read(table["job"])[1])
+
+    return second_row("clerk", None) != second_row("nurse", None)
+
+
+@bug
+def rows_that_their_owner_can_write(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A row is verified once and summed at every step: if it is not a copy, it may have grown in between."""
+    X, query = np.ones((1, 1)), gradient()
+    held = in_memory(X, -np.ones(1), ROWS, owned=planted)
+    query.integers(held)
+    X[0, 0] = 1e3
+    return abs(int(query.integers(held)[0])) > query.bound
 
 
 class _Ignored(Exception):

@@ -45,10 +45,8 @@ def column_vector(y: Any) -> NDArray[Any]:
 
 def _stacked(y: Any) -> NDArray[Any]:
     table = as_table(y)
-    cells = np.empty(table.shape, dtype=object)
-    for j, name in enumerate(table):
-        cells[:, j] = table[name]
-    return cells
+    columns = list(table.values())
+    return columns[0][:, None] if len(columns) == 1 else np.empty(table.shape)
 
 
 @dataclass(frozen=True, eq=False)
