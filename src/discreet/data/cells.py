@@ -35,13 +35,20 @@ def column_cells(values: Any) -> Array:
     What is masked or null is NaN or None, and dates are None: other libraries keep them as numbers or as objects
     depending on the other cells.
     """
+    array = _as_array(values)
+    return np.full(array.shape, None, dtype=object) if array.dtype.kind in "mM" else array
+
+
+def _as_array(values: Any) -> Array:
     if isinstance(values, np.ma.MaskedArray):
-        values = _unmasked(values)
-    elif not isinstance(values, np.ndarray):
-        values = _converted(values)
-    if values.dtype.kind in "mM":
-        return np.full(values.shape, None, dtype=object)
-    return np.asarray(values)
+        return _unmasked(values)
+    return np.asarray(values) if isinstance(values, np.ndarray) or not _is_column(values) else _converted(values)
+
+
+def _is_column(values: Any) -> bool:
+    """Whether ``values`` is a series or an Arrow column, rather than a table."""
+    table = hasattr(values, "columns") or hasattr(values, "column_names")
+    return not table and getattr(values, "ndim", 1) == 1 and hasattr(values, "__len__")
 
 
 def _unmasked(values: Any) -> Array:
@@ -92,28 +99,19 @@ def untyped(values: Any) -> Array:
         array([1, 0, 'unknown'], dtype=object)
     """
     if hasattr(values, "dtype") or hasattr(values, "__array__"):
-        return column_cells(values) if np.ma.isMaskedArray(values) or _is_column(values) else np.asarray(values)
+        return _as_array(values)
     cells = list(values)
     kinds = set(map(type, cells))
     if kinds <= _NUMBERS:
-        return _numbers(cells, (len(cells),))
+        return np.asarray(cells)
     widths = set(map(_width, cells))
     if len(widths) != 1 or -1 in widths:
         return _objects(cells)
     shape = (len(cells), *widths)
     flat = list(chain.from_iterable(cells))
     if set(map(type, flat)) <= _NUMBERS:
-        return _numbers(flat, shape)
+        return np.asarray(flat).reshape(shape)
     return _objects(flat).reshape(shape)
-
-
-def _is_column(values: Any) -> bool:
-    return not isinstance(values, np.ndarray) and getattr(values, "ndim", 1) == 1 and hasattr(values, "__len__")
-
-
-def _numbers(cells: list[Any], shape: tuple[int, ...]) -> Array:
-    array = np.asarray(cells)  # integers of any size are objects, read one by one
-    return array.reshape(shape)
 
 
 def _width(row: Any) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.data.cells import read_floats, untyped
+from discreet.data.frames import has_column_names
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.privacy import bits_for, opened
@@ -106,6 +107,8 @@ def released(
 
 
 def _column(values: Any) -> NDArray[np.float64]:
+    if has_column_names(values):
+        raise InvalidInput("values must be one column, not a table: pass a column of it.")
     array = untyped(values)
     if array.dtype.kind in "USTMmVc":
         raise InvalidInput("values must be numbers, not text, dates or complex numbers.")
