@@ -344,6 +344,19 @@ def a_charge_paid_under_a_second_name(planted: bool, patch: pytest.MonkeyPatch) 
             return False
 
 
+@bug
+def unprotected_quantiles_as_bounds(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Bounds drawn with a seed are facts about the rows: a fit with them is not private, whatever noise it adds."""
+    if planted:
+        patch.setattr("discreet.estimators.private_bounds.protected", lambda epsilon, bits: True)
+    ages = np.arange(18, 90).repeat(20)
+    wide = dp.Schema({"age": dp.Numeric(0, 1000)})
+    narrow = dp.private_bounds({"age": ages}, wide, epsilon=1.0, adjacency="replace-one", random_state=0)
+    declared = dp.Schema.from_yaml(narrow.to_yaml())
+    model = dp.LogisticRegression(1.0, 1e-6, schema=declared, classes=[0, 1]).fit({"age": ages}, ages > 50)
+    return bool(model.privacy_.private)
+
+
 class _Ignored(Exception):
     """Stands in for a refusal that was taken out."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import repeat
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
 
 __all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale", "read_floats", "untyped"]
@@ -46,6 +47,9 @@ class Numeric:
             By default ``"log"`` when 0 ≤ low and high ≥ 1000·max(low, 1), else ``"linear"``.
         encoding: how models see it (see `Encoder`); by default the encoder's way.
         integer: the values are whole numbers; where there are no more of them than bins, each has its own bin.
+        bounds_private: false where low or high were taken from the data without protection (a seeded or ε = ∞
+            `quantile` or `private_bounds`): a fit with them is certified as not private. Found by itself where the
+            numbers are marked. It does not change how a value is read, so columns are compared without it.
 
     Raises:
         InvalidInput: the declaration contradicts itself.
@@ -62,10 +66,15 @@ class Numeric:
     scale: Scale | None = None
     encoding: Encoding | None = None
     integer: bool = False
+    bounds_private: bool = field(default=True, compare=False)
 
     kind: ClassVar[str] = "numeric"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.bounds_private, bool):
+            raise InvalidInput(f"bounds_private must be true or false, got {self.bounds_private!r}.")
+        if is_unprotected((self.low, self.high, self.fill)):
+            object.__setattr__(self, "bounds_private", False)
         for name in ("low", "high", "fill"):
             value = getattr(self, name)
             if name != "fill" or value is not None:

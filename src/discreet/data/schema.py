@@ -89,6 +89,11 @@ class Schema(Mapping[str, Column]):
         self.target(name)
         return Schema({other: column for other, column in self.items() if other != name})
 
+    @property
+    def unprotected(self) -> tuple[str, ...]:
+        """The columns whose bounds were taken from the data without protection: no fit with them is private."""
+        return tuple(name for name, c in self.items() if isinstance(c, Numeric) and not c.bounds_private)
+
     def to_dict(self) -> dict[str, Any]:
         """The schema as plain dicts, lists, strings and numbers, in the form of the YAML file."""
         return {name: _written(column) for name, column in self.items()}
@@ -264,6 +269,7 @@ def _option(key: str, value: Any, kind: type[Column]) -> Any:
     """Our YAML keeps ``true`` as text; it is a truth value where one is meant."""
     if not isinstance(value, str):
         return value
-    if (key == "integer" or (key == "fill" and kind is Boolean)) and value.lower() in ("true", "false"):
+    truth = key in ("integer", "bounds_private") or (key == "fill" and kind is Boolean)
+    if truth and value.lower() in ("true", "false"):
         return value.lower() == "true"
     return value

@@ -12,15 +12,19 @@ from discreet.accounting.bounds import Bounds
 from discreet.errors import InvalidInput
 from discreet.units import Unit
 
-__all__ = ["Certificate"]
+__all__ = ["FROM_THE_DATA", "Certificate"]
+
+FROM_THE_DATA = "taken from the data without protection"
+"""Said of bounds in a certificate's list of what is not protected."""
 
 
 @dataclass(frozen=True)
 class Certificate:
     """A fitted model's privacy: (``epsilon``, ``delta``)-DP for ``unit``, certified from ``event``.
 
-    ``epsilon`` is the proved upper bound. ``protective`` is false when the noise came from a user's seed: such a run is
-    reproducible and therefore **not private**, whatever the other figures say.
+    ``epsilon`` is the proved upper bound. ``protective`` is false when the noise came from a user's seed, which makes
+    the run reproducible, or when bounds were taken from the data without protection, which ``unprotected`` then lists.
+    Such a run is **not private**, whatever the other figures say.
     """
 
     epsilon: float
@@ -92,7 +96,10 @@ class Certificate:
         if self.epsilon == float("inf"):
             return "no privacy (ε = ∞)"
         line = f"ε = {self.epsilon:.4g}, δ = {self.delta:.3g} ({self.unit})"
-        return line if self.protective else f"NOT PRIVATE: seeded noise; would be {line}"
+        if self.protective:
+            return line
+        bounds = any(item.endswith(FROM_THE_DATA) for item in self.unprotected)
+        return f"NOT PRIVATE: {f'bounds {FROM_THE_DATA}' if bounds else 'seeded noise'}; would be {line}"
 
 
 def _written(value: Any) -> Any:
