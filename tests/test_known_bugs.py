@@ -6,6 +6,7 @@ what was charged with what was done, and the order in which charge and sampling 
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import shutil
@@ -348,7 +349,8 @@ def a_charge_paid_under_a_second_name(planted: bool, patch: pytest.MonkeyPatch) 
 def unprotected_quantiles_as_bounds(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     """Bounds drawn with a seed are facts about the rows: a fit with them is not private, whatever noise it adds."""
     if planted:
-        patch.setattr("discreet.estimators.private_bounds.protected", lambda epsilon, bits: True)
+        module = importlib.import_module("discreet.estimators.private_bounds")
+        patch.setattr(module, "protected", lambda epsilon, bits: True)
     ages = np.arange(18, 90).repeat(20)
     wide = dp.Schema({"age": dp.Numeric(0, 1000)})
     narrow = dp.private_bounds({"age": ages}, wide, epsilon=1.0, adjacency="replace-one", random_state=0)
