@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from discreet.errors import InvalidInput
 
-__all__ = ["checked_path", "checked_text", "printable", "read_json", "shortened"]
+__all__ = ["checked_path", "checked_text", "printable", "read_bounded", "read_json", "shortened"]
 
 _MOST_CHARACTERS = 1 << 24
 """Of a JSON text. The longest that the library writes, a banded matrix of 10⁵ coefficients, has 2 million."""
@@ -82,6 +82,22 @@ def checked_path(path: Any) -> Path:
     except (TypeError, ValueError) as problem:
         raise InvalidInput(f"{shortened(path)} is not a path: {problem}.") from None
     return found
+
+
+def read_bounded(path: Any, most: int) -> bytes:
+    """A file's bytes, of which there may be at most ``most``.
+
+    Raises:
+        InvalidInput: there are more, or it is not a path.
+        OSError: it cannot be read.
+    """
+    found = bytearray()
+    with checked_path(path).open("rb") as file:
+        while part := file.read(1 << 20):  # in parts: asked for more, a file would reserve it
+            found += part
+            if len(found) > most:
+                raise InvalidInput(f"{shortened(str(path))} has more than {most} bytes.")
+    return bytes(found)
 
 
 def read_json(text: str | bytes, what: str) -> Any:

@@ -8,6 +8,7 @@ seen. So one person's row can neither stop a run nor change how another row is r
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
+from discreet.text import checked_text, shortened
 
 __all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale", "read_floats", "untyped"]
 
@@ -183,7 +185,7 @@ class Categorical:
         if not self.categories:
             raise InvalidInput("categories must not be empty.")
         spelled = [_text(value) for value in self.categories]
-        twice = sorted({text for text in spelled if spelled.count(text) > 1})
+        twice = sorted(text for text, times in Counter(spelled).items() if times > 1)
         if twice:
             raise InvalidInput(f"categories must differ, got {', '.join(map(repr, twice))} more than once.")
         if self.fill is not None and _text(_category(self.fill)) not in spelled:
@@ -288,9 +290,13 @@ def _finite(name: str, value: Any) -> float:
 def _category(value: Any) -> str | int | float:
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InvalidInput(f"a category is text or a number, got {value!r}; for true and false declare Boolean().")
+        raise InvalidInput(
+            f"a category is text or a number, got {shortened(value)}; for true and false declare Boolean()."
+        )
+    if isinstance(value, str):
+        checked_text("a category", value)
     if _text(value) == "":
-        raise InvalidInput(f"a category must not be blank or undefined, got {value!r}.")
+        raise InvalidInput(f"a category must not be blank or undefined, got {shortened(value)}.")
     return value
 
 
