@@ -17,12 +17,12 @@ from typing import Any, NoReturn
 
 from discreet.accounting.bounds import Bounds
 from discreet.errors import BudgetExceeded, InvalidInput, PlanViolation
-from discreet.events import ApproxDP, Compose, Event, Promise, compose, from_json
+from discreet.events import ApproxDP, Compose, Event, Promise, compose
 from discreet.ledger.adaptive import RESERVE, Accountant, Entry
 from discreet.ledger.base import Budget, Charge, Records, Stated, Status, Store
 from discreet.ledger.memory import MemoryStore
 from discreet.ledger.seen import Seen
-from discreet.ledger.sqlite import SQLiteStore
+from discreet.ledger.sqlite import SQLiteStore, require_readable
 from discreet.text import checked_path, checked_text, shortened
 from discreet.units import Adjacency, Unit
 
@@ -193,7 +193,7 @@ class Ledger:
             )
         note = checked_text("a charge's note", str(note))
         if self.durable:
-            _require_readable(event)
+            require_readable(event)
         with self._records(write=True) as records:
             if self.dataset not in records.datasets():
                 self._refuse_a_stranger(records.datasets())
@@ -231,7 +231,7 @@ class Ledger:
         if not isinstance(event, Event):
             raise InvalidInput(f"a promise is used for an event, got {event!r}.")
         if self.durable:
-            _require_readable(event)
+            require_readable(event)
         with self._records(write=False) as records:
             charge = self._still_open(charge_id, records)
         *before, promise = charge.event.events if isinstance(charge.event, Compose) else (charge.event,)
@@ -360,15 +360,6 @@ class Ledger:
         if not self.durable:
             _refuse_pickling()
         return _reopen, (self.url, self.dataset, self._accountant, self._seen)
-
-
-def _require_readable(event: Event) -> None:
-    """A charge that could not be read back would stop all spending afterwards."""
-    if from_json(event.to_json()) != event:
-        raise InvalidInput(
-            f"{event} does not come back from JSON as it was, so it cannot be recorded. Nothing was charged and "
-            "nothing was released."
-        )
 
 
 def _entry(charge: Charge) -> Entry:

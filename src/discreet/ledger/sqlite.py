@@ -29,7 +29,7 @@ from discreet.ledger.base import Budget, Charge, Past, Records, Stated, Status
 from discreet.text import checked_path
 from discreet.units import Unit
 
-__all__ = ["SQLiteStore"]
+__all__ = ["SQLiteStore", "require_readable"]
 
 _APPLICATION_ID = 0x64697363  # "disc": tells a ledger from any other SQLite file
 _FORMAT = 2
@@ -186,6 +186,19 @@ def _is_named(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'store'").fetchone() is not None
 
 
+def require_readable(event: Event) -> None:
+    """Refuse an event that would not come back from its JSON: a charge of it would stop all spending afterwards.
+
+    Raises:
+        InvalidInput: it would not.
+    """
+    if from_json(event.to_json()) != event:
+        raise InvalidInput(
+            f"{event} does not come back from JSON as it was, so it cannot be recorded. Nothing was charged and "
+            "nothing was released."
+        )
+
+
 class _EmptyRecords:
     """What can be read of a file that does not exist yet."""
 
@@ -268,6 +281,8 @@ class _SQLiteRecords:
         return Past(None if name is None else name[0], seen, digest.hexdigest())
 
     def _charge(self, row: tuple[Any, ...]) -> Charge:
+        from discreet.accounting import last_iterate, matrix  # noqa: F401 - their events can then be read
+
         number, at, event, relation, rows_per_unit, note, status, epsilon, delta, ran = row
         try:
             return Charge(
