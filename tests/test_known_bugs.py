@@ -7,8 +7,14 @@ what was charged with what was done, and the order in which charge and sampling 
 from __future__ import annotations
 
 import csv
+import importlib
 import math
+import os
+import shutil
+import sqlite3
+import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +32,8 @@ from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, read_table
 from discreet.data.memory import in_memory
 from discreet.ledger import Ledger
+from discreet.ledger.seen import Seen
+from discreet.ledger.sqlite import SQLiteStore
 from discreet.losses import Logistic, Squared
 from discreet.measurements import FixedSizeSampling, Noisy, PoissonSampling
 from discreet.mechanisms import Gaussian, Laplace
@@ -338,6 +346,63 @@ def rows_that_their_owner_can_write(planted: bool, patch: pytest.MonkeyPatch) ->
     query.integers(held)
     X[0, 0] = 1e3
     return abs(int(query.integers(held)[0])) > query.bound
+
+
+@bug
+def a_ledger_that_forgets_its_budget_with_its_file(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """The file is deleted after 0.9 of a budget of 1 was spent: a fresh file has no budget, and admits anything."""
+    if planted:  # what was seen is not compared with what is found
+        transaction = SQLiteStore.transaction
+        patch.setattr(SQLiteStore, "transaction", lambda self, *, write, create: transaction(self, write=write))
+        patch.setattr(Seen, "require", lambda *arguments: None)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "budget.db"
+        ledger = Ledger(path, epsilon=1.0, delta=1e-6, adjacency="replace-one")
+        ledger.charge(events.PureDP(0.9), "replace-one")
+        path.unlink()
+        try:
+            ledger.charge(events.PureDP(50.0), "replace-one")
+        except dp.errors.LedgerUnavailable:
+            return False
+    return True
+
+
+@bug
+def a_charge_paid_under_a_second_name(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A writer died under one name of a file. Its journal undoes what others have paid under the file's other name."""
+    if planted:
+        patch.setattr(SQLiteStore, "_file", lambda self: (0, 0) if self.path.exists() else None)
+    with tempfile.TemporaryDirectory() as folder:
+        path, crashed, second = (Path(folder) / name for name in ("budget.db", "crashed.db", "second.db"))
+        Ledger(path, epsilon=1.0, delta=1e-6, adjacency="replace-one")
+        shutil.copy(path, crashed)
+        with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+            writer.execute("PRAGMA cache_size = 1")
+            writer.execute("BEGIN IMMEDIATE")
+            row = ("default", "now", "x" * 4000, "replace-one", 1, "", "charged")
+            for _ in range(50):  # more than the cache holds, so that the journal is complete on disk
+                writer.execute(f"INSERT INTO charges VALUES (NULL, {', '.join('?' * len(row))}, NULL, NULL, NULL)", row)
+            shutil.copy(f"{path}-journal", f"{crashed}-journal")  # killed before the first page was written
+        os.link(crashed, second)
+        try:
+            Ledger(second).charge(events.PureDP(0.9), "replace-one")
+            return Ledger(crashed).history() == ()
+        except dp.errors.LedgerUnavailable:
+            return False
+
+
+@bug
+def unprotected_quantiles_as_bounds(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Bounds drawn with a seed are facts about the rows: a fit with them is not private, whatever noise it adds."""
+    if planted:
+        module = importlib.import_module("discreet.estimators.private_bounds")
+        patch.setattr(module, "protected", lambda epsilon, bits: True)
+    ages = np.arange(18, 90).repeat(20)
+    wide = dp.Schema({"age": dp.Numeric(0, 1000)})
+    narrow = dp.private_bounds({"age": ages}, wide, epsilon=1.0, adjacency="replace-one", random_state=0)
+    declared = dp.Schema.from_yaml(narrow.to_yaml())
+    model = dp.LogisticRegression(1.0, 1e-6, schema=declared, classes=[0, 1]).fit({"age": ages}, ages > 50)
+    return bool(model.privacy_.private)
 
 
 class _Ignored(Exception):

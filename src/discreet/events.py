@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from discreet.errors import InvalidInput
+from discreet.text import read_json, shortened
 from discreet.units import Unit
 
 __all__ = [
@@ -73,12 +74,14 @@ class Event:
 
 def from_dict(tree: dict[str, Any]) -> Event:
     """Read back what `Event.to_dict` wrote."""
-    if not isinstance(tree, dict) or tree.get("kind") not in Event._kinds:
-        raise InvalidInput(f"not an event: {tree!r}. Known kinds: {', '.join(sorted(Event._kinds))}.")
+    if not isinstance(tree, dict) or not isinstance(tree.get("kind"), str) or tree["kind"] not in Event._kinds:
+        raise InvalidInput(f"not an event: {shortened(tree)}. Known kinds: {', '.join(sorted(Event._kinds))}.")
     arguments = {name: _event_like(value) for name, value in tree.items() if name != "kind"}
     try:
         return Event._kinds[tree["kind"]](**arguments)
-    except TypeError as problem:
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, ArithmeticError) as problem:
         raise InvalidInput(f"not a {tree['kind']} event: {problem}") from None
 
 
@@ -89,7 +92,7 @@ def from_json(text: str) -> Event:
         >>> from_json(Repeat(Gaussian(2.0), 10).to_json())
         Repeat(event=Gaussian(noise_multiplier=2.0), times=10)
     """
-    return from_dict(json.loads(text))
+    return from_dict(read_json(text, "the event"))
 
 
 def _plain(value: Any) -> Any:

@@ -8,15 +8,18 @@ seen. So one person's row can neither stop a run nor change how another row is r
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.data.cells import read_codes, read_floats, spelling
+from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
+from discreet.text import checked_text, shortened
 
 __all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale"]
 
@@ -44,6 +47,9 @@ class Numeric:
             By default ``"log"`` when 0 ≤ low and high ≥ 1000·max(low, 1), else ``"linear"``.
         encoding: how models see it (see `Encoder`); by default the encoder's way.
         integer: the values are whole numbers; where there are no more of them than bins, each has its own bin.
+        bounds_private: false where low or high were taken from the data without protection (a seeded or ε = ∞
+            `quantile` or `private_bounds`): a fit with them is certified as not private. Found by itself where the
+            numbers are marked. It does not change how a value is read, so columns are compared without it.
 
     Raises:
         InvalidInput: the declaration contradicts itself.
@@ -60,10 +66,15 @@ class Numeric:
     scale: Scale | None = None
     encoding: Encoding | None = None
     integer: bool = False
+    bounds_private: bool = field(default=True, compare=False)
 
     kind: ClassVar[str] = "numeric"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.bounds_private, bool):
+            raise InvalidInput(f"bounds_private must be true or false, got {self.bounds_private!r}.")
+        if is_unprotected((self.low, self.high, self.fill)):
+            object.__setattr__(self, "bounds_private", False)
         for name in ("low", "high", "fill"):
             value = getattr(self, name)
             if name != "fill" or value is not None:
@@ -173,7 +184,7 @@ class Categorical:
         if not self.categories:
             raise InvalidInput("categories must not be empty.")
         spelled = [spelling(value) for value in self.categories]
-        twice = sorted({text for text in spelled if spelled.count(text) > 1})
+        twice = sorted(text for text, times in Counter(spelled).items() if times > 1)
         if twice:
             raise InvalidInput(f"categories must differ, got {', '.join(map(repr, twice))} more than once.")
         if self.fill is not None and spelling(_category(self.fill)) not in spelled:
@@ -278,7 +289,11 @@ def _finite(name: str, value: Any) -> float:
 def _category(value: Any) -> str | int | float:
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InvalidInput(f"a category is text or a number, got {value!r}; for true and false declare Boolean().")
+        raise InvalidInput(
+            f"a category is text or a number, got {shortened(value)}; for true and false declare Boolean()."
+        )
+    if isinstance(value, str):
+        checked_text("a category", value)
     if spelling(value) == "":
-        raise InvalidInput(f"a category must not be blank or undefined, got {value!r}.")
+        raise InvalidInput(f"a category must not be blank or undefined, got {shortened(value)}.")
     return value

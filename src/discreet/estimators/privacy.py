@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from discreet.data.unprotected import is_unprotected
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.events import Event, NonPrivate, Promise, compose
 from discreet.ledger import Ledger
@@ -17,7 +18,7 @@ from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
 from discreet.queries.count import RowCount
-from discreet.report.certificate import Certificate
+from discreet.report.certificate import FROM_THE_DATA, Certificate
 from discreet.solvers import Guarantee
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
@@ -144,7 +145,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _payment(self, aim: Guarantee, what: str) -> Payment:
         """A release as the ledger's history has it, and the (ε, δ) that it is charged as."""
         stated = (aim.epsilon * (1 + _ROUNDING), aim.delta) if aim.private else None
-        return Payment(f"{type(self).__name__}({what})", stated)
+        mark = f", NOT PRIVATE: bounds {FROM_THE_DATA}" if self._bounds_from_the_data() else ""
+        return Payment(f"{type(self).__name__}({what}){mark}", stated)
 
     def _counted(
         self, vault: Vault, aim: Guarantee, name: str, rehearsed: Callable[[Guarantee], Event], released: list[Event]
@@ -219,15 +221,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             spent = spent_epsilon(event, aim)
             spent = guarantee.epsilon if spent == aim.epsilon else spent
         settings = {k: v for k, v in plain_settings(solver).items() if v is not None}
-        unprotected = list(self._unprotected())
+        bounds = self._bounds_from_the_data()
+        unprotected = [*self._unprotected(), *bounds]
         if guarantee.unit.relation == "replace-one":
             unprotected.append("number of rows")
         return Certificate(
-            spent, guarantee.delta, guarantee.unit, event, name, settings, tuple(unprotected), protective
+            spent, guarantee.delta, guarantee.unit, event, name, settings, tuple(unprotected), protective and not bounds
         )
 
     def _unprotected(self) -> tuple[str, ...]:
         return ()
+
+    def _bounds_from_the_data(self) -> tuple[str, ...]:
+        """Declarations that are marked as no declarations: what is fitted with them is not private."""
+        found = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            columns = value.items() if isinstance(value, Mapping) else ()
+            found += [f"bounds of {name}" for name, c in columns if getattr(c, "bounds_private", True) is False]
+            found += [field.name] if is_unprotected(value) else []
+        return tuple(f"{what}, {FROM_THE_DATA}" for what in found)
 
 
 _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
