@@ -208,7 +208,8 @@ def mechanisms(leaf: Event, relation: str) -> list[Callable[[Rows], Array]]:
         case ZCDP(rho):
             return [_stated(relation, False, lambda c: _gaussian(c, 1 / math.sqrt(2 * rho)))]
         case RenyiDP(order, divergence, _):
-            return [_stated(relation, True, lambda c: _gaussian(c, math.sqrt(order / (2 * divergence))))]
+            noises = (lambda c: _gaussian(c, math.sqrt(order / (2 * divergence))), lambda c: _geometric(c, divergence))
+            return [_stated(relation, True, noise) for noise in noises]
     raise NotImplementedError(leaf)
 
 

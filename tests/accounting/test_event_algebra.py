@@ -107,8 +107,13 @@ def claims(event: Event, level: float, unit: Unit) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize("name", list(COMBINATORS))
-@pytest.mark.parametrize("leaf", LEAVES, ids=repr)
+#: numerical profiles of profiles take seconds, so these meet one leaf of each kind
+SLOW = ("batch of a batch", "poisson batch of a batch", "the best of each part", "the best of a batch")
+FEW = (Laplace, PureDP, Promise, RandomizedResponse)
+CASES = [(leaf, name) for leaf in LEAVES for name in COMBINATORS if name not in SLOW or isinstance(leaf, FEW)]
+
+
+@pytest.mark.parametrize(("leaf", "name"), CASES, ids=str)
 def test_no_mechanism_attains_more_than_is_claimed(leaf: Event, name: str) -> None:
     event = COMBINATORS[name](leaf)
     for unit in UNITS:
@@ -124,18 +129,16 @@ def test_no_mechanism_attains_more_than_is_claimed(leaf: Event, name: str) -> No
 EXCHANGES = [
     # a batch of all rows, or of more than the smaller dataset has
     (FixedSize(N, N, Laplace(1.0)), Unit("add-remove", 3)),
-    (FixedSize(N, N, DiscreteLaplace(1.0)), Unit("add-remove", 2)),
+    (FixedSize(N, N, DiscreteLaplace(1.0)), Unit("add-remove", 3)),
     (FixedSize(N, N, Selection(1.0)), Unit("add-remove", 3)),
     # a promise or a Rényi bound for two rows says nothing of an exchange of one
     (FixedSize(1, N, Promise(1.0, 0.0, 2)), Unit("add-remove")),
-    (FixedSize(2, N, Promise(1.0, 0.0, 2)), Unit("add-remove")),
     (WithReplacement(2, N, Promise(1.0, 0.0, 4)), Unit("add-remove")),
-    (FixedSize(1, N, RenyiDP(30.0, 0.9, 2)), Unit("add-remove")),
+    (FixedSize(1, N, RenyiDP(500.0, 1.0, 2)), Unit("add-remove")),
     # rows of one unit in different parts
     (Parallel([Promise(1.0, 0.0, 2)] * 2), Unit("add-remove", 2)),
     (Parallel([Promise(1.0, 0.0, 2)] * 2), Unit("replace-one", 2)),
-    (Parallel([RenyiDP(30.0, 0.9, 2)] * 2), Unit("replace-one", 2)),
-    (Parallel([PrivateSelection(Laplace(2.0), 5.0)] * 2), Unit("add-remove", 2)),
+    (Parallel([RenyiDP(500.0, 1.0, 2)] * 2), Unit("replace-one", 2)),
 ]
 
 
@@ -144,6 +147,24 @@ EXCHANGES = [
 def test_known_violations_are_covered(event: Event, unit: Unit, method: str) -> None:
     level = 0.01 if "RenyiDP" in repr(event) else 0.0
     assert epsilon(event, level, unit, method=method).upper >= attained(event, unit, level) > 0  # type: ignore[arg-type]
+
+
+def test_two_best_runs_may_cost_more_than_one_of_two_rows() -> None:
+    """The best of K Laplace answers, ranked from 0 down and then from the top down: one row moves each of two parts."""
+    edges = np.concatenate([[-np.inf], np.linspace(-20.0, 20.0, 801), [np.inf]])
+
+    def best(centre: float) -> np.ndarray:
+        tails = 0.5 * np.exp(-np.abs(edges - centre) / 2.0)
+        law = np.diff(np.where(edges < centre, tails, 1 - tails))
+        low = len(law) // 2
+        below = np.concatenate([[0.0], np.cumsum(np.roll(law, -low))])  # the worst first
+        return np.diff(below / 5 / (1 - 0.8 * below))
+
+    found = float(np.max(np.abs(np.log(best(1.0) / best(0.0)))))
+    event = Parallel([PrivateSelection(Laplace(2.0), 5.0)] * 2)
+    claimed = epsilon(event, 0.0, Unit("add-remove", 2)).upper
+    together = epsilon(PrivateSelection(Laplace(2.0), 5.0), 0.0, Unit("add-remove", 2)).upper
+    assert together < 2 * found <= claimed
 
 
 def test_an_exchange_costs_a_promise_twice() -> None:
@@ -166,10 +187,10 @@ def test_an_exchange_is_no_more_than_two_neighbours_in_a_row() -> None:
 def test_the_last_row_leaves_a_smaller_dataset(k: int, batch: int) -> None:
     """One row after the other: the last step is that of n − k + 1 rows, whose batch meets a row more often."""
     n = 8
-    for leaf in (Laplace(1.0), Gaussian(1.5), PureDP(0.7)):
-        several = epsilon(FixedSize(batch, n, leaf), 0.01, Unit("add-remove", k)).upper
-        last = epsilon(FixedSize(batch, n - k + 1, leaf), 0.01, "add-remove").upper
-        assert several >= last * (1 - 1e-9)
+    for leaf in (Laplace(1.0), PureDP(0.7)):
+        several = epsilon(FixedSize(batch, n, leaf), 0.0, Unit("add-remove", k), method="fourier").upper
+        last = epsilon(FixedSize(batch, n - k + 1, leaf), 0.0, "add-remove").upper
+        assert several == pytest.approx(k * last)
 
 
 def test_filters_charge_units_of_several_rows_in_parts() -> None:
