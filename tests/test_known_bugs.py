@@ -24,10 +24,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.stats import beta
+from tests.accounting.small_mechanisms import attained
 
 import discreet as dp
 from discreet import events
-from discreet.accounting import epsilon
+from discreet.accounting import epsilon, fold, rules
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, read_table
 from discreet.data.memory import in_memory
@@ -403,6 +404,55 @@ def unprotected_quantiles_as_bounds(planted: bool, patch: pytest.MonkeyPatch) ->
     declared = dp.Schema.from_yaml(narrow.to_yaml())
     model = dp.LogisticRegression(1.0, 1e-6, schema=declared, classes=[0, 1]).fit({"age": ages}, ages > 50)
     return bool(model.privacy_.private)
+
+
+@bug
+def claims_less_than_is_attained(event: events.Event, unit: Unit, delta: float = 0.0) -> bool:
+    """Whether an explicit mechanism on a few rows, whose law is enumerated, loses more than is claimed."""
+    try:
+        return epsilon(event, delta, unit).upper < attained(event, unit, delta)
+    except dp.errors.NotCertifiable:
+        return False
+
+
+@bug
+def a_batch_of_all_rows_that_counts_one_of_three(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """All rows are in the batch, and a person's three rows are charged as one."""
+    if planted:
+        whole = rules._all_exchanged
+        patch.setattr(rules, "_all_exchanged", lambda event, unit: whole(event, Unit(unit.relation)))
+    return claims_less_than_is_attained(events.FixedSize(4, 4, events.Laplace(1.0)), Unit("add-remove", 3))
+
+
+@bug
+def the_worst_part_where_a_person_is_in_two(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Two rows of one person may lie in two parts, and both parts are then charged to that person."""
+    if planted:
+        patch.setattr(
+            fold, "_parallel", lambda parts, unit: frozenset().union(*(fold._fold(part, unit) for part in parts))
+        )
+    parts = events.Parallel([events.Promise(1.0, 0.0, 2)] * 2)
+    return claims_less_than_is_attained(parts, Unit("replace-one", 2))
+
+
+@bug
+def an_exchange_read_as_two_rows_that_come_together(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A promise for two rows that are added together says nothing of one row that is exchanged for another."""
+    if planted:
+        patch.setattr(
+            rules,
+            "exchanged",
+            lambda leaf: fold.Leaf(leaf.event, Unit("add-remove", 2 * leaf.unit.rows_per_unit)),
+        )
+    return claims_less_than_is_attained(events.FixedSize(1, 4, events.Promise(1.0, 0.0, 2)), Unit("add-remove"))
+
+
+@bug
+def answers_of_rows_that_may_be_absent(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Randomised response hides what a row says, not that it says something."""
+    if planted:
+        patch.setattr(rules, "require_presence", lambda unit: None)
+    return claims_less_than_is_attained(events.RandomizedResponse(1.0), Unit("add-remove"), 0.1)
 
 
 class _Ignored(Exception):

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from discreet.accounting.fold import World, worlds
+from discreet.accounting.exchange import SUMS, exchanged_world, require_presence
+from discreet.accounting.fold import Leaf, World, worlds
 from discreet.errors import HypothesisViolated, InvalidInput, NotCertifiable
 from discreet.events import (
     ZCDP,
@@ -97,6 +98,8 @@ def pure_epsilon(leaf: Event, adjacency: Adjacency) -> float:
     """
     unit = Unit.of(adjacency)
     k = unit.rows_per_unit
+    if isinstance(leaf, RandomizedResponse):
+        require_presence(unit)
     match leaf:
         case Laplace(noise_multiplier) | DiscreteLaplace(noise_multiplier, _):
             return unit.sensitivity(1.0) / noise_multiplier
@@ -112,7 +115,7 @@ def pure_epsilon(leaf: Event, adjacency: Adjacency) -> float:
             return _sampled(leaf, unit, _all_pure)[0]
         case PrivateSelection(event, _, distribution, eta) if distribution != "poisson":
             # Papernot–Steinke 2022, corollary 3; geometric stopping is Liu–Talwar's factor 3.
-            return (2 + eta) * max(_all_pure(world, unit).epsilon for world in worlds(event))
+            return (2 + eta) * max(_all_pure(world).epsilon for world in worlds(event, unit))
     return math.inf
 
 
@@ -125,53 +128,60 @@ def approximate(leaf: Event, adjacency: Adjacency) -> Guarantee | None:
         case Promise(epsilon, delta, most_rows) if delta > 0 and unit.rows_per_unit <= most_rows:
             return Guarantee(epsilon, delta)
         case Poisson() | FixedSize() | WithReplacement():
-            inner = worlds(leaf.event)
-            if any(approximate(part, unit) is not None for world in inner for part in world):
+            inner = worlds(leaf.event, unit)
+            if any(approximate(part.event, part.unit) is not None for world in inner for part in world):
                 found = _sampled(leaf, unit, _basic_stated)
                 return found if math.isfinite(found.epsilon) else None
     return None
 
 
-def _all_pure(world: World, unit: Unit) -> Guarantee:
-    return Guarantee(math.fsum(count * pure_epsilon(leaf, unit) for leaf, count in world.items()), 0.0)
+def _pure_of(leaf: Leaf) -> float:
+    """The pure ε of a leaf, along its chain of neighbours."""
+    return leaf.chain * pure_epsilon(leaf.event, leaf.unit)
 
 
-def _basic_stated(world: World, unit: Unit) -> Guarantee:
+def _stated_of(leaf: Leaf) -> Guarantee | None:
+    """The (ε, δ) that a leaf states, along its chain of neighbours."""
+    found = approximate(leaf.event, leaf.unit)
+    return found if found is None or leaf.chain == 1 else group(*found, leaf.chain)
+
+
+def _all_pure(world: World) -> Guarantee:
+    return Guarantee(math.fsum(count * _pure_of(leaf) for leaf, count in world.items()), 0.0)
+
+
+def _basic_stated(world: World) -> Guarantee:
     epsilons, deltas = [0.0], [0.0]
     for leaf, count in world.items():
-        stated = approximate(leaf, unit)
-        epsilons.append(count * (stated.epsilon if stated else pure_epsilon(leaf, unit)))
+        stated = _stated_of(leaf)
+        epsilons.append(count * (stated.epsilon if stated else _pure_of(leaf)))
         deltas.append(count * (stated.delta if stated else 0.0))
     return Guarantee(math.fsum(epsilons), min(1.0, math.fsum(deltas)))
 
 
-_SUMS = (Gaussian, Laplace, DiscreteGaussian, DiscreteLaplace)
-
-
-def _sampled(
-    leaf: Poisson | FixedSize | WithReplacement, unit: Unit, read: Callable[[World, Unit], Guarantee]
-) -> Guarantee:
+def _sampled(leaf: Poisson | FixedSize | WithReplacement, unit: Unit, read: Callable[[World], Guarantee]) -> Guarantee:
     """Generic amplification by the probability that the batch meets the unit's rows."""
     k = unit.rows_per_unit
-    found = worlds(leaf.event)
+    found = worlds(leaf.event, unit)
     replaced = unit.relation == "replace-one"
     if isinstance(leaf, Poisson):
         hit = 1.0 if leaf.rate == 1 else -math.expm1(k * math.log1p(-leaf.rate))
-        guarantees = [read(world, unit) for world in found]
-        if replaced and not all(isinstance(part, _SUMS) for world in found for part in world):
+        guarantees = [read(world) for world in found]
+        if replaced and not all(isinstance(part.event, SUMS) for world in found for part in world):
             # A stated replace-one guarantee says nothing about a batch that lacks the row: only δ is amplified.
             parts = [Guarantee(epsilon, hit * delta) for epsilon, delta in guarantees]
         else:
             parts = [amplify(epsilon, delta, hit) for epsilon, delta in guarantees]
     elif isinstance(leaf, FixedSize):
-        inner = Unit("replace-one", k) if replaced else Unit("add-remove", 2 * k)
         enough = leaf.n - k >= leaf.batch
         hit = -math.expm1(sum(math.log1p(-leaf.batch / (leaf.n - i)) for i in range(k))) if enough else 1.0
-        parts = [amplify(*read(world, inner), hit) for world in found]
+        resized = not enough and not replaced
+        parts = [amplify(*read(exchanged_world(world, resized)), hit) for world in found]
     else:
-        inner = Unit("replace-one", k * leaf.batch) if replaced else Unit("add-remove", 2 * k * leaf.batch)
+        # each draw may be one of the unit's rows, so that as many as there are draws are exchanged
         hit = -math.expm1(leaf.batch * math.log1p(-k / leaf.n)) if k < leaf.n else 1.0
-        parts = [amplify(*read(world, inner), hit) for world in found]
+        drawn = worlds(leaf.event, Unit(unit.relation, leaf.batch))
+        parts = [amplify(*read(exchanged_world(world, k >= leaf.n)), hit) for world in drawn]
     return Guarantee(max(p.epsilon for p in parts), max(p.delta for p in parts))
 
 
@@ -208,7 +218,7 @@ def advanced_epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> 
         return advanced_composition(terms, slack)
 
     basic = basic_epsilon_upper(event, delta, adjacency)
-    needs_share = any(_lacks_stated(leaf, Unit.of(adjacency)) for world in worlds(event) for leaf in world)
+    needs_share = any(_lacks_stated(leaf) for world in worlds(event, Unit.of(adjacency)) for leaf in world)
     split = 0.5 if needs_share else 0.0
     advanced = _over_worlds(event, delta, adjacency, total, split)
     return min(basic, advanced)
@@ -232,8 +242,8 @@ def advanced_composition(terms: list[tuple[float, int]], slack: float) -> float:
     return min(plain, mean + math.sqrt(2 * math.log(1 / slack) * squares))
 
 
-def _lacks_stated(leaf: Event, unit: Unit) -> bool:
-    return approximate(leaf, unit) is None and math.isinf(pure_epsilon(leaf, unit))
+def _lacks_stated(leaf: Leaf) -> bool:
+    return _stated_of(leaf) is None and math.isinf(_pure_of(leaf))
 
 
 def _over_worlds(event: Event, delta: float, adjacency: Adjacency, total: Callable[..., float], share: float) -> float:
@@ -241,27 +251,27 @@ def _over_worlds(event: Event, delta: float, adjacency: Adjacency, total: Callab
     if not 0 <= delta <= 1:
         raise InvalidInput(f"delta must be in [0, 1], got {delta!r}.")
     unit = Unit.of(adjacency)
-    return max(_one_world(world, delta, unit, total, share) for world in worlds(event))
+    return max(_one_world(world, delta, total, share) for world in worlds(event, unit))
 
 
-def _one_world(world: World, delta: float, unit: Unit, total: Callable[..., float], share: float) -> float:
+def _one_world(world: World, delta: float, total: Callable[..., float], share: float) -> float:
     from discreet.accounting.renyi import epsilon_upper
 
-    stated = {leaf: approximate(leaf, unit) for leaf in world}
+    stated = {leaf: _stated_of(leaf) for leaf in world}
     free = delta - math.fsum(count * g.delta for leaf, count in world.items() if (g := stated[leaf]))
     if free < 0:
         return math.inf
-    unstated = sum(count for leaf, count in world.items() if _lacks_stated(leaf, unit))
+    unstated = sum(count for leaf, count in world.items() if _lacks_stated(leaf))
     each = share * free / unstated if unstated else 0.0
     terms: list[tuple[float, int]] = []
     for leaf, count in world.items():
         guarantee = stated[leaf]
         if guarantee is not None:
             terms.append((guarantee.epsilon, count))
-        elif _lacks_stated(leaf, unit):
-            terms.append((epsilon_upper(leaf, each, unit), count))
+        elif _lacks_stated(leaf):
+            terms.append((epsilon_upper(leaf.event, each, leaf.unit), count))
         else:
-            terms.append((pure_epsilon(leaf, unit), count))
+            terms.append((_pure_of(leaf), count))
     return total(terms) if share == 1.0 else total(terms, free - each * unstated)
 
 
@@ -328,12 +338,15 @@ def zcdp_rho(event: Event, adjacency: Adjacency) -> float:
     """
     unit = Unit.of(adjacency)
     return max(
-        math.fsum(count * _leaf_rho(leaf, unit) for leaf, count in world.items()) for world in worlds(event)
+        math.fsum(count * _leaf_rho(leaf.event, leaf.unit) for leaf, count in world.items())
+        for world in worlds(event, unit)
     )  # fmt: skip
 
 
 def _leaf_rho(leaf: Event, unit: Unit) -> float:
     k = unit.rows_per_unit
+    if isinstance(leaf, RandomizedResponse):
+        require_presence(unit)
     match leaf:
         case Gaussian() | DiscreteGaussian():
             mu = leaf.mu(unit) if isinstance(leaf, Gaussian) else unit.sensitivity(1.0) / leaf.noise_multiplier

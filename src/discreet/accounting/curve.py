@@ -43,8 +43,9 @@ class Curve:
 
     def _histories(self) -> list[tuple[Run, ...]]:
         if self._runs is None:
-            unit = self.unit
-            self._runs = [runs(world, lambda leaf: rule(leaf, unit)) for world in worlds(self.event)]
+            self._runs = [
+                runs(world, lambda leaf: rule(leaf.event, leaf.unit)) for world in worlds(self.event, self.unit)
+            ]
         return self._runs
 
     def delta(self, epsilon: float) -> Bounds:
