@@ -406,7 +406,6 @@ def unprotected_quantiles_as_bounds(planted: bool, patch: pytest.MonkeyPatch) ->
     return bool(model.privacy_.private)
 
 
-@bug
 def claims_less_than_is_attained(event: events.Event, unit: Unit, delta: float = 0.0) -> bool:
     """Whether an explicit mechanism on a few rows, whose law is enumerated, loses more than is claimed."""
     try:
