@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from discreet.accounting.mixture import OnContour
+from discreet.accounting.mixture import OnContour, on_contour
 from discreet.accounting.normal import normal_bins
 
 __all__ = ["Atoms", "GaussianPair", "LaplacePair", "Pair", "ProfilePair", "attained", "symmetric"]
 
 Array = NDArray[Any]
 _UNIT = 2.0**-53
+_MU_ERROR = 32 * _UNIT  # relative, of μ²: √(Σ nμ²) is off by 8 units, its square and products by as many
 _LARGEST_EXPONENT = 700.0
 
 
@@ -98,20 +99,21 @@ class GaussianPair:
 
     def log_moment_upper(self, c: float) -> float:
         """The same, rounded up."""
-        return self.mu**2 * c * (c + 1) / 2 * (1 + 8 * _UNIT)
+        return self.mu**2 * c * (c + 1) / 2 * (1 + _MU_ERROR)
 
     def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
-        """M(c + iω)/M(c) = exp(−μ²ω²/2 + iμ²ω(c + ½))."""
+        """log M(c + iω)/M(c) = −μ²ω²/2 + iμ²ω(c + ½), exact but for the rounding of μ² and of products."""
         omega = spacing * np.arange(count)
-        decay, turn = self.mu**2 * omega**2 / 2, self.mu**2 * omega * (c + 0.5)
-        changes = np.expm1(-decay) * np.exp(1j * turn) + (-2 * np.sin(turn / 2) ** 2 + 1j * np.sin(turn))
+        logs = np.empty(count, dtype=np.complex128)
+        logs.real = -(self.mu**2) * omega**2 / 2
+        logs.imag = self.mu**2 * omega * (c + 0.5)
         log_moment = self.mu**2 * c * (c + 1) / 2
-        errors = 16 * _UNIT * np.minimum(1 + turn, (decay + turn) * (1 + turn))
-        return OnContour(log_moment, 8 * _UNIT * log_moment, changes, errors)
+        slips = _MU_ERROR * (logs.imag - logs.real)
+        return OnContour(log_moment, _MU_ERROR * log_moment, logs, slips, np.zeros(count))
 
     def log_tails(self, c: float, omegas: Array) -> Array:
         """−μ²Ω²/2."""
-        return -(self.mu**2) * omegas**2 / 2 * (1 - 8 * _UNIT)
+        return -(self.mu**2) * omegas**2 / 2 * (1 - _MU_ERROR)
 
 
 @dataclass(frozen=True)
@@ -175,12 +177,12 @@ class LaplacePair:
         """The closed form at complex s."""
         s = c + 1j * spacing * np.arange(count)
         e = self.epsilon
-        moment = ((s + 1) * np.exp(s * e) + s * np.exp(-(s + 1) * e)) / (2 * s + 1)
-        size = (c + 1) * math.exp(c * e) / abs(2 * c + 1)
+        # e^{cε₀} is taken out, so that nothing overflows
+        moment = np.exp(1j * s.imag * e) * ((s + 1) + s * np.exp(-(2 * s + 1) * e)) / (2 * s + 1)
         base = float(moment[0].real)
-        errors = 32 * _UNIT * (1 + np.abs(s) * e) * (size / base + 1)
-        changes = moment / base - 1
-        return OnContour(math.log(base), 16 * _UNIT * (1 + c * e), changes, errors)
+        errors = 64 * _UNIT * (1 + (np.abs(s) + 1) * e) / base
+        log_moment = c * e + math.log(base)
+        return on_contour(log_moment, 64 * _UNIT * (1 + c * e), moment / base - 1, errors)
 
     def log_tails(self, c: float, omegas: Array) -> Array:
         """The atoms do not decay: |M(c + iω)| ≤ M(c) is all there is."""
@@ -222,9 +224,11 @@ class Atoms:
     def log_moments(self, cs: Array) -> Array:
         """log Σ p e^{cl}, in chunks that stay small."""
         out = np.full(len(cs), np.inf)
-        top, log_p = float(np.max(self.losses)), np.log(np.maximum(self.probabilities, 1e-320))
+        keep = self.probabilities > 0
+        losses, log_p = self.losses[keep], np.log(self.probabilities[keep])
+        top = float(np.max(losses))
         for i, c in enumerate(cs):
-            terms = log_p + c * (self.losses - top)
+            terms = log_p + c * (losses - top)
             peak = terms.max()
             out[i] = c * top + peak + math.log(np.exp(terms - peak).sum())
         return out
@@ -232,11 +236,18 @@ class Atoms:
     def log_moment_upper(self, c: float) -> float:
         """The same, rounded up."""
         value = float(self.log_moments(np.array([c]))[0])
-        return value + _UNIT * (len(self.losses) + 64 + 16 * c * float(np.abs(self.losses).max())) + self.error
+        size = 64 + 16 * (c * float(np.abs(self.losses).max()) + 750)
+        return value + _UNIT * (len(self.losses) + size + 4 * abs(value)) + self.error
 
     def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
-        """Σ p e^{sl} term by term."""
-        log_terms = np.log(np.maximum(self.probabilities, 1e-320)) + c * self.losses
+        """Σ p e^{sl} term by term.
+
+        A term is off by a relative 4u(|log p| + |cl| + |peak| + 4), by the error of its probability, and its phase by
+        4uω|l|; sums of n terms by n units.
+        """
+        keep = self.probabilities > 0
+        losses, log_p = self.losses[keep], np.log(self.probabilities[keep])
+        log_terms = log_p + c * losses
         peak = float(log_terms.max())
         terms = np.exp(log_terms - peak)
         total = float(terms.sum())
@@ -244,13 +255,16 @@ class Atoms:
         changes = np.empty(count, dtype=np.complex128)
         omegas = spacing * np.arange(count)
         for start in range(0, count, 64):
-            angle = np.multiply.outer(omegas[start : start + 64], self.losses)
+            angle = np.multiply.outer(omegas[start : start + 64], losses)
             half = np.sin(angle / 2)
             changes[start : start + 64] = (-2 * half * half + 1j * np.sin(angle)) @ terms
-        size = len(terms) + 32 + 16 * float(terms @ np.abs(log_terms))
-        error = self.error + _UNIT * size
-        reach = np.minimum(2.0, omegas * float(terms @ np.abs(self.losses)))
-        return OnContour(peak + math.log(total), error, changes, 4 * error * reach + 8 * _UNIT * reach)
+        size = 4 * (np.abs(log_p) + np.abs(c * losses) + abs(peak) + 4)
+        log_moment = peak + math.log(total)
+        error = self.error + _UNIT * (len(terms) + 32 + float(terms @ size) + 4 * abs(log_moment))
+        reach = np.abs(losses)
+        far = omegas * (float((terms * size) @ reach) + 8 * float(terms @ reach))
+        errors = 4 * error * np.minimum(2.0, omegas * float(terms @ reach)) + 2 * _UNIT * far
+        return on_contour(log_moment, error, changes, errors)
 
     def log_tails(self, c: float, omegas: Array) -> Array:
         """Atoms do not decay."""
