@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
-from discreet.errors import NotCertifiable
+import numpy as np
 
-__all__ = ["Bounds", "Contradiction", "meet"]
+from discreet.errors import DiscreetError, NotCertifiable
+
+__all__ = ["Bounds", "Contradiction", "guarded", "meet"]
+
+T = TypeVar("T")
 
 
 class Bounds(NamedTuple):
@@ -51,3 +56,16 @@ def meet(one: Bounds, two: Bounds, what: str) -> Bounds:
     if not (one.lower <= one.upper and two.lower <= two.upper and found.lower <= found.upper):
         raise Contradiction(f"{what} disagree: [{one.lower!r}, {one.upper!r}] and [{two.lower!r}, {two.upper!r}].")
     return found
+
+
+def guarded(question: Callable[[], T]) -> T:
+    """An accountant's answer. What overflows, underflows or runs out of memory proves nothing, and says so."""
+    try:
+        with np.errstate(all="ignore"):
+            return question()
+    except DiscreetError:
+        raise
+    except (ArithmeticError, ValueError, IndexError, MemoryError) as failure:
+        raise NotCertifiable(
+            f"the accountant left the range of its arithmetic ({type(failure).__name__}: {failure})."
+        ) from failure

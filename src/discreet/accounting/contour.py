@@ -319,7 +319,7 @@ class Contour:
             if abs(step) <= 1e-12 * guess or guess == 0:
                 break
 
-        unsure = 4 * _UNIT * abs(target)  # of the logarithm that was taken of δ
+        unsure = 4 * _UNIT * (1 + abs(target))  # of the logarithm that was taken of δ
         low, high = nodes.log_bounds(guess)
         upper, lower = guess, guess
         for _ in range(40):

@@ -51,6 +51,8 @@ class Law:
 def _edges(pair: Pair | ProfilePair, spacing: float, log_tail: float) -> tuple[float, int, Array]:
     low, high = pair.span(log_tail)
     offset = pair.anchor
+    if not max(abs(low - offset), abs(high - offset)) < 2.0**50 * spacing:
+        raise NotCertifiable(f"losses between {low:g} and {high:g} on a lattice of spacing {spacing:g}")
     first = math.floor((low - offset) / spacing * (1 + 4 * _UNIT) - 1e-9)
     last = math.ceil((high - offset) / spacing * (1 + 4 * _UNIT) + 1e-9)
     if last - first > _MOST_POINTS:

@@ -91,6 +91,10 @@ class Mixture:
     kind: Kind
     _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        if not 1e-150 < self.shift < 1e150:
+            raise NotCertifiable(f"a sampled Gaussian whose mean moves by {self.shift:g} deviations is beyond range.")
+
     @property
     def infinite(self) -> float:
         """P(L = ∞)."""
@@ -99,8 +103,12 @@ class Mixture:
     @property
     def top(self) -> float:
         """Adding a unit is seen at worst as its certain absence: loss −log P(not taking part)."""
-        rest = 1 - math.fsum(self.weights)
-        return -math.log(rest) * (1 + 1e-15) if self.kind == "add" and rest > 0 else math.inf
+        if self.kind != "add":
+            return math.inf
+        if self._many == 1:
+            return -math.log1p(-self.weights[0]) * (1 + 1e-15) if self.weights[0] < 1 else math.inf
+        rest = self._rest - 4 * (self._many + 64) * _UNIT  # weights of several rows are rounded themselves
+        return -math.log(rest) * (1 + 1e-15) + 1e-15 if rest > 0 else math.inf
 
     @property
     def lattice(self) -> float | None:
