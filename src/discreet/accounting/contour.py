@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.bounds import Bounds, meet
-from discreet.accounting.mixture import OnContour, short
+from discreet.accounting.transform import OnContour, short
 from discreet.errors import NotCertifiable
 
 __all__ = ["Contour", "Transform"]
@@ -250,7 +250,7 @@ class Contour:
         """
         omegas = spacing * np.arange(count)
         points = c + 1j * omegas
-        weights = spacing / math.pi / (points * (points + 1))
+        weights: NDArray[Any] = (spacing / math.pi) / (points * (points + 1))
         weights[0] /= 2
         logs, slips = np.zeros(count, dtype=np.complex128), np.zeros(count)
         log_moment, moment_error, relative, log_reach = 0.0, 0.0, np.zeros(count), np.zeros(count)
@@ -277,9 +277,7 @@ class Contour:
         if not error < math.inf:
             raise NotCertifiable("the errors of the moment generating functions leave nothing of the contour sum")
         period = 2 * math.pi / spacing
-        return _Nodes(
-            c, period, log_moment, moment_error, omegas, weights, logs, slips, 1.01 * error, beyond, alias
-        )
+        return _Nodes(c, period, log_moment, moment_error, omegas, weights, logs, slips, 1.01 * error, beyond, alias)
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Certified bounds of log δ(ε)."""

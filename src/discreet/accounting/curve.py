@@ -66,7 +66,7 @@ class Curve:
             self._all_gaussian()
         if self.method == "auto" and self._without_a_rule() is not None:
             return Bounds(0.0, guarded(lambda: _delta_upper(self.event, epsilon, self.unit)))
-        engine: Engine = self.method if self.method in ("contour", "fourier") else "auto"  # type: ignore[assignment]
+        engine: Engine = self.method if self.method in ("contour", "fourier") else "auto"
         try:
             return _worst(run.delta(epsilon, engine) for both in self._histories() for run in both)
         except NotCertifiable as failure:

@@ -34,11 +34,12 @@ def log_delta(epsilon: float, mu: float) -> tuple[float, float]:
     """log δ(ε) for ε ≥ 0, and a bound on its absolute error.
 
     Rounding: μ is granted a relative 8u, so that t is off by at most η = 12u(ε/μ + μ). At fixed μ, |d log δ/dt| ≤
-    |t| + 2: it is t + (g(t) − g(t + μ))/∫g over (t, t + μ) with g = −R' = 1 − yR, so at most t + max −g'/g = R/g, which
-    is below y + 1.26 for y ≥ 0 and below 1.26 else. φ(t) adds t²u. The difference of Mills ratios loses a factor
-    R(t)/(R(t) − R(t + μ)) when it is subtracted, or 1 + y² when g is integrated instead (eight Gauss nodes on a span
-    below 0.1 err by less than 1e-20). Library functions are granted 4 ulp. Where μ ≥ 10 and t < −5, 1 − δ =
-    Φ(t) + φ(t)R(t + μ) ≤ 3φ(t), and what t is off by costs that many times as much.
+    |t| + 2: it is t + (g(t) − g(t + μ))/∫g over (t, t + μ) with g = −R' = 1 − yR, so at most t + max −g'/g = R/g,
+    which is below y + 1.26 for y ≥ 0 and below 1.26 else. φ(t) adds t²u, and the sum of logarithms some units of
+    itself. The difference of Mills ratios loses a factor R(t)/(R(t) − R(t + μ)) when it is subtracted, or 1 + y²
+    when g is integrated instead (eight Gauss nodes on a span below 0.1 err by less than 1e-20). Library functions
+    are granted 4 ulp. Where μ ≥ 10 and t < −5, 1 − δ = Φ(t) + φ(t)R(t + μ) ≤ 3φ(t), and what t is off by costs
+    that many times as much.
     """
     if mu == 0:
         return -math.inf, 0.0
@@ -67,7 +68,8 @@ def log_delta(epsilon: float, mu: float) -> tuple[float, float]:
         slack += 8 * UNIT * first / gap if gap > 0 else math.inf
     if not gap > 0:  # far beyond the smallest double
         return -math.inf, 0.0
-    return -t * t / 2 - _HALF_LOG_2PI + math.log(gap), slack
+    value = -t * t / 2 - _HALF_LOG_2PI + math.log(gap)
+    return value, slack + 4 * UNIT * abs(value)
 
 
 def _log_slope(t: float, mu: float) -> float:

@@ -19,20 +19,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from discreet.accounting.normal import normal_bins
+from discreet.accounting.likelihood_ratio import LikelihoodRatio
+from discreet.accounting.normal import bin_error, normal_bins
+from discreet.accounting.transform import OnContour, on_contour, short
 from discreet.errors import NotCertifiable
 
-__all__ = ["Mixture", "OnContour", "on_contour", "short"]
+__all__ = ["Mixture"]
 
 Array = NDArray[Any]
-Kind = Literal["remove", "add", "replace"]
 
 _UNIT = 2.0**-53
 _SMALLEST = math.exp(-700.0)
@@ -41,59 +41,18 @@ _QUADRATURE = 40.0  # the inner trapezoid errs by less than e^−40 of M(c)
 _CELL = 0.25
 _ROOT_2PI = math.sqrt(2 * math.pi)
 _FAR_LEFT = float(log_ndtr(-9.5))
-_STEEP = 500.0  # exponents from here on are handled in logarithms
 _MOST_WORK = 12_000_000
 _MOST_TERMS = 240_000_000
 
 
-@dataclass
-class OnContour:
-    """M(c + iω) on the nodes of a contour, relative to M(c)."""
-
-    log_moment: float  # log M(c)
-    error: float  # a bound of its error
-    logs: NDArray[np.complex128]  # ℓ_k with M(c + iω_k)/M(c) = e^{ℓ_k + η_k} + ξ_k
-    slips: Array  # bounds of |η_k|
-    errors: Array  # bounds of |ξ_k|
-
-
-def on_contour(
-    log_moment: float, error: float, changes: NDArray[np.complex128], errors: Array
-) -> OnContour:
-    """The same from M(c + iω)/M(c) − 1 = x + iy, known to within ``errors``.
-
-    log|1 + x + iy| is ½log1p(x(2 + x) + y²) only where |x| + |y| < ½: there the argument is off by at most
-    u(7.5|x| + |y|), and |1 + x + iy|² ≥ ¼. Elsewhere it is log hypot(1 + x, y), to 8u(1 + |log|): the difference
-    x(2 + x) + y² would lose half the digits of a small modulus. Moduli below e^−700 are taken for e^−700.
-    """
-    x, y = changes.real, changes.imag
-    size = np.abs(x) + np.abs(y)
-    near = size < 0.5
-    one = 1 + x
-    inner = 0.5 * np.log1p(np.where(near, x * (2 + x) + y * y, 0.0))
-    outer = np.log(np.maximum(np.hypot(one, y), _SMALLEST))
-    logs = np.empty(len(changes), dtype=np.complex128)
-    logs.real = np.where(near, inner, outer)
-    logs.imag = np.arctan2(y, one)
-    slips = _UNIT * (np.where(near, 16 * size, 8.0) + 4 * (np.abs(logs.real) + np.abs(logs.imag)))
-    return OnContour(log_moment, error, logs, slips, errors + 2 * _SMALLEST)
-
-
 @dataclass(frozen=True)
-class Mixture:
+class Mixture(LikelihoodRatio):
     """One of the three pairs of a sampled Gaussian release.
 
     ``weights[j−1]`` is the probability of taking part j ≥ 1 times.
     """
 
-    shift: float
-    weights: tuple[float, ...]
-    kind: Kind
     _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if not 1e-150 < self.shift < 1e150:
-            raise NotCertifiable(f"a sampled Gaussian whose mean moves by {self.shift:g} deviations is beyond range.")
 
     @property
     def infinite(self) -> float:
@@ -144,6 +103,29 @@ class Mixture:
         other = rest * plain + sum(b * normal_bins(t + j * self.shift) for j, b in enumerate(self.weights, start=1))
         return mixed, other
 
+    def bin_error(self, log_tail: float) -> float:
+        """That of normal bins as far as the means go, and of the weights."""
+        reach = math.sqrt(-2 * log_tail) + 2 * self._many * self.shift + 1
+        weights = self._many + 64 - 4 * math.log(max(min(self.weights), _SMALLEST))
+        return bin_error(reach) + (_UNIT * weights if self._many > 1 else 4 * _UNIT)
+
+    def slip(self, edges: Array) -> float:
+        """What `_inverse` errs by: as w itself does (`_blur`), and where log q is subtracted by some units of that."""
+        t = self._inverse(edges)
+        t = t[np.isfinite(t)]
+        reach = float(np.abs(edges).max())
+        if len(t) == 0:
+            return 16 * _UNIT * (1 + reach)
+        blur = 0.0
+        if self.kind != "add":
+            blur += float(self._blur(t, self._log_ratio(t)).max())
+        if self.kind != "remove":
+            blur += float(self._blur(-t, self._log_ratio(-t)).max())
+        taking_part = min(1.0, math.fsum(self.weights))
+        share = min(1.0, reach + taking_part)
+        logs = abs(math.log(max(min(self.weights), _SMALLEST))) + 4
+        return _UNIT * (4 * blur + 16 * (reach + taking_part) + 32 * share * logs)
+
     def _inverse(self, edges: Array) -> Array:
         """t with L(t) = edge, ±∞ beyond the losses that occur."""
         nu, q = self.shift, self.weights[0]
@@ -186,104 +168,6 @@ class Mixture:
         q = {"remove": ndtr(-t), "add": both[1], "replace": both[1]}[self.kind]
         with np.errstate(invalid="ignore"):
             return np.clip(np.nan_to_num(p - np.exp(epsilon) * q), 0.0, 1.0)
-
-    @cached_property
-    def _many(self) -> int:
-        return len(self.weights)
-
-    @cached_property
-    def _rest(self) -> float:
-        """The probability of not taking part."""
-        return max(0.0, 1 - math.fsum(self.weights))
-
-    def _exponents(self, t: Array) -> list[Array]:
-        """jνt − j²ν²/2 for each j, as jν(t − jν/2): a product keeps its digits where the difference would not."""
-        return [j * self.shift * (t - j * self.shift / 2) for j in range(1, self._many + 1)]
-
-    def _log_ratio(self, t: Array) -> Array:
-        """w(t), with the error that `_blur` bounds."""
-        if self._many == 1:
-            q, y = self.weights[0], self.shift * (t - self.shift / 2)
-            if y.size == 0 or y.max() < _STEEP:
-                near = np.log1p(q * np.expm1(y))
-                if q <= 0.5:
-                    return near
-                # 1 + q(e^y − 1) cancels where it is below ½; 1 − q is exact there
-                return np.where(near < -0.6, np.log((1 - q) + q * np.exp(y)), near)
-            steep = np.logaddexp(math.log1p(-q) if q < 1 else -math.inf, np.maximum(y, 1.0) + math.log(q))
-            below = np.minimum(y, 1.0)
-            small = q * np.expm1(below)
-            near = np.where(small < -0.5, np.log(max(1 - q, _SMALLEST) + q * np.exp(below)), np.log1p(small))
-            return np.where(y < 1, near, steep)
-        exponents = self._exponents(t)
-        top = np.max(exponents, axis=0)
-        small = sum(b * np.expm1(np.minimum(e, 1.0)) for b, e in zip(self.weights, exponents, strict=True))
-        lift = np.maximum(top, 0.0)
-        large = self._rest * np.exp(-lift)
-        large = large + sum(b * np.exp(e - lift) for b, e in zip(self.weights, exponents, strict=True))
-        summed = (top < 1) & (small > -0.5)
-        return np.where(
-            summed, np.log1p(np.where(summed, small, 0.0)), lift + np.log(np.maximum(large, _SMALLEST))
-        )
-
-    def _blur(self, t: Array, w: Array, y: float | Array = 0.0) -> Array:
-        """A bound, in units of u, on the error of a computed w(t + iy), apart from that of complex arithmetic.
-
-        With z = Σ b_j(e^{y_j} − 1), so that w = log(1 + z): a change of y_j by at most 8u·jν(|t| + jν + |y|), its own
-        rounding and that of ν, changes w by b_j e^{y_j}/(1 + z) times as much; rounding of the summands, and of
-        weights that were themselves computed, by (k + 8 + 4|log b_j|)u of b_j|e^{y_j} − 1|/(1 + z). Where 1 + z is
-        summed from the probability of not taking part, that is off by 2u for k > 1.
-        """
-        nu, many = self.shift, self._many
-        total = 8 * np.abs(w)
-        reach = np.abs(t) + y
-        for j, (b, e) in enumerate(zip(self.weights, self._exponents(t), strict=True), start=1):
-            if b == 0:
-                continue
-            share = np.exp(np.minimum(math.log(b) + e - w, 0.0))
-            total = total + share * (8 * j * nu * (reach + j * nu))
-            if many > 1:
-                change = np.where(e > 0, share * -np.expm1(-np.maximum(e, 0.0)), b * -np.expm1(np.minimum(e, 0.0)))
-                total = total + (many + 8 - 4 * math.log(b)) * change * np.exp(np.maximum(-w, 0.0))
-            elif e.size and e.max() >= _STEEP:
-                total = total + share * 4 * abs(math.log(b))
-        if many > 1:
-            total = total + np.where(np.abs(w) > 0.1, 4 * np.exp(np.maximum(-w, 0.0)), 0.0)
-        return total
-
-    def _at(self, t: Array, c: float) -> tuple[Array, Array, Array, Array]:
-        """w₀ + cL and L on the real line, and bounds in units of u on the errors of both."""
-        if self.kind == "remove":
-            w = self._log_ratio(t)
-            blur = self._blur(t, w)
-            return (c + 1) * w, w, (c + 1) * blur, blur
-        other = self._log_ratio(-t)
-        fade = self._blur(-t, other)
-        if self.kind == "add":
-            return -c * other, -other, c * fade, fade
-        w = self._log_ratio(t)
-        blur = self._blur(t, w)
-        return (c + 1) * w - c * other, w - other, (c + 1) * blur + c * fade, blur + fade
-
-    def start(self, t: Array) -> Array:
-        """w₀(t) = log dP/dN(0, 1)."""
-        return np.zeros_like(t) if self.kind == "add" else self._log_ratio(t)
-
-    def loss(self, t: Array) -> Array:
-        """L(t)."""
-        if self.kind == "remove":
-            return self._log_ratio(t)
-        if self.kind == "add":
-            return -self._log_ratio(-t)
-        return self._log_ratio(t) - self._log_ratio(-t)
-
-    def exponent(self, t: Array, c: float) -> Array:
-        """w₀(t) + cL(t), increasing in t for c > 0."""
-        if self.kind == "remove":
-            return (c + 1) * self._log_ratio(t)
-        if self.kind == "add":
-            return -c * self._log_ratio(-t)
-        return (c + 1) * self._log_ratio(t) - c * self._log_ratio(-t)
 
     def reach(self, c: float) -> float:
         """Beyond this t the integrand of M(c) falls at least as fast as e^{−9t}: L' ≤ kν (2kν for replace)."""
@@ -433,7 +317,9 @@ class Mixture:
         omegas = spacing * np.arange(count)
         phase = omegas * float(weight @ (loss_blur + 8 * reach))
         quadrature = moment.quadrature + missing
-        errors = 2 * quadrature + 1.01 * _UNIT * (4 * np.minimum(total * (1 + float(weight.sum())), omegas * far) + phase)
+        errors = 2 * quadrature + 1.01 * _UNIT * (
+            4 * np.minimum(total * (1 + float(weight.sum())), omegas * far) + phase
+        )
         return on_contour(moment.log_moment, moment.quadrature + moment.rounding, sums.ravel()[:count], errors)
 
     def _lift(self, c: float) -> tuple[float, float]:
@@ -517,45 +403,6 @@ class Mixture:
         bounds += 1.01 * (rounding + moment.rounding + moment.quadrature)
         return np.minimum(bounds, 0.0)
 
-    def _complex(
-        self, t: Array, y: Array, c: float
-    ) -> tuple[NDArray[np.complex128], NDArray[np.complex128], Array, Array]:
-        """L and w₀ at t + iy, and bounds in units of u on the errors of w₀ + cL and of L. One row for each y."""
-        if self.kind == "add":
-            ratio, blur = self._complex_ratio(-t, -y)
-            return -ratio, np.zeros_like(ratio), c * blur, blur
-        ratio, blur = self._complex_ratio(t, y)
-        if self.kind == "remove":
-            return ratio, ratio, (c + 1) * blur, blur
-        other, fade = self._complex_ratio(-t, -y)
-        return ratio - other, ratio, (c + 1) * blur + c * fade, blur + fade
-
-    def _complex_ratio(self, t: Array, y: Array) -> tuple[NDArray[np.complex128], Array]:
-        """w(t + iy) and a bound on its error in units of u, for kν|y| ≤ π/2.
-
-        1 + z is summed from parts with non-negative real parts, and |1 + z| ≥ cos(kνy/2)·(1 + z(t)) ≥ 0.7·(1 + z(t)):
-        rounding costs at most twice what it does on the real line, and a few units of |w|.
-        """
-        nu = self.shift
-        change, imag, one = (np.zeros((len(y), len(t))) for _ in range(3))
-        exponents = self._exponents(t)
-        top = np.max(exponents, axis=0) if self._many > 1 else exponents[0]
-        lift = np.where(top > 30, top, 0.0)
-        for j, (b, e) in enumerate(zip(self.weights, exponents, strict=True), start=1):
-            cosine, sine = np.cos(j * nu * y), np.sin(j * nu * y)
-            scaled = b * np.exp(e - lift)
-            one += scaled * np.maximum(cosine, 0.0)
-            imag += scaled * sine
-            change += b * np.expm1(np.minimum(e, 31.0)) * cosine - 2 * b * np.sin(j * nu * y / 2) ** 2
-        one += self._rest * np.exp(-lift)
-        near = (np.abs(change) + np.abs(imag) < 0.5) & (top <= 30)
-        out = np.empty(one.shape, dtype=np.complex128)
-        close = np.where(near, change * (2 + change) + imag * imag, 0.0)
-        out.real = np.where(near, 0.5 * np.log1p(close), lift + np.log(np.maximum(np.hypot(one, imag), _SMALLEST)))
-        out.imag = np.arctan2(imag, np.where(near, 1 + change, one))
-        blur = 2 * self._blur(t, self._log_ratio(t), np.abs(y)) + 48 * np.abs(out) + np.where(near, 0.0, 16.0)
-        return out, blur
-
 
 @dataclass
 class _Moment:
@@ -568,12 +415,6 @@ class _Moment:
     log_moment: float
     rounding: float  # of log M(c)
     quadrature: float  # relative, of M(c)
-
-
-def short(value: float, bits: int) -> float:
-    """The largest number of that many bits not above ``value``: its small multiples are exact."""
-    mantissa, exponent = math.frexp(value)
-    return math.ldexp(math.floor(math.ldexp(mantissa, bits)), exponent - bits)
 
 
 def _turn(omegas: Array, loss: NDArray[Any]) -> NDArray[np.complex128]:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from discreet.accounting.mixture import OnContour, on_contour
-from discreet.accounting.normal import normal_bins
+from discreet.accounting.normal import bin_error, normal_bins
+from discreet.accounting.transform import OnContour, on_contour
 
 __all__ = ["Atoms", "GaussianPair", "LaplacePair", "Pair", "ProfilePair", "attained", "symmetric"]
 
@@ -53,7 +53,15 @@ class Pair(Protocol):
         """Losses (low, high) with P(high < L < ∞) ≤ e^log_tail, and P(L < low) equally negligible."""
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
-        """P and Q of the bins (−∞, e₀], (e₀, e₁], …, (e_n, ∞), each to a relative 1e-13."""
+        """P and Q of the bins (−∞, e₀], (e₀, e₁], …, (e_n, ∞), each to a relative ``bin_error``, where the true ends of
+        the bins may lie ``slip`` away from the edges.
+        """
+
+    def bin_error(self, log_tail: float) -> float:
+        """A bound on the relative errors of `masses` on the span for ``log_tail``."""
+
+    def slip(self, edges: Array) -> float:
+        """A bound on how far rounding moves the ends of bins."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,14 @@ class GaussianPair:
         """Normal bins."""
         z = edges / self.mu
         return normal_bins(z - self.mu / 2), normal_bins(z + self.mu / 2)
+
+    def bin_error(self, log_tail: float) -> float:
+        """That of normal bins up to √(−2 log tail) + 2μ."""
+        return bin_error(math.sqrt(-2 * log_tail) + 2 * self.mu + 1)
+
+    def slip(self, edges: Array) -> float:
+        """μ is off by 8 units, the quotient and the difference by one each."""
+        return 24 * _UNIT * (float(np.abs(edges).max()) + self.mu**2)
 
     def profile(self, epsilon: Array) -> Array:
         """δ(ε), to a relative 1e-12 or so (`discreet.accounting.gaussian` says exactly)."""
@@ -158,6 +174,14 @@ class LaplacePair:
         q[high] += 0.5 * math.exp(-self.epsilon)
         return p, q
 
+    def bin_error(self, log_tail: float) -> float:
+        """Exponents of up to ε₀."""
+        return 8 * _UNIT * (8 + self.epsilon)
+
+    def slip(self, edges: Array) -> float:
+        """ε₀ is itself rounded."""
+        return 16 * _UNIT * (float(np.abs(edges).max()) + self.epsilon)
+
     def profile(self, epsilon: Array) -> Array:
         """δ(ε) = 1 − e^{(ε−ε₀)/2} on [−ε₀, ε₀]."""
         inside = -np.expm1((np.minimum(epsilon, self.epsilon) - self.epsilon) / 2)
@@ -215,6 +239,15 @@ class Atoms:
         p = np.bincount(where, weights=self.probabilities, minlength=len(edges) + 1)
         q = np.bincount(where, weights=self.probabilities * np.exp(-self.losses), minlength=len(edges) + 1)
         return p, q
+
+    def bin_error(self, log_tail: float) -> float:
+        """Of the probabilities, of e^−l, and of sums of all of them."""
+        reach = min(float(np.abs(self.losses).max()), 750.0)
+        return self.error + _UNIT * (len(self.losses) + 8 * reach + 4 * 750 + 32)
+
+    def slip(self, edges: Array) -> float:
+        """Losses are rounded."""
+        return 16 * _UNIT * (float(np.abs(edges).max()) + float(np.abs(self.losses).max()))
 
     def profile(self, epsilon: Array) -> Array:
         """The sum, with the atom at infinity."""

@@ -47,7 +47,9 @@ def runs(world: World, known: Callable[..., Rule]) -> tuple[Run, ...]:
     sides: list[tuple[Pairs, int]] = []
     for leaf, count in world.items():
         if count > _MOST_TIMES:
-            raise NotCertifiable(f"more than 1e{len(str(_MOST_TIMES)) - 1} repetitions are beyond the range of doubles.")
+            raise NotCertifiable(
+                f"more than 1e{len(str(_MOST_TIMES)) - 1} repetitions are beyond the range of doubles."
+            )
         match known(leaf):
             case Unbounded():
                 return (Run([], unbounded=True),)
@@ -208,10 +210,12 @@ class Run:
             return Bounds(min(found.lower, self.most(delta)), min(found.upper, self.most(delta)))
         best = Bounds(0.0, self.most(delta))
         problem: Exception | None = None
+        answered = False
         for answer in self._engines(engine):
+            both = lower or answered  # a second opinion is one only if it can contradict the first
             try:
                 found = _checked(
-                    guarded(lambda answer=answer: answer().epsilon(delta, lower=lower)),  # type: ignore[misc]
+                    guarded(lambda answer=answer, both=both: answer().epsilon(delta, lower=both)),  # type: ignore[misc]
                     self.most(delta),
                 )
             except NotCertifiable as refusal:
@@ -219,7 +223,7 @@ class Run:
                     raise
                 problem = refusal
                 continue
-            best = meet(best, found, _BOTH)
+            best, answered = meet(best, found, _BOTH), True
             if best.upper - best.lower <= _TIGHT * best.upper:
                 return best
         if math.isinf(best.upper) and problem is not None:
