@@ -313,6 +313,21 @@ def test_next_to_no_noise_protects_nothing(event, adjacency) -> None:
     assert accounting.calibrate_steps(lambda n: Repeat(event, n), 1.0, 1e-6, adjacency) == 0
 
 
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("sigma", [1e-300, 1e-200, 1e-155, 1e-100, 1e-20])
+def test_sampling_does_not_hide_that_there_is_no_noise(sigma, adjacency) -> None:
+    event = Poisson(0.5, Gaussian(sigma))
+    for question in (
+        lambda: delta(event, 100.0, adjacency).upper >= 0.5,
+        lambda: epsilon(event, 1e-6, adjacency).upper > 1e30,
+        lambda: curve(event, adjacency).upper(1e-6) > 1e30,
+    ):
+        try:
+            assert question()
+        except NotCertifiable:
+            assert sigma < 1e-149
+
+
 @pytest.mark.parametrize("sigma", [1e140, 1e160, 1e200, 1e300])
 def test_very_much_noise_still_costs_something(sigma) -> None:
     found = delta(Gaussian(sigma), 0.0, "add-remove")

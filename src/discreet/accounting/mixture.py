@@ -167,7 +167,8 @@ class Mixture(LikelihoodRatio):
         p = ndtr(-t) if self.kind == "add" else both[0]
         q = {"remove": ndtr(-t), "add": both[1], "replace": both[1]}[self.kind]
         with np.errstate(invalid="ignore"):
-            return np.clip(np.nan_to_num(p - np.exp(epsilon) * q), 0.0, 1.0)
+            value = p - np.exp(epsilon) * q
+        return np.clip(np.where(np.isnan(value), p, value), 0.0, 1.0)  # where e^ε overflows, P(L > ε) bounds it
 
     def reach(self, c: float) -> float:
         """Beyond this t the integrand of M(c) falls at least as fast as e^{−9t}: L' ≤ kν (2kν for replace)."""

@@ -19,6 +19,7 @@ from discreet.accounting.bounds import Bounds, guarded, meet
 from discreet.accounting.contour import Contour, log_kappa
 from discreet.accounting.fold import World
 from discreet.accounting.fourier import Fourier
+from discreet.accounting.mixture import Mixture
 from discreet.accounting.pairs import Atoms, GaussianPair, LaplacePair, Pair, ProfilePair, attained
 from discreet.accounting.rules import Mu, Pairs, Rho, Rule, Unbounded, zcdp_pair
 from discreet.accounting.sampling import UpperOnly
@@ -328,6 +329,13 @@ def _reach(pair: Pair | ProfilePair) -> float:
     return float(pair.losses.max()) if isinstance(pair, Atoms) else pair.top
 
 
+def _evaluation_error(pair: Pair | ProfilePair) -> float:
+    """Of a profile, relative to P(L > ε): tails of the normal law to u(32 + 4·39²), finite sums as their bins."""
+    if isinstance(pair, ProfilePair | Mixture | GaussianPair):
+        return _EVALUATION
+    return max(_EVALUATION, 2 * pair.bin_error(-745.0))
+
+
 def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
     """One release's profile, with the error of its evaluation."""
     if epsilon > _LARGEST_EXPONENT and not isinstance(pair, GaussianPair | LaplacePair | ProfilePair):
@@ -339,7 +347,8 @@ def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
         above = value if isinstance(pair, ProfilePair) else float(pair.masses(at)[0][1]) + pair.infinite
     if math.isnan(value):
         return Bounds(0.0, 1.0)
-    slack = _EVALUATION * (1.0 if math.isnan(above) else above)  # beyond all floats: P(L > ε) is at most 1
+    slack = _evaluation_error(pair) * (1.0 if math.isnan(above) else above)  # P(L > ε) is at most 1
+    slack += math.exp(min(epsilon, _LARGEST_EXPONENT)) * 1e-323  # of Q(L > ε), where it loses digits to underflow
     reached = attained(pair)
     if reached is pair:
         return Bounds(max(0.0, value - slack), min(1.0, value + slack + 5e-324))
