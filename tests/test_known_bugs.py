@@ -13,6 +13,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import warnings
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -31,6 +32,11 @@ from discreet import events
 from discreet.accounting import epsilon, fold, rules
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, read_table
+from discreet.accounting import curve, epsilon, gaussian
+from discreet.accounting.bounds import Bounds
+from discreet.accounting.contour import Contour
+from discreet.accounting.pairs import GaussianPair
+from discreet.accounting.transform import OnContour
 from discreet.data.memory import in_memory
 from discreet.ledger import Ledger
 from discreet.ledger.seen import Seen
@@ -410,6 +416,27 @@ def claims_less_than_is_attained(event: events.Event, unit: Unit, delta: float =
     """Whether an explicit mechanism on a few rows, whose law is enumerated, loses more than is claimed."""
     try:
         return epsilon(event, delta, unit).upper < attained(event, unit, delta)
+
+
+@bug
+def half_the_digits_of_a_small_modulus(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """|1 + x| by log1p of x(2 + x) + y²: an accountant's upper bound falls below what another proves from below."""
+
+    def by_log1p(self: GaussianPair, c: float, spacing: float, count: int) -> OnContour:
+        omega = spacing * np.arange(count)
+        decay, turn = self.mu**2 * omega**2 / 2, self.mu**2 * omega * (c + 0.5)
+        change = np.expm1(-decay) * np.exp(1j * turn) + (-2 * np.sin(turn / 2) ** 2 + 1j * np.sin(turn))
+        x, y = change.real, change.imag
+        logs = np.maximum(0.5 * np.log1p(np.maximum(x * (2 + x) + y * y, -1.0)), -600.0) + 1j * np.arctan2(y, 1 + x)
+        slips = 2.0**-51 * (np.abs(logs.real) + np.abs(logs.imag))
+        return OnContour(self.mu**2 * c * (c + 1) / 2, 0.0, logs, slips, 2.0**-49 * np.minimum(1 + turn, decay + turn))
+
+    if planted:
+        patch.setattr(GaussianPair, "on_contour", by_log1p)
+    run = events.Compose([events.Repeat(events.Poisson(3.976e-4, events.Gaussian(1.1276)), 3), events.Gaussian(10.89)])
+    fourier = epsilon(run, 3.96e-23, "replace-one", method="fourier")
+    try:
+        return epsilon(run, 3.96e-23, "replace-one", method="contour").upper < fourier.lower
     except dp.errors.NotCertifiable:
         return False
 
@@ -452,6 +479,31 @@ def answers_of_rows_that_may_be_absent(planted: bool, patch: pytest.MonkeyPatch)
     if planted:
         patch.setattr(rules, "require_presence", lambda unit: None)
     return claims_less_than_is_attained(events.RandomizedResponse(1.0), Unit("add-remove"), 0.1)
+
+
+@bug
+def accountants_that_disagree_are_intersected(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """One of two accountants is wrong, and the lower of the two upper bounds is what is claimed."""
+    run = events.Compose([events.Repeat(events.Poisson(0.01, events.Gaussian(1.0)), 50), events.Gaussian(10.0)])
+    honest = epsilon(run, 1e-6, "replace-one")
+    patch.setattr(Contour, "epsilon", lambda self, delta: Bounds(0.4 * honest.lower, 0.5 * honest.lower))
+    if planted:
+        patch.setattr("discreet.accounting.run.meet", lambda one, two, what: Bounds(0.0, min(one.upper, two.upper)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the disagreement
+        return curve(run, "replace-one").upper(1e-6) < honest.lower
+
+
+@bug
+def so_little_noise_that_it_overflows_to_no_loss(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A guard against overflow that takes a mean moved by 1e152 deviations for δ = 0."""
+    if planted:
+        honest = gaussian.log_delta
+        patch.setattr(gaussian, "_LARGEST_MU", math.inf)
+        patch.setattr(
+            gaussian, "log_delta", lambda e, mu: (-math.inf, 0.0) if e / mu + mu / 2 > 1e150 else honest(e, mu)
+        )
+    return epsilon(events.Gaussian(1e-152), 1e-6, "replace-one").upper < 1.0
 
 
 class _Ignored(Exception):

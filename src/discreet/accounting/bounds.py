@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
-__all__ = ["Bounds"]
+import numpy as np
+
+from discreet.errors import DiscreetError, NotCertifiable
+
+__all__ = ["Bounds", "Contradiction", "guarded", "meet"]
+
+T = TypeVar("T")
 
 
 class Bounds(NamedTuple):
@@ -29,3 +36,36 @@ class Bounds(NamedTuple):
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, int | float) and not math.isnan(value) and self.lower <= value <= self.upper
+
+
+class Contradiction(NotCertifiable):
+    """Two proofs exclude each other: one of them is false, and neither is used."""
+
+
+def meet(one: Bounds, two: Bounds, what: str) -> Bounds:
+    """The interval that both prove.
+
+    Raises:
+        Contradiction: they have no point in common, or one of them is upside down.
+
+    Example:
+        >>> meet(Bounds(0.0, 2.0), Bounds(1.0, 3.0), "both")
+        Bounds(lower=1.0, upper=2.0)
+    """
+    found = Bounds(max(one.lower, two.lower), min(one.upper, two.upper))
+    if not (one.lower <= one.upper and two.lower <= two.upper and found.lower <= found.upper):
+        raise Contradiction(f"{what} disagree: [{one.lower!r}, {one.upper!r}] and [{two.lower!r}, {two.upper!r}].")
+    return found
+
+
+def guarded(question: Callable[[], T]) -> T:
+    """An accountant's answer. What overflows, underflows or runs out of memory proves nothing, and says so."""
+    try:
+        with np.errstate(all="ignore"):
+            return question()
+    except DiscreetError:
+        raise
+    except (ArithmeticError, ValueError, IndexError, MemoryError) as failure:
+        raise NotCertifiable(
+            f"the accountant left the range of its arithmetic ({type(failure).__name__}: {failure})."
+        ) from failure
