@@ -11,14 +11,14 @@ releases compose to μ = √(Σ μ_i²) (Dong–Roth–Su 2022, Corollary 3.3).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
 
 from discreet.accounting.bounds import Bounds
 
-__all__ = ["delta_bounds", "epsilon_bounds", "log_delta", "profile"]
+__all__ = ["delta_bounds", "epsilon_bounds", "log_delta", "profile", "root_of_squares"]
 
 UNIT = 2.0**-53
 _LARGEST_MU = 1e150
@@ -166,3 +166,16 @@ def _walk(holds: Callable[[float], bool], start: float, step: float) -> float:
         if holds(point) or math.isinf(point):
             return point
         step *= 2
+
+
+def root_of_squares(mus: Iterable[tuple[float, int]]) -> float:
+    """√(Σ nμ²) to 8 units, without over- or underflow of the squares; where it exceeds 1e200 itself, 1e200.
+
+    From μ = 1e150 on δ is 1 to the last digit and ε beyond all doubles.
+    """
+    mus = list(mus)
+    most = max((mu for mu, n in mus if n > 0), default=0.0)
+    if most == 0 or most > 1e200:
+        return min(most, 1e200)
+    total = math.fsum(n * (mu / most) ** 2 for mu, n in mus)
+    return min(most * math.sqrt(total), 1e200)

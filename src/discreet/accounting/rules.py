@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from discreet.accounting.exchange import exchanged, require_presence
 from discreet.accounting.fold import Leaf, worlds
+from discreet.accounting.gaussian import root_of_squares
 from discreet.accounting.mixture import Mixture
 from discreet.accounting.pairs import Atoms, GaussianPair, LaplacePair, Pair, ProfilePair, symmetric
 from discreet.accounting.sampling import Revealed, Spliced, UpperOnly, amplified, grouped
@@ -183,7 +184,9 @@ def _(event: DiscreteLaplace, unit: Unit) -> Rule:
     middle = math.tanh(0.5 / scale) * np.exp(-x[::-1] / scale)
     mass = np.concatenate([[math.exp(-sensitivity / scale) * outer], middle, [outer]])
     lattice = 2 * sensitivity / scale if sensitivity == 1 else 2 / scale
-    return _same(Atoms(losses, mass, anchor=sensitivity / scale, lattice=lattice))
+    # a probability is e to an exponent of at most 745, which scale and quotient round by 3 units of itself
+    error = 2.0**-53 * (8 + 3 * min(sensitivity / scale, 745.0))
+    return _same(Atoms(losses, mass, anchor=sensitivity / scale, lattice=lattice, error=error))
 
 
 def _two_atoms(epsilon: float, failure: float = 0.0) -> Atoms:
@@ -342,13 +345,8 @@ def _gaussian_mu(event: Event, unit: Unit) -> float | None:
     found = worlds(event, unit)
     if len(found) != 1:
         return None
-    total = 0.0
-    for leaf, count in found[0].items():
-        if not isinstance(leaf.event, Gaussian):
-            return None
-        mu = leaf.event.mu(leaf.unit)
-        total += count * mu * mu
-    return math.sqrt(total)
+    mus = [(leaf.event.mu(leaf.unit), n) for leaf, n in found[0].items() if isinstance(leaf.event, Gaussian)]
+    return root_of_squares(mus) if len(mus) == len(found[0]) else None
 
 
 def _only_leaf(event: Event, unit: Unit, outer: str) -> Leaf:

@@ -60,7 +60,7 @@ def runs(world: World, known: Callable[..., Rule]) -> tuple[Run, ...]:
                 rho += count * value
             case Pairs() as pairs:
                 sides.append((pairs, count * pairs.times))
-    mu = _root_of_squares(mus)
+    mu = gaussian.root_of_squares(mus)
     if mu > 0 and rho == 0 and len(sides) == 1 and sides[0][1] == 1:
         beside = sides[0][0].beside
         together = beside(mu) if beside else None
@@ -75,18 +75,6 @@ def runs(world: World, known: Callable[..., Rule]) -> tuple[Run, ...]:
     if all(pairs.remove is pairs.add for pairs, _ in sides):
         return (remove,)
     return remove, Run(common + [(pairs.add, n) for pairs, n in sides])
-
-
-def _root_of_squares(mus: list[tuple[float, int]]) -> float:
-    """√(Σ nμ²) to 8 units, without over- or underflow of the squares; where it exceeds 1e200 itself, 1e200.
-
-    From μ = 1e150 on δ is 1 to the last digit and ε beyond all doubles (`discreet.accounting.gaussian`).
-    """
-    most = max((mu for mu, n in mus if n > 0), default=0.0)
-    if most == 0 or most > 1e200:
-        return min(most, 1e200)
-    total = math.fsum(n * (mu / most) ** 2 for mu, n in mus)
-    return min(most * math.sqrt(total), 1e200)
 
 
 def _checked(bounds: Bounds, top: float) -> Bounds:
