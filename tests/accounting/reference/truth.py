@@ -1,0 +1,72 @@
+"""δ(ε) of an event as a ball: the question that tests ask.
+
+Precision is raised until the ball is narrow. A ball is a proof whatever its width, so no choice made here in floats
+(where to integrate, how finely) can make an answer wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flint import arb, ctx
+from tests.accounting.reference import inversion, laws, sums
+from tests.accounting.reference.laws import Law, Points, Unsupported
+
+from discreet.events import Event
+
+__all__ = ["Unsupported", "delta_ball", "is_attained_only"]
+
+Method = Callable[[list[tuple[Law, int]], float], arb]
+_ENOUGH_BITS = 42
+
+
+def delta_ball(event: Event, relation: str, epsilon: float, rows: int = 1, method: Method | None = None) -> arb:
+    """The least δ for which the event is (ε, δ)-DP, over both directions of the relation.
+
+    Args:
+        event: Gaussian, Laplace, discrete or sampled leaves, composed and repeated.
+        relation: ``"add-remove"`` or ``"replace-one"``.
+        epsilon: at least 0.
+        rows: of one unit.
+        method: `sums.positive_sum` or `inversion.invert`; otherwise the first of them that applies.
+
+    Raises:
+        Unsupported: there is no method here for this event, or it would take too long.
+    """
+    answer = arb(0)
+    for precision in (128, 256, 512):
+        with ctx.workprec(precision):
+            laws.clear()
+            answer = arb(0)
+            for direction in laws.directions(event, relation, rows):
+                answer = answer.max(_one(direction, epsilon, method))
+        if answer.rel_accuracy_bits() >= _ENOUGH_BITS:
+            break
+    return answer
+
+
+def _one(direction: list[tuple[Law, int]], epsilon: float, method: Method | None) -> arb:
+    alive, missing = arb(1), arb(0)
+    for law, n in direction:
+        if isinstance(law, Points):
+            alive *= (1 - law.infinite) ** n
+            missing += n * law.missing
+    if method is not None:
+        finite = method(direction, epsilon)
+    else:
+        try:
+            finite = sums.positive_sum(direction, epsilon)
+        except Unsupported:
+            finite = inversion.invert(direction, epsilon)
+    finite = finite.max(arb(0)) + arb(0).union(missing)
+    return (1 - alive) + finite
+
+
+def is_attained_only(event: Event, relation: str) -> bool:
+    """Whether the ball is of one pair of neighbours that need not be the worst: it bounds δ(ε) from below only."""
+    from discreet import events as ev
+
+    return relation == "replace-one" and any(
+        isinstance(leaf, ev.Poisson) and isinstance(leaf.event, ev.DiscreteGaussian | ev.DiscreteLaplace)
+        for leaf, _ in laws.leaves(event)
+    )
