@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.accounting.reference.draw import Case
-from tests.accounting.reference.truth import is_attained_only
+from tests.accounting.reference.laws import is_attained_only
 
 from discreet.accounting import Bounds, curve
 from discreet.errors import NotCertifiable

@@ -4,12 +4,13 @@ Nothing here is imported from `discreet.accounting`: only events are read. Each 
 privacy loss L = log dP/dQ under P, once per direction: ``remove`` (the unit's rows are in P's dataset), ``add`` (in
 Q's) or ``replace``. Laws are exact: every parameter is the rational number that the float is.
 
-| law | loss |
-|---|---|
-| `Normal` | N(μ²/2, μ²): N(μ, 1) against N(0, 1) |
-| `Mixed` | a Poisson sample of a Gaussian sum: φ(x)A(x) against φ(x) (remove), φ(x) against φ(x)A(x) (add), φ(x)A(x) against φ(x)A(−x) (replace), A(x) = Σ_j b_j exp(jνx − j²ν²/2), b_j binomial |
-| `Laplacian` | Laplace noise moved by ε₀ scales |
-| `Points` | finitely many losses, and +∞ with probability ``infinite`` |
+- `Normal`: N(μ, 1) against N(0, 1), so that L is N(μ²/2, μ²).
+- `Mixed`: a Gaussian sum of a Poisson sample: φ(x)A(x) against φ(x) (remove), φ(x) against φ(x)A(x) (add), φ(x)A(x)
+  against φ(x)A(−x) (replace), with A(x) = Σ_j b_j exp(jνx − j²ν²/2) and binomial b_j.
+- `Laplacian`: Laplace noise, and the same moved by ε₀ scales.
+- `Amplified`: Laplace noise on a sample. With μ₀ the noise and μ₁ the noise moved, (1 − q)μ₀ + qμ₁ against μ₀ (remove),
+  or the reverse (add).
+- `Points`: finitely many losses, and +∞ with probability ``infinite``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,19 @@ from flint import arb, fmpq
 
 from discreet import events as ev
 
-__all__ = ["Laplacian", "Law", "Mixed", "Normal", "Points", "Unsupported", "clear", "directions", "leaves"]
+__all__ = [
+    "Amplified",
+    "Laplacian",
+    "Law",
+    "Mixed",
+    "Normal",
+    "Points",
+    "Unsupported",
+    "clear",
+    "directions",
+    "is_attained_only",
+    "leaves",
+]
 
 
 class Unsupported(Exception):
@@ -64,7 +77,16 @@ class Points:
     lattice: bool = False
 
 
-Law = Normal | Mixed | Laplacian | Points
+@dataclass(frozen=True)
+class Amplified:
+    """Laplace noise moved by ``shift`` scales, or with probability 1 − ``rate`` not at all."""
+
+    shift: arb
+    rate: arb
+    kind: str
+
+
+Law = Normal | Mixed | Laplacian | Points | Amplified
 
 
 def exact(value: float | int) -> arb:
@@ -91,12 +113,33 @@ def leaves(event: ev.Event) -> list[tuple[ev.Event, int]]:
 
 
 def directions(event: ev.Event, relation: str, rows: int = 1) -> list[list[tuple[Law, int]]]:
-    """The laws of an event, with counts: one list for each direction that must be protected."""
-    kinds = ("replace",) if relation == "replace-one" else ("remove", "add")
-    return [[(_law(leaf, kind, rows), count) for leaf, count in leaves(event)] for kind in kinds]
+    """The laws of an event, with counts: one list for each direction that must be protected.
+
+    Under replace-one any two neighbours may be exchanged. The pairs below are their own mirror images, but those of
+    samples of fixed size: these are taken in both orders.
+    """
+    kinds = [("replace", "remove")] if relation == "replace-one" else [("remove", "remove"), ("add", "add")]
+    if relation == "replace-one" and any(
+        isinstance(leaf, ev.FixedSize | ev.WithReplacement) for leaf, _ in leaves(event)
+    ):
+        kinds.append(("replace", "add"))
+    return [[(_law(leaf, kind, order, rows), count) for leaf, count in leaves(event)] for kind, order in kinds]
 
 
-def _law(leaf: ev.Event, kind: str, rows: int) -> Law:
+def is_attained_only(event: ev.Event, relation: str) -> bool:
+    """Whether some law is that of one pair of neighbours that need not be the worst: δ(ε) is then at least the ball."""
+    return any(
+        isinstance(leaf, ev.FixedSize | ev.WithReplacement | ev.Selection | ev.ZCDP)
+        or (
+            relation == "replace-one"
+            and isinstance(leaf, ev.Poisson)
+            and isinstance(leaf.event, ev.DiscreteGaussian | ev.DiscreteLaplace)
+        )
+        for leaf, _ in leaves(event)
+    )
+
+
+def _law(leaf: ev.Event, kind: str, order: str, rows: int) -> Law:
     exchanged = 2 if kind == "replace" else 1
     match leaf:
         case ev.Gaussian(sigma, apart):
@@ -104,11 +147,34 @@ def _law(leaf: ev.Event, kind: str, rows: int) -> Law:
             return Normal((factor * rows / exact(sigma)) ** 2)
         case ev.Laplace(scale):
             return Laplacian(arb(exchanged * rows) / exact(scale))
+        case ev.ZCDP(rho) if rho > 0:  # a Gaussian is one
+            return Normal(2 * exact(rho) * rows**2)
         case ev.Poisson(rate, ev.Gaussian(sigma, 2.0)) if 0 < rate < 1:
             return Mixed(1 / exact(sigma), exact(rate), rows, kind)
+        case ev.Poisson(rate, ev.Laplace(scale)) if 0 < rate < 1 and rows == 1 and kind != "replace":
+            return Amplified(1 / exact(scale), exact(rate), kind)
         case ev.Poisson(rate, inner) if 0 < rate < 1 and rows == 1:
             return _sampled(inner, exact(rate), kind)
+        case ev.FixedSize(batch, n, inner) if batch < n and rows == 1:
+            return _drawn(inner, arb(batch) / n, order, kind)
+        case ev.WithReplacement(batch, n, ev.Gaussian(sigma, apart)) if n > 1 and rows == 1:
+            # all others at one end, the row at the other: drawn j times it moves the sum j times as far
+            return Mixed(exact(apart) / exact(sigma), arb(1) / n, batch, order)
     return point_law(leaf, exchanged * rows, rows)
+
+
+def _drawn(inner: ev.Event, rate: arb, order: str, kind: str) -> Law:
+    """A sample of fixed size, all others at one end, the row at the other: once in it stands in another's place."""
+    match inner:
+        case ev.Gaussian(sigma, apart):
+            return Mixed(exact(apart) / exact(sigma), rate, 1, order)
+        case ev.Laplace(scale):
+            return Amplified(2 / exact(scale), rate, order)
+        case ev.DiscreteGaussian() | ev.DiscreteLaplace():
+            return _sampled_response(inner, rate, order, 2)
+        case ev.PureDP() if kind == "replace":
+            return _sampled_response(inner, rate, order, 2)
+    raise Unsupported(repr(inner))
 
 
 @cache
@@ -123,6 +189,8 @@ def point_law(leaf: ev.Event, moved: int, rows: int) -> Points:
             return _failing(rows * exact(epsilon), arb(0))
         case ev.ApproxDP(epsilon, delta) if epsilon > 0 and delta < 1 and rows == 1:
             return _failing(exact(epsilon), exact(delta))
+        case ev.Selection(epsilon, "exponential") if epsilon > 0:
+            return _window(rows * exact(epsilon))
         case ev.RandomizedResponse(epsilon, k) if epsilon > 0 and rows == 1:
             e = exact(epsilon)
             total = e.exp() + (k - 1)
@@ -137,6 +205,16 @@ def _failing(epsilon: arb, delta: arb) -> Points:
     """The worst (ε, δ) pair: it fails with probability δ, else it is randomised response (Kairouz et al. 2015)."""
     yes = (1 - delta) / (1 + (-epsilon).exp())
     return Points((-epsilon, epsilon), ((1 - delta) - yes, yes), delta, arb(0), lattice=True)
+
+
+def _window(width: arb) -> Points:
+    """An exponential mechanism between two outcomes whose losses are the width apart: ¾ and −¼ of it.
+
+    Where one outcome's score rises and the other's falls, losses are t and t − η, and any t in [0, η] occurs.
+    """
+    high, low = 3 * width / 4, -width / 4
+    yes = ((-low).exp() - 1) / ((-low).exp() - (-high).exp())
+    return Points((low, high), (1 - yes, yes), arb(0), arb(0), lattice=True)
 
 
 @cache
@@ -173,7 +251,7 @@ def _discrete_laplace(scale: arb, moved: int) -> Points:
 def _sampled(inner: ev.Event, rate: arb, kind: str) -> Points:
     """A discrete event on a Poisson sample."""
     if kind != "replace":
-        return _sampled_response(inner, rate, kind)
+        return _sampled_response(inner, rate, kind, 1)
     if isinstance(inner, ev.DiscreteGaussian | ev.DiscreteLaplace):
         return _sampled_noise(inner, rate)
     # A stated guarantee says nothing of a batch without the row, which may be told from all others: P and Q are alike
@@ -183,9 +261,9 @@ def _sampled(inner: ev.Event, rate: arb, kind: str) -> Points:
     return Points((*law.losses, arb(0)), weights, rate * law.infinite, arb(0))
 
 
-def _sampled_response(inner: ev.Event, rate: arb, kind: str) -> Points:
+def _sampled_response(inner: ev.Event, rate: arb, kind: str, moved: int) -> Points:
     """(1 − q)Q + qP against Q, or P against (1 − q)P + qQ, for finitely many outcomes P, Q of the event inside."""
-    law = point_law(inner, 1, 1)
+    law = point_law(inner, moved, 1)
     losses, weights = [], []
     for loss, weight in zip(law.losses, law.weights, strict=True):
         if kind == "remove":

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from flint import arb, arb_poly
-from tests.accounting.reference.laws import Laplacian, Law, Mixed, Normal, Points, Unsupported
+from tests.accounting.reference.laws import Amplified, Laplacian, Law, Mixed, Normal, Points, Unsupported
 
 __all__ = ["enumerate_losses", "gaussian_profile", "laplace_profile", "mixed_profile", "positive_sum"]
 
@@ -97,6 +97,24 @@ def mixed_profile(law: Mixed, epsilon: arb) -> arb:
     return _above(-x) - ratio * ((1 - q) * _above(-x) + q * _above(nu - x))
 
 
+def amplified_profile(law: Amplified, epsilon: arb) -> arb:
+    """q·δ(1 + (α − 1)/q), or (1 − α(1 − q))·δ(αq/(1 − α(1 − q))), by the definition of both mixtures; α = e^ε."""
+    q, ratio = law.rate, epsilon.exp()
+    if law.kind == "remove":
+        inside = (ratio - 1 + q) / q
+        if inside <= 0:
+            return 1 - ratio
+        weight = q
+    else:
+        weight = 1 - ratio * (1 - q)
+        if weight <= 0:
+            return arb(0)
+        inside = ratio * q / weight
+    if not (inside > 0 and weight > 0):
+        raise Unsupported("ε at the edge of the losses")
+    return weight * laplace_profile(law.shift, 1, inside.log())
+
+
 def _repeated(law: Points, times: int) -> list[tuple[arb, arb]]:
     """Losses and probabilities of ``times`` independent draws."""
     if law.lattice:
@@ -165,6 +183,8 @@ def _profile(smooth: list[tuple[Law, int]]) -> Profile:
         law, n = smooth[0]
         if isinstance(law, Laplacian):
             return lambda e: laplace_profile(law.shift, n, e)
+        if isinstance(law, Amplified) and n == 1:
+            return lambda e: amplified_profile(law, e)
         if isinstance(law, Mixed) and n == 1:
             return lambda e: mixed_profile(law, e)
     raise Unsupported("no closed form")
