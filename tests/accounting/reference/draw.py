@@ -146,22 +146,22 @@ def _class(name: str, rng: random.Random, relation: str) -> ev.Event:
 CLASSES = {
     "sampled and Gaussian": 600,
     "sampled, Gaussian and more": 300,
-    "sampled, repeated": 100,
+    "sampled, repeated": 60,
     "one sampled": 350,
     "sampled points": 350,
     "bounds": 250,
-    "points and Gaussian": 550,
+    "points and Gaussian": 650,
     "points": 120,
     "Laplace": 80,
-    "Laplace and Gaussian": 280,
-    "Gaussians": 400,
+    "Laplace and Gaussian": 320,
+    "Gaussians": 500,
 }
 """Kinds of events and how many of each are in the table."""
 
 
-def ball_of(event: ev.Event, relation: str, epsilon: float) -> Case:
+def ball_of(event: ev.Event, relation: str, epsilon: float, effort: int = 8_000_000) -> Case:
     """The case of one event at one ε."""
-    ball = delta_ball(event, relation, epsilon)
+    ball = delta_ball(event, relation, epsilon, effort=effort)
     return Case(event, relation, epsilon, _below(ball), _over(ball))
 
 
@@ -189,7 +189,7 @@ def draw(rng: random.Random, name: str) -> Case | None:
         epsilon = float(f"{epsilon:.6g}")
         if not 1e-6 <= epsilon <= 100.0:
             return None
-        case = ball_of(event, relation, epsilon)
+        case = ball_of(event, relation, epsilon, effort=500_000)
     except (Unsupported, ArithmeticError, ValueError):
         return None
     return case if case.lower >= 1e-31 and case.upper <= 0.99 else None

@@ -42,7 +42,7 @@ from tests.accounting.reference.saddle import (
 __all__ = ["invert"]
 
 _DEPTHS = (46.0, 36.0, 27.0)  # errors of e^{−46} of δ are aimed at, or where that is long of e^{−36}, e^{−27}
-_MOST_WORK = 8_000_000
+_MOST_FREQUENCIES = 6_000
 
 
 @dataclass(frozen=True)
@@ -214,17 +214,17 @@ def _laplace_moment(shift: arb, s: acb) -> acb:
     return ((s * shift).exp() * (s + 1) + (-(s + 1) * shift).exp() * s) / (2 * s + 1)
 
 
-def invert(laws: list[tuple[Law, int]], epsilon: float) -> arb:
-    """A ball that holds δ(ε) of the finite losses."""
+def invert(laws: list[tuple[Law, int]], epsilon: float, effort: int = 8_000_000) -> arb:
+    """A ball that holds δ(ε) of the finite losses; ``effort`` is the most nodes × frequencies of one law."""
     for depth in _DEPTHS[:-1]:
         try:
-            return _invert(laws, epsilon, depth)
+            return _invert(laws, epsilon, depth, effort)
         except Unsupported:
             continue
-    return _invert(laws, epsilon, _DEPTHS[-1])
+    return _invert(laws, epsilon, _DEPTHS[-1], effort)
 
 
-def _invert(laws: list[tuple[Law, int]], epsilon: float, depth: float) -> arb:
+def _invert(laws: list[tuple[Law, int]], epsilon: float, depth: float, effort: int) -> arb:
     mu_squared = sum((n * law.mu_squared for law, n in laws if isinstance(law, Normal)), arb(0))
     others = [(law, n) for law, n in laws if not isinstance(law, Normal)]
     point = Saddle(laws)
@@ -234,6 +234,8 @@ def _invert(laws: list[tuple[Law, int]], epsilon: float, depth: float) -> arb:
     spacing = 2 * arb.pi() / arb(period)
     mu = math.sqrt(float(mu_squared))
     count = int(last_frequency(others, c, mu, goal - point.cumulant(c) + c * epsilon) * period / (2 * math.pi)) + 4
+    if count > _MOST_FREQUENCIES:
+        raise Unsupported("too many frequencies")
     most = count * 2 * math.pi / period
     product = [acb(1)] * count
     edge, far = arb(1), arb(1)
@@ -245,7 +247,7 @@ def _invert(laws: list[tuple[Law, int]], epsilon: float, depth: float) -> arb:
             far *= abs(_laplace_moment(law.shift, acb(b))) ** n
             continue
         h = trapezoid_step(law, n, c, mu, most, depth)
-        _refuse_if_long(law, c, h, count)
+        _refuse_if_long(law, c, h, count, effort)
         nodes = _nodes(law, c, h, depth)
         total = _total(nodes)
         for k, value in enumerate(_moments(nodes, spacing, count)):
@@ -255,12 +257,12 @@ def _invert(laws: list[tuple[Law, int]], epsilon: float, depth: float) -> arb:
     return _sum(product, (edge, far), mu_squared, epsilon, (c, b), spacing)
 
 
-def _refuse_if_long(law: Law, c: float, h: float, count: int) -> None:
+def _refuse_if_long(law: Law, c: float, h: float, count: int, effort: int) -> None:
     if isinstance(law, Mixed):
         low, high = span(law, c, 60.0)
-        if (high - low) / h * count > _MOST_WORK or (high - low) / h > 20_000:
+        if (high - low) / h * count > effort or (high - low) / h > 20_000:
             raise Unsupported("too many nodes")
-    elif isinstance(law, Points) and len(law.losses) * count > _MOST_WORK:
+    elif isinstance(law, Points) and len(law.losses) * count > effort:
         raise Unsupported("too many nodes")
 
 

@@ -62,5 +62,7 @@ def read() -> list[tuple[str, Case]]:
 if __name__ == "__main__":
     TABLE.mkdir(exist_ok=True)
     for name in sys.argv[1:] or list(CLASSES):
-        _file(name).write_text("".join(f"{line}\n" for line in rows(name, CLASSES[name])), encoding="utf-8")
+        with _file(name).open("w", encoding="utf-8") as file:
+            for line in rows(name, CLASSES[name]):
+                print(line, file=file, flush=True)
         print(name)

@@ -197,7 +197,7 @@ def choose_period(point: Saddle, epsilon: float, c: float, goal: float) -> tuple
     """A period and a b > c for which both aliasing sums are below e^{goal}."""
     period = (5.0 - goal) / c
     for _ in range(60):
-        b = point.best(epsilon, period, least=c)
+        b = min(point.best(epsilon, period, least=c), 4 * c + 20)  # a larger one needs a longer table of nodes
         if point.cumulant(b) - b * epsilon - (b - c) * period < goal:
             return period, b
         period *= 1.15

@@ -21,7 +21,9 @@ Method = Callable[[list[tuple[Law, int]], float], arb]
 _ENOUGH_BITS = {sums.positive_sum: 42, inversion.invert: 12}  # an inversion is rarely limited by precision
 
 
-def delta_ball(event: Event, relation: str, epsilon: float, rows: int = 1, method: Method | None = None) -> arb:
+def delta_ball(
+    event: Event, relation: str, epsilon: float, rows: int = 1, method: Method | None = None, effort: int = 8_000_000
+) -> arb:
     """The least δ for which the event is (ε, δ)-DP, over both directions of the relation.
 
     Args:
@@ -30,6 +32,7 @@ def delta_ball(event: Event, relation: str, epsilon: float, rows: int = 1, metho
         epsilon: at least 0.
         rows: of one unit.
         method: `sums.positive_sum` or `inversion.invert`; otherwise the first of them that applies.
+        effort: how long an inversion may be, see there.
 
     Raises:
         Unsupported: there is no method here for this event, or it would take too long.
@@ -38,14 +41,14 @@ def delta_ball(event: Event, relation: str, epsilon: float, rows: int = 1, metho
     for precision in (128, 256, 512):
         with ctx.workprec(precision):
             laws.clear()
-            balls = [_one(direction, epsilon, method) for direction in laws.directions(event, relation, rows)]
+            balls = [_one(direction, epsilon, method, effort) for direction in laws.directions(event, relation, rows)]
             answer = functools.reduce(lambda a, b: a.max(b), (ball for ball, _ in balls))
         if all(ball.rel_accuracy_bits() >= _ENOUGH_BITS[used] for ball, used in balls):
             break
     return answer
 
 
-def _one(direction: list[tuple[Law, int]], epsilon: float, method: Method | None) -> tuple[arb, Method]:
+def _one(direction: list[tuple[Law, int]], epsilon: float, method: Method | None, effort: int) -> tuple[arb, Method]:
     alive, missing = arb(1), arb(0)
     for law, n in direction:
         if isinstance(law, Points):
@@ -58,6 +61,6 @@ def _one(direction: list[tuple[Law, int]], epsilon: float, method: Method | None
         if method is not None:
             raise
         used = inversion.invert
-        finite = used(direction, epsilon)
+        finite = inversion.invert(direction, epsilon, effort)
     finite = finite.max(arb(0)) + arb(0).union(missing)
     return (1 - alive) + finite, used
