@@ -144,9 +144,9 @@ def _class(name: str, rng: random.Random, relation: str) -> ev.Event:
 
 
 CLASSES = {
-    "sampled and Gaussian": 600,
-    "sampled, Gaussian and more": 300,
-    "sampled, repeated": 60,
+    "sampled and Gaussian": 360,
+    "sampled, Gaussian and more": 340,
+    "sampled, repeated": 70,
     "one sampled": 350,
     "sampled points": 350,
     "bounds": 250,
