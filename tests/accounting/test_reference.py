@@ -6,6 +6,7 @@ random cases), `check` (what a case forbids).
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import random
@@ -19,12 +20,20 @@ from tests.accounting.reference.draw import CLASSES, Case, ball_of, draw
 from tests.accounting.reference.make_table import read
 from tests.accounting.reference.truth import Unsupported, delta_ball
 
-from discreet.events import Compose, Gaussian, Laplace, Poisson, PureDP, Repeat, from_dict
+from discreet.events import Compose, Event, Gaussian, Laplace, Poisson, PureDP, Repeat, from_dict
 
 TABLE = read()
 UPPER_ONLY = ("renyi", "zcdp", "basic", "advanced")
-# The contour needs a part that decays; on these classes it has one, in both directions.
-SMOOTH = ("sampled and Gaussian", "sampled, repeated", "points and Gaussian", "Laplace and Gaussian", "Gaussians")
+# The contour needs a part that decays; on these classes it has one, in both directions, and answers in milliseconds.
+SMOOTH = (
+    "sampled and Gaussian",
+    "sampled, Gaussian and more",
+    "sampled, repeated",
+    "points and Gaussian",
+    "Laplace and Gaussian",
+    "Gaussians",
+)
+ROUGH = tuple(name for name in CLASSES if name not in SMOOTH)
 
 
 def report(false: list[str]) -> str:
@@ -106,39 +115,55 @@ def test_a_false_interval_is_found(factor: float) -> None:
         assert len(claims) == 3 if factor > 1 else len(claims) == 2, claims
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_contour(part: int) -> None:
-    names = tuple(CLASSES)[part::4]
-    false, _ = ask("contour", 2, also_lower=False, names=names)
-    assert not false, report(false)
+def test_every_case_is_put_to_some_accountant() -> None:
+    """`test_contour` asks about all of the smooth classes, `test_renyi_of_rough_classes` about all of the others."""
+    assert set(SMOOTH) | set(ROUGH) == set(CLASSES)
 
 
-def test_contour_from_both_sides() -> None:
-    false, tally = ask("contour", 23, also_lower=True, names=SMOOTH)
+@pytest.mark.parametrize("name", SMOOTH)
+def test_contour(name: str) -> None:
+    false, tally = ask("contour", 1, also_lower=False, names=(name,))
     assert not false, report(false)
     assert tally.refused["contour"] <= 0.25 * tally.asked["contour"]
 
 
-def test_auto() -> None:
-    false, tally = ask("auto", 5, also_lower=False)
+def test_contour_from_both_sides() -> None:
+    false, _ = ask("contour", 23, also_lower=True, names=SMOOTH)
+    assert not false, report(false)
+
+
+def test_contour_of_rough_classes() -> None:
+    false, _ = ask("contour", 23, also_lower=False, names=ROUGH)
+    assert not false, report(false)
+
+
+@pytest.mark.parametrize(("names", "every"), [(SMOOTH, 13), (ROUGH, 47)], ids=["smooth", "rough"])
+def test_auto(names: tuple[str, ...], every: int) -> None:
+    false, tally = ask("auto", every, also_lower=False, names=names)
     assert not false, report(false)
     assert tally.refused["auto"] == 0
 
 
 def test_auto_from_both_sides() -> None:
-    false, _ = ask("auto", 67, also_lower=True)
+    false, _ = ask("auto", 89, also_lower=True, names=SMOOTH)
     assert not false, report(false)
 
 
 def test_fourier() -> None:
-    false, tally = ask("fourier", 97, also_lower=False)
+    false, tally = ask("fourier", 167, also_lower=False)
     assert not false, report(false)
     assert tally.refused["fourier"] <= 0.25 * tally.asked["fourier"]
 
 
+def test_renyi_of_rough_classes() -> None:
+    false, tally = ask("renyi", 1, also_lower=False, names=ROUGH)
+    assert not false, report(false)
+    assert tally.refused["renyi"] <= 0.75 * tally.asked["renyi"]
+
+
 @pytest.mark.parametrize("method", UPPER_ONLY)
 def test_bounds_from_above(method: str) -> None:
-    false, tally = ask(method, 29, also_lower=False)
+    false, tally = ask(method, 43, also_lower=False)
     assert not false, report(false)
     assert tally.refused[method] <= 0.75 * tally.asked[method]
 
@@ -155,25 +180,30 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@functools.cache
+def known_ball(event: Event, adjacency: str, epsilon: float) -> Case:
+    return ball_of(event, adjacency, epsilon)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "zcdp"])  # which refuses sampled Gaussians
 @pytest.mark.parametrize(("event", "adjacency", "epsilon"), KNOWN)
 def test_where_bounds_were_once_false(event, adjacency, epsilon, method) -> None:
-    case = ball_of(event, adjacency, epsilon)
-    assert 1e-31 < case.lower < case.upper <= case.lower * (1 + 1e-9)
+    case = known_ball(event, adjacency, epsilon)
+    assert 1e-31 < case.lower < case.upper <= case.lower * (1 + 1e-5)
     false = list(check(case, method, Tally.empty()))
     assert not false, report(false)
 
 
 def test_the_known_event_is_as_bad_as_was_said() -> None:
-    case: Case = ball_of(*KNOWN[0])
+    case = known_ball(*KNOWN[0])
     assert 4.14e-23 < case.lower < case.upper < 4.17e-23
 
 
 def test_new_events_of_every_class() -> None:
     """A few that are not in the table, so that the way from a draw to a claim is walked in every run."""
     rng, false = random.Random(7), []
-    for name in ("Gaussians", "points and Gaussian", "Laplace and Gaussian", "one sampled", "sampled points"):
-        for case in filter(None, (draw(rng, name) for _ in range(6))):
+    for name in ("Gaussians", "points and Gaussian", "Laplace and Gaussian"):
+        for case in filter(None, (draw(rng, name) for _ in range(10))):
             assert math.isfinite(case.upper)
             false += check(case, "auto", Tally.empty(), also_lower=False)
     assert not false, report(false)

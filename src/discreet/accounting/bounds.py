@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from discreet.errors import DiscreetError, NotCertifiable
 
-__all__ = ["Bounds", "Contradiction", "guarded", "meet"]
+__all__ = ["Bounds", "Contradiction", "guarded", "meet", "product_up", "quotient_up", "sum_up"]
 
 T = TypeVar("T")
 
@@ -69,3 +70,34 @@ def guarded(question: Callable[[], T]) -> T:
         raise NotCertifiable(
             f"the accountant left the range of its arithmetic ({type(failure).__name__}: {failure})."
         ) from failure
+
+
+def sum_up(terms: Iterable[tuple[float, int]]) -> float:
+    """The least double that is at least Σ count·value, for values of one sign; infinite if one of them is.
+
+    Example:
+        >>> sum_up([(0.5, 3), (0.25, 1)]), sum_up([(0.1, 3)]) > 0.3
+        (1.75, True)
+    """
+    known = [(value, count) for value, count in terms if count]
+    if not all(math.isfinite(value) for value, _ in known):
+        return math.inf
+    return _up(sum((Fraction(value) * count for value, count in known), Fraction(0)))
+
+
+def product_up(one: float, two: float) -> float:
+    """The least double that is at least the product of two finite ones."""
+    return _up(Fraction(one) * Fraction(two))
+
+
+def quotient_up(one: float, two: float) -> float:
+    """The least double that is at least the quotient of two finite ones, the second positive."""
+    return _up(Fraction(one) / Fraction(two))
+
+
+def _up(exact: Fraction) -> float:
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)

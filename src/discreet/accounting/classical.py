@@ -10,8 +10,10 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from discreet.accounting.bounds import product_up, quotient_up, sum_up
 from discreet.accounting.exchange import SUMS, exchanged_world, require_presence
 from discreet.accounting.fold import Leaf, World, worlds
+from discreet.accounting.gaussian import UNIT
 from discreet.errors import HypothesisViolated, InvalidInput, NotCertifiable
 from discreet.events import (
     ZCDP,
@@ -65,12 +67,15 @@ def group(epsilon: float, delta: float, rows: int) -> Guarantee:
     _check(epsilon, delta)
     if rows < 1:
         raise InvalidInput(f"group privacy needs at least one row, got {rows}.")
+    if rows == 1:
+        return Guarantee(epsilon, delta)
     if delta == 0:
-        return Guarantee(rows * epsilon, 0.0)
+        return Guarantee(sum_up([(epsilon, rows)]), 0.0)
     if epsilon == 0:
-        return Guarantee(0.0, min(1.0, rows * delta))
-    log_factor = _log_expm1(rows * epsilon) - _log_expm1(epsilon)
-    return Guarantee(rows * epsilon, min(1.0, math.exp(min(0.0, math.log(delta) + log_factor))))
+        return Guarantee(0.0, min(1.0, sum_up([(delta, rows)])))
+    log_delta = math.log(delta) + _log_expm1(rows * epsilon) - _log_expm1(epsilon)
+    log_delta += 4 * UNIT * (abs(math.log(delta)) + 2 * rows * epsilon + 8)  # rounding of the three logarithms
+    return Guarantee(sum_up([(epsilon, rows)]), min(1.0, _grown(math.exp(min(0.0, log_delta)))))
 
 
 def amplify(epsilon: float, delta: float, rate: float) -> Guarantee:
@@ -86,7 +91,13 @@ def amplify(epsilon: float, delta: float, rate: float) -> Guarantee:
     if rate == 0:
         return Guarantee(0.0, 0.0)
     small = math.log1p(rate * math.expm1(epsilon)) if epsilon < 30 else math.inf
-    return Guarantee(min(epsilon, small, epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon))), rate * delta)
+    large = epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon)) + 8 * UNIT * (1 + epsilon)
+    return Guarantee(min(epsilon, _grown(small), large), product_up(rate, delta))
+
+
+def _grown(value: float) -> float:
+    """A few roundings more than ``value``: at least what it stands for."""
+    return value * (1 + 16 * UNIT)
 
 
 def pure_epsilon(leaf: Event, adjacency: Adjacency) -> float:
@@ -102,11 +113,11 @@ def pure_epsilon(leaf: Event, adjacency: Adjacency) -> float:
         require_presence(unit)
     match leaf:
         case Laplace(noise_multiplier) | DiscreteLaplace(noise_multiplier, _):
-            return unit.sensitivity(1.0) / noise_multiplier
+            return quotient_up(unit.sensitivity(1.0), noise_multiplier)
         case PureDP(epsilon) | RandomizedResponse(epsilon, _) | Selection(epsilon, _):
-            return k * epsilon
+            return sum_up([(epsilon, k)])
         case ApproxDP(epsilon, delta) if delta == 0:
-            return k * epsilon
+            return sum_up([(epsilon, k)])
         case Promise(epsilon, delta, most_rows) if delta == 0 and k <= most_rows:
             return epsilon
         case ZCDP(rho) if rho == 0:
@@ -115,7 +126,7 @@ def pure_epsilon(leaf: Event, adjacency: Adjacency) -> float:
             return _sampled(leaf, unit, _all_pure)[0]
         case PrivateSelection(event, _, distribution, eta) if distribution != "poisson":
             # Papernot–Steinke 2022, corollary 3; geometric stopping is Liu–Talwar's factor 3.
-            return (2 + eta) * max(_all_pure(world).epsilon for world in worlds(event, unit))
+            return _grown((2 + eta) * max(_all_pure(world).epsilon for world in worlds(event, unit)))
     return math.inf
 
 
@@ -137,7 +148,7 @@ def approximate(leaf: Event, adjacency: Adjacency) -> Guarantee | None:
 
 def _pure_of(leaf: Leaf) -> float:
     """The pure ε of a leaf, along its chain of neighbours."""
-    return leaf.chain * pure_epsilon(leaf.event, leaf.unit)
+    return sum_up([(pure_epsilon(leaf.event, leaf.unit), leaf.chain)])
 
 
 def _stated_of(leaf: Leaf) -> Guarantee | None:
@@ -147,16 +158,13 @@ def _stated_of(leaf: Leaf) -> Guarantee | None:
 
 
 def _all_pure(world: World) -> Guarantee:
-    return Guarantee(math.fsum(count * _pure_of(leaf) for leaf, count in world.items()), 0.0)
+    return Guarantee(sum_up((_pure_of(leaf), count) for leaf, count in world.items()), 0.0)
 
 
 def _basic_stated(world: World) -> Guarantee:
-    epsilons, deltas = [0.0], [0.0]
-    for leaf, count in world.items():
-        stated = _stated_of(leaf)
-        epsilons.append(count * (stated.epsilon if stated else _pure_of(leaf)))
-        deltas.append(count * (stated.delta if stated else 0.0))
-    return Guarantee(math.fsum(epsilons), min(1.0, math.fsum(deltas)))
+    stated = [(_stated_of(leaf) or Guarantee(_pure_of(leaf), 0.0), count) for leaf, count in world.items()]
+    epsilon = sum_up((one.epsilon, count) for one, count in stated)
+    return Guarantee(epsilon, min(1.0, sum_up((one.delta, count) for one, count in stated)))
 
 
 def _sampled(leaf: Poisson | FixedSize | WithReplacement, unit: Unit, read: Callable[[World], Guarantee]) -> Guarantee:
@@ -193,9 +201,7 @@ def basic_epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> flo
         >>> basic_epsilon_upper(Repeat(PureDP(0.1), 30), 0.0, "add-remove")
         3.0
     """
-    return _over_worlds(
-        event, delta, adjacency, lambda terms: math.fsum(count * epsilon for epsilon, count in terms), 1.0
-    )
+    return _over_worlds(event, delta, adjacency, sum_up, 1.0)
 
 
 def advanced_epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> float:
@@ -214,7 +220,7 @@ def advanced_epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> 
         if slack >= 1:
             return 0.0
         if slack <= 0:
-            return math.fsum(count * epsilon for epsilon, count in terms)
+            return sum_up(terms)
         return advanced_composition(terms, slack)
 
     basic = basic_epsilon_upper(event, delta, adjacency)
@@ -236,10 +242,10 @@ def advanced_composition(terms: list[tuple[float, int]], slack: float) -> float:
     """
     if not 0 < slack < 1:
         raise HypothesisViolated(f"advanced composition needs a slack δ' in (0, 1), got {slack!r}.")
-    squares = math.fsum(count * (epsilon * epsilon) for epsilon, count in terms)
-    mean = math.fsum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in terms)
-    plain = math.fsum(count * epsilon for epsilon, count in terms)
-    return min(plain, mean + math.sqrt(2 * math.log(1 / slack) * squares))
+    squares = _grown(math.fsum(count * (epsilon * epsilon) for epsilon, count in terms))
+    mean = _grown(math.fsum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in terms))
+    plain = sum_up(terms)
+    return min(plain, _grown(mean + math.sqrt(2 * _grown(-math.log(slack)) * squares)))
 
 
 def _lacks_stated(leaf: Leaf) -> bool:
@@ -258,9 +264,10 @@ def _one_world(world: World, delta: float, total: Callable[..., float], share: f
     from discreet.accounting.renyi import epsilon_upper
 
     stated = {leaf: _stated_of(leaf) for leaf in world}
-    free = delta - math.fsum(count * g.delta for leaf, count in world.items() if (g := stated[leaf]))
+    free = delta - sum_up((g.delta, count) for leaf, count in world.items() if (g := stated[leaf]))
     if free < 0:
         return math.inf
+    free *= 1 - 16 * UNIT
     unstated = sum(count for leaf, count in world.items() if _lacks_stated(leaf))
     each = share * free / unstated if unstated else 0.0
     terms: list[tuple[float, int]] = []

@@ -20,6 +20,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from discreet.accounting.bounds import sum_up
 from discreet.accounting.classical import approximate, pure_epsilon, zcdp_rho, zcdp_to_epsilon
 from discreet.accounting.fold import worlds
 from discreet.accounting.renyi import divergence
@@ -235,7 +236,7 @@ class PureFilter(PrivacyFilter):
             NotCertifiable: a leaf has no pure guarantee.
         """
         total = max(
-            math.fsum(count * pure_epsilon(leaf.event, leaf.unit) for leaf, count in world.items())
+            sum_up((pure_epsilon(leaf.event, leaf.unit), count) for leaf, count in world.items())
             for world in worlds(event, self.unit)
         )  # fmt: skip
         if math.isinf(total):

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting import subsampled
+from discreet.accounting.bounds import sum_up
 from discreet.accounting.exchange import require_presence
 from discreet.accounting.fold import Leaf, World, worlds
+from discreet.accounting.gaussian import UNIT
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import (
     ZCDP,
@@ -122,7 +124,7 @@ def _world_epsilon(world: World, delta: float) -> float:
         return 0.0
     if failure >= 1 or delta < failure:
         return math.inf
-    allowed = (delta - failure) / (1 - failure)
+    allowed = (delta - failure) / (1 - failure) * (1 - _ROUNDING)
     pure = _pure(rest)
     if allowed == 0 or pure == 0:
         return pure
@@ -130,7 +132,8 @@ def _world_epsilon(world: World, delta: float) -> float:
     def proved(order: float) -> float:
         tau = _of_world(rest, order)
         tau *= 1 + _ROUNDING
-        return max(0.0, tau + (-math.log(allowed) - math.log(order)) / (order - 1) + math.log1p(-1 / order))
+        value = tau + (-math.log(allowed) - math.log(order)) / (order - 1) + math.log1p(-1 / order)
+        return max(0.0, value + 8 * UNIT * (tau + (math.log(order) - math.log(allowed)) / (order - 1) + 1 / order))
 
     return min(pure, _best(proved))
 
@@ -142,9 +145,11 @@ def _world_delta(world: World, epsilon: float) -> float:
 
     def log_delta(order: float) -> float:
         tau = _of_world(rest, order)
-        return (order - 1) * (tau * (1 + _ROUNDING) - epsilon) + order * math.log1p(-1 / order) - math.log(order - 1)
+        value = (order - 1) * (tau * (1 + _ROUNDING) - epsilon) + order * math.log1p(-1 / order) - math.log(order - 1)
+        return value + 8 * UNIT * ((order - 1) * (tau + epsilon) + math.log(order) + 2)  # exponents may be large
 
-    return min(1.0, failure + (1 - failure) * math.exp(min(0.0, _best(log_delta))))
+    rest_of_it = math.exp(min(0.0, _best(log_delta))) * (1 + _ROUNDING)
+    return min(1.0, sum_up([(failure, 1), (rest_of_it, 1)]))
 
 
 _ROUNDING = 1e-12  # of the sums and products below, relative
@@ -154,22 +159,23 @@ _ONE = Unit("add-remove")  # pure guarantees that already count all rows of the 
 def _pure(world: World) -> float:
     from discreet.accounting.classical import pure_epsilon
 
-    return math.fsum(count * pure_epsilon(leaf.event, leaf.unit) for leaf, count in world.items())
+    return sum_up((pure_epsilon(leaf.event, leaf.unit), count) for leaf, count in world.items())
 
 
 def _split(world: World) -> tuple[float, World]:
     """The chance that some (ε, δ) release fails, and the leaves with the pure ones that those are otherwise."""
     from discreet.accounting.classical import approximate
 
-    survive = 0.0
+    survive, failures = 0.0, []
     rest: dict[Leaf, int] = {}
     for leaf, count in world.items():
         guarantee = approximate(leaf.event, leaf.unit)
         if guarantee is not None:
             survive += count * (math.log1p(-guarantee.delta) if guarantee.delta < 1 else -math.inf)
+            failures.append((guarantee.delta, count))
         otherwise = leaf if guarantee is None else Leaf(PureDP(guarantee.epsilon), _ONE)
         rest[otherwise] = rest.get(otherwise, 0) + count
-    return -math.expm1(survive), rest
+    return min(1.0, sum_up(failures), -math.expm1(survive) * (1 + _ROUNDING)), rest
 
 
 def _best(objective: Callable[[float], float]) -> float:
