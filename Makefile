@@ -38,9 +38,12 @@ format: $(VENV)/.dev  ## rewrite style in place
 bench: $(VENV)/.dev  ## every benchmark, peers in environments of their own
 	for script in $$(grep -l __main__ bench/*.py); do $(BIN)/python $$script || exit 1; done
 
-audit: $(VENV)/.dev  ## attack the mechanisms: impossible outputs, worst-case neighbours, planted bugs
+EVENTS ?= 100000
+SEED   ?= $(shell date +%Y%m%d)
+audit: $(VENV)/.dev  ## attack the mechanisms: impossible outputs, worst-case neighbours, planted bugs; doubt the accountants
 	$(BIN)/python -m pytest tests/security tests/test_known_bugs.py
 	$(BIN)/python -m pytest tests/solvers tests/mechanisms tests/measurements tests/estimators -k "attack"
+	PYTHONPATH=src $(BIN)/python -m tests.accounting.reference.audit --events $(EVENTS) --seed $(SEED)
 
 docs: $(VENV)/.dev  ## the documentation, as a site in site/
 	$(BIN)/mkdocs build --strict

@@ -6,20 +6,40 @@ what was charged with what was done, and the order in which charge and sampling 
 
 from __future__ import annotations
 
+import csv
+import importlib
 import math
+import os
+import shutil
+import sqlite3
+import tempfile
+import warnings
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import beta
+from tests.accounting.small_mechanisms import attained
 
 import discreet as dp
 from discreet import events
-from discreet.accounting import epsilon
+from discreet.accounting import curve, epsilon, fold, gaussian, rules
+from discreet.accounting.bounds import Bounds
+from discreet.accounting.contour import Contour
+from discreet.accounting.pairs import GaussianPair
+from discreet.accounting.transform import OnContour
+from discreet.data.encoding import Encoder
+from discreet.data.frames import as_table, read_table
 from discreet.data.memory import in_memory
 from discreet.ledger import Ledger
+from discreet.ledger.seen import Seen
+from discreet.ledger.sqlite import SQLiteStore
 from discreet.losses import Logistic, Squared
 from discreet.measurements import FixedSizeSampling, Noisy, PoissonSampling
 from discreet.mechanisms import Gaussian, Laplace
@@ -90,7 +110,7 @@ def noise_for_one_clip_where_a_replaced_row_moves_two(planted: bool, patch: pyte
 def forgotten_clip(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     """A row's contribution, in integers, is longer than the bound that the event rests on."""
     if planted:
-        from discreet.queries.kernels import slope_caps
+        from discreet.queries.kernels.gradient import slope_caps
 
         def no_clip(squared_length: Any, bound: float) -> Any:
             return np.full(len(squared_length), 2.0**50)
@@ -291,6 +311,200 @@ def optimistic_deviation_from_the_plan(planted: bool, patch: pytest.MonkeyPatch)
     except dp.errors.PlanViolation:
         return False
     return True
+
+
+@bug
+def quotes_that_span_lines(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """One person's open quote makes a single cell of all later lines: their rows leave the sum with that one line."""
+    if planted:
+        patch.setattr("discreet.data.frames.rows_of", lambda lines, *_: csv.reader(line + "\n" for line in lines))
+    encoder, query = Encoder(dp.Schema({"x": dp.Numeric(-1, 1, encoding="linear")})), gradient()
+
+    def answer(*lines: str) -> int:
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "people.csv"
+            file.write_text("\n".join(["x", *lines, ""]))
+            rows = encoder.transform(read_table(file))
+        return int(query.integers(in_memory(rows, -np.ones(len(rows)), ROWS))[0])
+
+    return abs(answer(*"11111") - answer("1", '"', *"111")) > Unit("replace-one").sensitivity(query.bound)
+
+
+@bug
+def a_null_that_stands_for_somebody_elses_value(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Arrow's own conversion reads a null of a dictionary column as the dictionary's last value."""
+    if planted:
+        patch.setattr("discreet.data.cells._from_arrow", lambda column: column.to_numpy())
+    column = dp.Categorical(["clerk", "nurse"])
+
+    def second_row(*values: str | None) -> int:
+        table = as_table(pa.table({"job": pa.array(values).dictionary_encode()}))
+        return int(column.read(table["job"])[1])
+
+    return second_row("clerk", None) != second_row("nurse", None)
+
+
+@bug
+def rows_that_their_owner_can_write(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A row is verified once and summed at every step: if it is not a copy, it may have grown in between."""
+    X, query = np.ones((1, 1)), gradient()
+    held = in_memory(X, -np.ones(1), ROWS, owned=planted)
+    query.integers(held)
+    X[0, 0] = 1e3
+    return abs(int(query.integers(held)[0])) > query.bound
+
+
+@bug
+def a_ledger_that_forgets_its_budget_with_its_file(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """The file is deleted after 0.9 of a budget of 1 was spent: a fresh file has no budget, and admits anything."""
+    if planted:  # what was seen is not compared with what is found
+        transaction = SQLiteStore.transaction
+        patch.setattr(SQLiteStore, "transaction", lambda self, *, write, create: transaction(self, write=write))
+        patch.setattr(Seen, "require", lambda *arguments: None)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "budget.db"
+        ledger = Ledger(path, epsilon=1.0, delta=1e-6, adjacency="replace-one")
+        ledger.charge(events.PureDP(0.9), "replace-one")
+        path.unlink()
+        try:
+            ledger.charge(events.PureDP(50.0), "replace-one")
+        except dp.errors.LedgerUnavailable:
+            return False
+    return True
+
+
+@bug
+def a_charge_paid_under_a_second_name(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A writer died under one name of a file. Its journal undoes what others have paid under the file's other name."""
+    if planted:
+        patch.setattr(SQLiteStore, "_file", lambda self: (0, 0) if self.path.exists() else None)
+    with tempfile.TemporaryDirectory() as folder:
+        path, crashed, second = (Path(folder) / name for name in ("budget.db", "crashed.db", "second.db"))
+        Ledger(path, epsilon=1.0, delta=1e-6, adjacency="replace-one")
+        shutil.copy(path, crashed)
+        with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+            writer.execute("PRAGMA cache_size = 1")
+            writer.execute("BEGIN IMMEDIATE")
+            row = ("default", "now", "x" * 4000, "replace-one", 1, "", "charged")
+            for _ in range(50):  # more than the cache holds, so that the journal is complete on disk
+                writer.execute(f"INSERT INTO charges VALUES (NULL, {', '.join('?' * len(row))}, NULL, NULL, NULL)", row)
+            shutil.copy(f"{path}-journal", f"{crashed}-journal")  # killed before the first page was written
+        os.link(crashed, second)
+        try:
+            Ledger(second).charge(events.PureDP(0.9), "replace-one")
+            return Ledger(crashed).history() == ()
+        except dp.errors.LedgerUnavailable:
+            return False
+
+
+@bug
+def unprotected_quantiles_as_bounds(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Bounds drawn with a seed are facts about the rows: a fit with them is not private, whatever noise it adds."""
+    if planted:
+        module = importlib.import_module("discreet.estimators.private_bounds")
+        patch.setattr(module, "protected", lambda epsilon, bits: True)
+    ages = np.arange(18, 90).repeat(20)
+    wide = dp.Schema({"age": dp.Numeric(0, 1000)})
+    narrow = dp.private_bounds({"age": ages}, wide, epsilon=1.0, adjacency="replace-one", random_state=0)
+    declared = dp.Schema.from_yaml(narrow.to_yaml())
+    model = dp.LogisticRegression(1.0, 1e-6, schema=declared, classes=[0, 1]).fit({"age": ages}, ages > 50)
+    return bool(model.privacy_.private)
+
+
+def claims_less_than_is_attained(event: events.Event, unit: Unit, delta: float = 0.0) -> bool:
+    """Whether an explicit mechanism on a few rows, whose law is enumerated, loses more than is claimed."""
+    try:
+        return epsilon(event, delta, unit).upper < attained(event, unit, delta)
+    except dp.errors.NotCertifiable:
+        return False
+
+
+@bug
+def a_batch_of_all_rows_that_counts_one_of_three(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """All rows are in the batch, and a person's three rows are charged as one."""
+    if planted:
+        whole = rules._all_exchanged
+        patch.setattr(rules, "_all_exchanged", lambda event, unit: whole(event, Unit(unit.relation)))
+    return claims_less_than_is_attained(events.FixedSize(4, 4, events.Laplace(1.0)), Unit("add-remove", 3))
+
+
+@bug
+def the_worst_part_where_a_person_is_in_two(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Two rows of one person may lie in two parts, and both parts are then charged to that person."""
+    if planted:
+        patch.setattr(
+            fold, "_parallel", lambda parts, unit: frozenset().union(*(fold._fold(part, unit) for part in parts))
+        )
+    parts = events.Parallel([events.Promise(1.0, 0.0, 2)] * 2)
+    return claims_less_than_is_attained(parts, Unit("replace-one", 2))
+
+
+@bug
+def an_exchange_read_as_two_rows_that_come_together(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A promise for two rows that are added together says nothing of one row that is exchanged for another."""
+    if planted:
+        patch.setattr(
+            rules,
+            "exchanged",
+            lambda leaf: fold.Leaf(leaf.event, Unit("add-remove", 2 * leaf.unit.rows_per_unit)),
+        )
+    return claims_less_than_is_attained(events.FixedSize(1, 4, events.Promise(1.0, 0.0, 2)), Unit("add-remove"))
+
+
+@bug
+def answers_of_rows_that_may_be_absent(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Randomised response hides what a row says, not that it says something."""
+    if planted:
+        patch.setattr(rules, "require_presence", lambda unit: None)
+    return claims_less_than_is_attained(events.RandomizedResponse(1.0), Unit("add-remove"), 0.1)
+
+
+@bug
+def half_the_digits_of_a_small_modulus(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """|1 + x| by log1p of x(2 + x) + y²: an accountant's upper bound falls below what another proves from below."""
+
+    def by_log1p(self: GaussianPair, c: float, spacing: float, count: int) -> OnContour:
+        omega = spacing * np.arange(count)
+        decay, turn = self.mu**2 * omega**2 / 2, self.mu**2 * omega * (c + 0.5)
+        change = np.expm1(-decay) * np.exp(1j * turn) + (-2 * np.sin(turn / 2) ** 2 + 1j * np.sin(turn))
+        x, y = change.real, change.imag
+        logs = np.maximum(0.5 * np.log1p(np.maximum(x * (2 + x) + y * y, -1.0)), -600.0) + 1j * np.arctan2(y, 1 + x)
+        slips = 2.0**-51 * (np.abs(logs.real) + np.abs(logs.imag))
+        return OnContour(self.mu**2 * c * (c + 1) / 2, 0.0, logs, slips, 2.0**-49 * np.minimum(1 + turn, decay + turn))
+
+    if planted:
+        patch.setattr(GaussianPair, "on_contour", by_log1p)
+    run = events.Compose([events.Repeat(events.Poisson(3.976e-4, events.Gaussian(1.1276)), 3), events.Gaussian(10.89)])
+    fourier = epsilon(run, 3.96e-23, "replace-one", method="fourier")
+    try:
+        return epsilon(run, 3.96e-23, "replace-one", method="contour").upper < fourier.lower
+    except dp.errors.NotCertifiable:
+        return False
+
+
+@bug
+def accountants_that_disagree_are_intersected(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """One of two accountants is wrong, and the lower of the two upper bounds is what is claimed."""
+    run = events.Compose([events.Repeat(events.Poisson(0.01, events.Gaussian(1.0)), 50), events.Gaussian(10.0)])
+    honest = epsilon(run, 1e-6, "replace-one")
+    patch.setattr(Contour, "epsilon", lambda self, delta: Bounds(0.4 * honest.lower, 0.5 * honest.lower))
+    if planted:
+        patch.setattr("discreet.accounting.run.meet", lambda one, two, what: Bounds(0.0, min(one.upper, two.upper)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the disagreement
+        return curve(run, "replace-one").upper(1e-6) < honest.lower
+
+
+@bug
+def so_little_noise_that_it_overflows_to_no_loss(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A guard against overflow that takes a mean moved by 1e152 deviations for δ = 0."""
+    if planted:
+        honest = gaussian.log_delta
+        patch.setattr(gaussian, "_LARGEST_MU", math.inf)
+        patch.setattr(
+            gaussian, "log_delta", lambda e, mu: (-math.inf, 0.0) if e / mu + mu / 2 > 1e150 else honest(e, mu)
+        )
+    return epsilon(events.Gaussian(1e-152), 1e-6, "replace-one").upper < 1.0
 
 
 class _Ignored(Exception):

@@ -4,8 +4,8 @@ An event says which noise was used relative to ``C``, the bound on *one row's* c
 (``noise_multiplier = noise scale / C``). The neighbouring relation is not part of an event: it turns C into a
 sensitivity (C under add-remove, 2C under replace-one) when the event is accounted; a `Gaussian` may know that two rows'
 contributions are never 2C apart, and says so (``apart``). Leaves that state a guarantee
-directly (`PureDP`, `ApproxDP`, `ZCDP`, `Selection`, `RandomizedResponse`, …) state it for one row under the relation
-in which they are accounted.
+directly (`PureDP`, `ApproxDP`, `ZCDP`, `Selection`, …) state it for one row under the relation in which they are
+accounted, for datasets (or batches) of every size.
 
 Events are values: equal when equal, hashable, and written to and read from plain JSON (`to_json`, `from_json`).
 """
@@ -15,10 +15,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 from discreet.errors import InvalidInput
+from discreet.text import read_json, shortened
 from discreet.units import Unit
 
 __all__ = [
@@ -62,6 +63,21 @@ class Event:
         """An event in simpler terms with the same guarantee under every relation; most events are their own."""
         return self
 
+    def restated(self, ratio: float) -> Event:
+        """The event in terms of neighbours that are ``ratio`` times closer than those in whose terms it is written.
+
+        Most events are written in terms of one row, and are their own; an event that measures public lengths by how far
+        neighbours are apart changes with that distance, and so does whatever contains it.
+        """
+        changes: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Event):
+                changes[field.name] = value.restated(ratio)
+            elif isinstance(value, tuple) and any(isinstance(item, Event) for item in value):
+                changes[field.name] = tuple(item.restated(ratio) for item in value)
+        return replace(self, **changes) if changes else self
+
     def to_dict(self) -> dict[str, Any]:
         """The event as plain lists, strings and numbers."""
         return {"kind": type(self).__name__} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
@@ -73,12 +89,14 @@ class Event:
 
 def from_dict(tree: dict[str, Any]) -> Event:
     """Read back what `Event.to_dict` wrote."""
-    if not isinstance(tree, dict) or tree.get("kind") not in Event._kinds:
-        raise InvalidInput(f"not an event: {tree!r}. Known kinds: {', '.join(sorted(Event._kinds))}.")
+    if not isinstance(tree, dict) or not isinstance(tree.get("kind"), str) or tree["kind"] not in Event._kinds:
+        raise InvalidInput(f"not an event: {shortened(tree)}. Known kinds: {', '.join(sorted(Event._kinds))}.")
     arguments = {name: _event_like(value) for name, value in tree.items() if name != "kind"}
     try:
         return Event._kinds[tree["kind"]](**arguments)
-    except TypeError as problem:
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, ArithmeticError) as problem:
         raise InvalidInput(f"not a {tree['kind']} event: {problem}") from None
 
 
@@ -89,7 +107,7 @@ def from_json(text: str) -> Event:
         >>> from_json(Repeat(Gaussian(2.0), 10).to_json())
         Repeat(event=Gaussian(noise_multiplier=2.0), times=10)
     """
-    return from_dict(json.loads(text))
+    return from_dict(read_json(text, "the event"))
 
 
 def _plain(value: Any) -> Any:
@@ -252,7 +270,11 @@ class ObjectivePerturbation(Event):
 
 @dataclass(frozen=True)
 class RandomizedResponse(Event):
-    """One row's category, told truthfully with probability e^ε/(e^ε + k − 1), else another uniformly at random."""
+    """One row's category, told truthfully with probability e^ε/(e^ε + k − 1), else another uniformly at random.
+
+    A guarantee under replace-one only. An absent row sends no answer, so that under add-remove its absence is seen:
+    there the event is refused. Where absent rows answer at random, state the release as ``PureDP(epsilon)``.
+    """
 
     epsilon: float
     categories: int = 2
@@ -309,7 +331,9 @@ class ApproxDP(Event):
 class Promise(Event):
     """Whatever is released next: (ε, δ)-DP as a whole, however it was chosen. Charged before it is known.
 
-    Stated for units of up to ``rows_per_unit`` rows; nothing follows for larger ones.
+    Stated for units of up to ``rows_per_unit`` rows under the relation in which it is accounted; nothing is claimed for
+    larger ones. Under add-remove it says what such a unit costs when it comes or goes; an exchange of rows is two such
+    steps, however many rows the promise is made for.
     """
 
     epsilon: float
@@ -336,7 +360,8 @@ class ZCDP(Event):
 class RenyiDP(Event):
     """Any (α, τ)-RDP release: D_α ≤ ``divergence`` at the one ``order`` α, and so at every lower one (Mironov 2017).
 
-    Stated for units of up to ``rows_per_unit`` rows; nothing follows for larger ones.
+    Stated for units of up to ``rows_per_unit`` rows under the relation in which it is accounted; nothing is claimed for
+    larger ones.
     """
 
     order: float
@@ -351,7 +376,10 @@ class RenyiDP(Event):
 
 @dataclass(frozen=True)
 class Poisson(Event):
-    """``event`` on a batch that takes each row independently with probability ``rate``."""
+    """``event`` on a batch that takes each row independently with probability ``rate``.
+
+    The batch has a random number of rows: an ``event`` that draws from a stated number of rows is refused.
+    """
 
     rate: float
     event: Event
@@ -363,7 +391,11 @@ class Poisson(Event):
 
 @dataclass(frozen=True)
 class FixedSize(Event):
-    """``event`` on ``batch`` of ``n`` rows drawn uniformly without replacement."""
+    """``event`` on ``batch`` of ``n`` rows drawn uniformly without replacement.
+
+    Under add-remove ``n`` is the number of rows of the larger dataset; one that has fewer than ``batch`` rows takes all
+    of them. A batch of fixed size gains a row only in another's place, so that inside it rows are exchanged.
+    """
 
     batch: int
     n: int
@@ -423,7 +455,14 @@ class Compose(Event):
 
 @dataclass(frozen=True)
 class Parallel(Event):
-    """Each of ``events`` on its own part of the rows; a row's part is fixed by a public rule, never by other rows."""
+    """Each of ``events`` on its own part of the rows.
+
+    A row's part is fixed without looking at any row: under replace-one by its *place* in the dataset, which whoever
+    replaces the row keeps; under add-remove by the row's own coin, so that a row more or less moves no other. A part
+    that depended on a row's content would lose a row and another part gain one when the row is replaced: that is a
+    composition (`Compose`), not a parallel one. The k rows of one unit may lie in any parts, and the guarantee is the
+    worst over all ways to place them: one row meets one part, two rows one part twice or two parts once each.
+    """
 
     events: Sequence[Event] = ()
 

@@ -75,7 +75,7 @@ leaves = st.sampled_from(
         Gaussian(5.0),
         Laplace(10.0),
         DiscreteLaplace(10.0, 2),
-        RandomizedResponse(0.2, 3),
+        FixedSize(5, 50, RandomizedResponse(0.2, 3)),
         PureDP(0.1),
         ApproxDP(0.1, 1e-8),
         Selection(0.1),
@@ -106,7 +106,7 @@ def test_one_more_release_never_costs_less(parts, extra) -> None:
 CASES = [
     Repeat(Poisson(0.05, Gaussian(1.0)), 200),
     Compose([Gaussian(3.0), Repeat(Laplace(10.0), 20)]),
-    Compose([Gaussian(3.0), Repeat(RandomizedResponse(0.2), 20)]),
+    Compose([Gaussian(3.0), Repeat(PureDP(0.2), 20)]),
     Compose([Gaussian(3.0), Repeat(DiscreteGaussian(8.0, 3), 5), Repeat(Poisson(0.1, Gaussian(2.0)), 50)]),
 ]
 

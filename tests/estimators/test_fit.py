@@ -343,7 +343,7 @@ def test_targets_of_arrow_are_read():
     assert model.predict(rows[:1]) == ["yes"]
 
 
-@pytest.mark.parametrize(("classes", "labels"), [(["0", "1"], (Z > 0).astype(int)), ([0, 1], LABELS)])
+@pytest.mark.parametrize(("classes", "labels"), [(["no", "yes"], (Z > 0).astype(int)), ([0, 1], LABELS)])
 def test_classes_that_no_label_can_be_are_refused_by_their_type(classes, labels):
     ledger = dp.Ledger()
     with pytest.raises(InvalidInput, match="declare classes as they are in y"):

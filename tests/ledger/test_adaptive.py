@@ -22,8 +22,8 @@ BUDGET = Budget(1.0, 1e-6, REPLACE)
 
 def mu_of(event: Event, unit: Unit) -> float:
     totals = [
-        sum(count * (unit.sensitivity(1.0) / leaf.noise_multiplier) ** 2 for leaf, count in world.items())  # type: ignore[attr-defined]
-        for world in worlds(event)
+        sum(count * (leaf.unit.sensitivity(1.0) / leaf.event.noise_multiplier) ** 2 for leaf, count in world.items())  # type: ignore[attr-defined]
+        for world in worlds(event, unit)
     ]
     return math.sqrt(max(totals))
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from discreet.accounting.bounds import Bounds
+from discreet.accounting.last_iterate import LastIterate
+from discreet.accounting.matrix import BandedMatrix
 from discreet.errors import BudgetExceeded, InvalidInput, LedgerUnavailable
 from discreet.events import Event, PureDP
 from discreet.ledger import Accountant, Ledger
@@ -265,3 +267,11 @@ def test_a_read_only_file_can_be_read_but_not_charged(tmp_path: Path, monkeypatc
     assert ledger.spent().upper == 0.1
     with pytest.raises(LedgerUnavailable, match="readonly"):
         ledger.charge(PureDP(0.2), "replace-one")
+
+
+@pytest.mark.parametrize("event", [BandedMatrix(3.0, (1.0, 0.5), 10), LastIterate(5.0, 10, 0.1, diameter=1.0)])
+def test_every_kind_of_event_is_read_by_a_process_that_has_not_made_one(tmp_path: Path, event: Event) -> None:
+    path = tmp_path / "budget.db"
+    Ledger(path).charge(event, "add-remove")
+    worker = process("print(ledger.history()[0].event)", path)
+    assert worker.communicate(timeout=60)[0] == f"{event}\n"

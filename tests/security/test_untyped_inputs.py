@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import discreet as dp
-from discreet.data.columns import untyped
+from discreet.data.cells import untyped
 from discreet.data.frames import as_table
 from discreet.errors import InvalidInput
 from discreet.estimators.features import numbers_only

@@ -10,7 +10,10 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from discreet.accounting.fold import World, worlds
+from discreet.accounting.bounds import product_up, quotient_up, sum_up
+from discreet.accounting.exchange import SUMS, exchanged_world, require_presence
+from discreet.accounting.fold import Leaf, World, worlds
+from discreet.accounting.gaussian import UNIT
 from discreet.errors import HypothesisViolated, InvalidInput, NotCertifiable
 from discreet.events import (
     ZCDP,
@@ -64,12 +67,15 @@ def group(epsilon: float, delta: float, rows: int) -> Guarantee:
     _check(epsilon, delta)
     if rows < 1:
         raise InvalidInput(f"group privacy needs at least one row, got {rows}.")
+    if rows == 1:
+        return Guarantee(epsilon, delta)
     if delta == 0:
-        return Guarantee(rows * epsilon, 0.0)
+        return Guarantee(sum_up([(epsilon, rows)]), 0.0)
     if epsilon == 0:
-        return Guarantee(0.0, min(1.0, rows * delta))
-    log_factor = _log_expm1(rows * epsilon) - _log_expm1(epsilon)
-    return Guarantee(rows * epsilon, min(1.0, math.exp(min(0.0, math.log(delta) + log_factor))))
+        return Guarantee(0.0, min(1.0, sum_up([(delta, rows)])))
+    log_delta = math.log(delta) + _log_expm1(rows * epsilon) - _log_expm1(epsilon)
+    log_delta += 4 * UNIT * (abs(math.log(delta)) + 2 * rows * epsilon + 8)  # rounding of the three logarithms
+    return Guarantee(sum_up([(epsilon, rows)]), min(1.0, _grown(math.exp(min(0.0, log_delta)))))
 
 
 def amplify(epsilon: float, delta: float, rate: float) -> Guarantee:
@@ -85,7 +91,13 @@ def amplify(epsilon: float, delta: float, rate: float) -> Guarantee:
     if rate == 0:
         return Guarantee(0.0, 0.0)
     small = math.log1p(rate * math.expm1(epsilon)) if epsilon < 30 else math.inf
-    return Guarantee(min(epsilon, small, epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon))), rate * delta)
+    large = epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon)) + 8 * UNIT * (1 + epsilon)
+    return Guarantee(min(epsilon, _grown(small), large), product_up(rate, delta))
+
+
+def _grown(value: float) -> float:
+    """A few roundings more than ``value``: at least what it stands for."""
+    return value * (1 + 16 * UNIT)
 
 
 def pure_epsilon(leaf: Event, adjacency: Adjacency) -> float:
@@ -97,13 +109,15 @@ def pure_epsilon(leaf: Event, adjacency: Adjacency) -> float:
     """
     unit = Unit.of(adjacency)
     k = unit.rows_per_unit
+    if isinstance(leaf, RandomizedResponse):
+        require_presence(unit)
     match leaf:
         case Laplace(noise_multiplier) | DiscreteLaplace(noise_multiplier, _):
-            return unit.sensitivity(1.0) / noise_multiplier
+            return quotient_up(unit.sensitivity(1.0), noise_multiplier)
         case PureDP(epsilon) | RandomizedResponse(epsilon, _) | Selection(epsilon, _):
-            return k * epsilon
+            return sum_up([(epsilon, k)])
         case ApproxDP(epsilon, delta) if delta == 0:
-            return k * epsilon
+            return sum_up([(epsilon, k)])
         case Promise(epsilon, delta, most_rows) if delta == 0 and k <= most_rows:
             return epsilon
         case ZCDP(rho) if rho == 0:
@@ -112,7 +126,7 @@ def pure_epsilon(leaf: Event, adjacency: Adjacency) -> float:
             return _sampled(leaf, unit, _all_pure)[0]
         case PrivateSelection(event, _, distribution, eta) if distribution != "poisson":
             # Papernot–Steinke 2022, corollary 3; geometric stopping is Liu–Talwar's factor 3.
-            return (2 + eta) * max(_all_pure(world, unit).epsilon for world in worlds(event))
+            return _grown((2 + eta) * max(_all_pure(world).epsilon for world in worlds(event, unit)))
     return math.inf
 
 
@@ -125,53 +139,57 @@ def approximate(leaf: Event, adjacency: Adjacency) -> Guarantee | None:
         case Promise(epsilon, delta, most_rows) if delta > 0 and unit.rows_per_unit <= most_rows:
             return Guarantee(epsilon, delta)
         case Poisson() | FixedSize() | WithReplacement():
-            inner = worlds(leaf.event)
-            if any(approximate(part, unit) is not None for world in inner for part in world):
+            inner = worlds(leaf.event, unit)
+            if any(approximate(part.event, part.unit) is not None for world in inner for part in world):
                 found = _sampled(leaf, unit, _basic_stated)
                 return found if math.isfinite(found.epsilon) else None
     return None
 
 
-def _all_pure(world: World, unit: Unit) -> Guarantee:
-    return Guarantee(math.fsum(count * pure_epsilon(leaf, unit) for leaf, count in world.items()), 0.0)
+def _pure_of(leaf: Leaf) -> float:
+    """The pure ε of a leaf, along its chain of neighbours."""
+    return sum_up([(pure_epsilon(leaf.event, leaf.unit), leaf.chain)])
 
 
-def _basic_stated(world: World, unit: Unit) -> Guarantee:
-    epsilons, deltas = [0.0], [0.0]
-    for leaf, count in world.items():
-        stated = approximate(leaf, unit)
-        epsilons.append(count * (stated.epsilon if stated else pure_epsilon(leaf, unit)))
-        deltas.append(count * (stated.delta if stated else 0.0))
-    return Guarantee(math.fsum(epsilons), min(1.0, math.fsum(deltas)))
+def _stated_of(leaf: Leaf) -> Guarantee | None:
+    """The (ε, δ) that a leaf states, along its chain of neighbours."""
+    found = approximate(leaf.event, leaf.unit)
+    return found if found is None or leaf.chain == 1 else group(*found, leaf.chain)
 
 
-_SUMS = (Gaussian, Laplace, DiscreteGaussian, DiscreteLaplace)
+def _all_pure(world: World) -> Guarantee:
+    return Guarantee(sum_up((_pure_of(leaf), count) for leaf, count in world.items()), 0.0)
 
 
-def _sampled(
-    leaf: Poisson | FixedSize | WithReplacement, unit: Unit, read: Callable[[World, Unit], Guarantee]
-) -> Guarantee:
+def _basic_stated(world: World) -> Guarantee:
+    stated = [(_stated_of(leaf) or Guarantee(_pure_of(leaf), 0.0), count) for leaf, count in world.items()]
+    epsilon = sum_up((one.epsilon, count) for one, count in stated)
+    return Guarantee(epsilon, min(1.0, sum_up((one.delta, count) for one, count in stated)))
+
+
+def _sampled(leaf: Poisson | FixedSize | WithReplacement, unit: Unit, read: Callable[[World], Guarantee]) -> Guarantee:
     """Generic amplification by the probability that the batch meets the unit's rows."""
     k = unit.rows_per_unit
-    found = worlds(leaf.event)
+    found = worlds(leaf.event, unit)
     replaced = unit.relation == "replace-one"
     if isinstance(leaf, Poisson):
         hit = 1.0 if leaf.rate == 1 else -math.expm1(k * math.log1p(-leaf.rate))
-        guarantees = [read(world, unit) for world in found]
-        if replaced and not all(isinstance(part, _SUMS) for world in found for part in world):
+        guarantees = [read(world) for world in found]
+        if replaced and not all(isinstance(part.event, SUMS) for world in found for part in world):
             # A stated replace-one guarantee says nothing about a batch that lacks the row: only δ is amplified.
             parts = [Guarantee(epsilon, hit * delta) for epsilon, delta in guarantees]
         else:
             parts = [amplify(epsilon, delta, hit) for epsilon, delta in guarantees]
     elif isinstance(leaf, FixedSize):
-        inner = Unit("replace-one", k) if replaced else Unit("add-remove", 2 * k)
         enough = leaf.n - k >= leaf.batch
         hit = -math.expm1(sum(math.log1p(-leaf.batch / (leaf.n - i)) for i in range(k))) if enough else 1.0
-        parts = [amplify(*read(world, inner), hit) for world in found]
+        resized = not enough and not replaced
+        parts = [amplify(*read(exchanged_world(world, resized)), hit) for world in found]
     else:
-        inner = Unit("replace-one", k * leaf.batch) if replaced else Unit("add-remove", 2 * k * leaf.batch)
+        # each draw may be one of the unit's rows, so that as many as there are draws are exchanged
         hit = -math.expm1(leaf.batch * math.log1p(-k / leaf.n)) if k < leaf.n else 1.0
-        parts = [amplify(*read(world, inner), hit) for world in found]
+        drawn = worlds(leaf.event, Unit(unit.relation, leaf.batch))
+        parts = [amplify(*read(exchanged_world(world, k >= leaf.n)), hit) for world in drawn]
     return Guarantee(max(p.epsilon for p in parts), max(p.delta for p in parts))
 
 
@@ -183,9 +201,7 @@ def basic_epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> flo
         >>> basic_epsilon_upper(Repeat(PureDP(0.1), 30), 0.0, "add-remove")
         3.0
     """
-    return _over_worlds(
-        event, delta, adjacency, lambda terms: math.fsum(count * epsilon for epsilon, count in terms), 1.0
-    )
+    return _over_worlds(event, delta, adjacency, sum_up, 1.0)
 
 
 def advanced_epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> float:
@@ -204,11 +220,11 @@ def advanced_epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> 
         if slack >= 1:
             return 0.0
         if slack <= 0:
-            return math.fsum(count * epsilon for epsilon, count in terms)
+            return sum_up(terms)
         return advanced_composition(terms, slack)
 
     basic = basic_epsilon_upper(event, delta, adjacency)
-    needs_share = any(_lacks_stated(leaf, Unit.of(adjacency)) for world in worlds(event) for leaf in world)
+    needs_share = any(_lacks_stated(leaf) for world in worlds(event, Unit.of(adjacency)) for leaf in world)
     split = 0.5 if needs_share else 0.0
     advanced = _over_worlds(event, delta, adjacency, total, split)
     return min(basic, advanced)
@@ -226,14 +242,14 @@ def advanced_composition(terms: list[tuple[float, int]], slack: float) -> float:
     """
     if not 0 < slack < 1:
         raise HypothesisViolated(f"advanced composition needs a slack δ' in (0, 1), got {slack!r}.")
-    squares = math.fsum(count * (epsilon * epsilon) for epsilon, count in terms)
-    mean = math.fsum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in terms)
-    plain = math.fsum(count * epsilon for epsilon, count in terms)
-    return min(plain, mean + math.sqrt(2 * math.log(1 / slack) * squares))
+    squares = _grown(math.fsum(count * (epsilon * epsilon) for epsilon, count in terms))
+    mean = _grown(math.fsum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in terms))
+    plain = sum_up(terms)
+    return min(plain, _grown(mean + math.sqrt(2 * _grown(-math.log(slack)) * squares)))
 
 
-def _lacks_stated(leaf: Event, unit: Unit) -> bool:
-    return approximate(leaf, unit) is None and math.isinf(pure_epsilon(leaf, unit))
+def _lacks_stated(leaf: Leaf) -> bool:
+    return _stated_of(leaf) is None and math.isinf(_pure_of(leaf))
 
 
 def _over_worlds(event: Event, delta: float, adjacency: Adjacency, total: Callable[..., float], share: float) -> float:
@@ -241,27 +257,28 @@ def _over_worlds(event: Event, delta: float, adjacency: Adjacency, total: Callab
     if not 0 <= delta <= 1:
         raise InvalidInput(f"delta must be in [0, 1], got {delta!r}.")
     unit = Unit.of(adjacency)
-    return max(_one_world(world, delta, unit, total, share) for world in worlds(event))
+    return max(_one_world(world, delta, total, share) for world in worlds(event, unit))
 
 
-def _one_world(world: World, delta: float, unit: Unit, total: Callable[..., float], share: float) -> float:
+def _one_world(world: World, delta: float, total: Callable[..., float], share: float) -> float:
     from discreet.accounting.renyi import epsilon_upper
 
-    stated = {leaf: approximate(leaf, unit) for leaf in world}
-    free = delta - math.fsum(count * g.delta for leaf, count in world.items() if (g := stated[leaf]))
+    stated = {leaf: _stated_of(leaf) for leaf in world}
+    free = delta - sum_up((g.delta, count) for leaf, count in world.items() if (g := stated[leaf]))
     if free < 0:
         return math.inf
-    unstated = sum(count for leaf, count in world.items() if _lacks_stated(leaf, unit))
+    free *= 1 - 16 * UNIT
+    unstated = sum(count for leaf, count in world.items() if _lacks_stated(leaf))
     each = share * free / unstated if unstated else 0.0
     terms: list[tuple[float, int]] = []
     for leaf, count in world.items():
         guarantee = stated[leaf]
         if guarantee is not None:
             terms.append((guarantee.epsilon, count))
-        elif _lacks_stated(leaf, unit):
-            terms.append((epsilon_upper(leaf, each, unit), count))
+        elif _lacks_stated(leaf):
+            terms.append((epsilon_upper(leaf.event, each, leaf.unit), count))
         else:
-            terms.append((pure_epsilon(leaf, unit), count))
+            terms.append((_pure_of(leaf), count))
     return total(terms) if share == 1.0 else total(terms, free - each * unstated)
 
 
@@ -328,12 +345,15 @@ def zcdp_rho(event: Event, adjacency: Adjacency) -> float:
     """
     unit = Unit.of(adjacency)
     return max(
-        math.fsum(count * _leaf_rho(leaf, unit) for leaf, count in world.items()) for world in worlds(event)
+        math.fsum(count * _leaf_rho(leaf.event, leaf.unit) for leaf, count in world.items())
+        for world in worlds(event, unit)
     )  # fmt: skip
 
 
 def _leaf_rho(leaf: Event, unit: Unit) -> float:
     k = unit.rows_per_unit
+    if isinstance(leaf, RandomizedResponse):
+        require_presence(unit)
     match leaf:
         case Gaussian() | DiscreteGaussian():
             mu = leaf.mu(unit) if isinstance(leaf, Gaussian) else unit.sensitivity(1.0) / leaf.noise_multiplier

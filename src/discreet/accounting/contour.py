@@ -11,7 +11,8 @@ the number of steps. The trapezoid sum with spacing 2π/P is, by Poisson's formu
 
 every alias is non-negative, so δ ≤ δ̃; and those with m < 0 sum to at most e^{−cP}/(1 − e^{−cP}), those with m > 0 are
 bounded by δ(x) ≤ κ(c')e^{K(c')−c'x} at any c' > c. What remains are the nodes left out (bounded by sup |M(c + iω)|
-beyond the last one), the errors of the M_i, and rounding. All of them are in the interval returned.
+beyond the last one), the errors of the M_i, and rounding. All of them are in the interval returned;
+docs/maths/accounting.md, *Rounding in the contour sum*, goes through them one by one.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.bounds import Bounds
-from discreet.accounting.mixture import OnContour
+from discreet.accounting.bounds import Bounds, meet
+from discreet.accounting.transform import OnContour, short
 from discreet.errors import NotCertifiable
 
 __all__ = ["Contour", "Transform"]
 
 Array = NDArray[Any]
 _UNIT = 2.0**-53
+_SMALLEST = 2.0**-1020  # what underflow may take from a term
 _MOST_NODES = 1 << 19
 _ORDERS = np.exp(np.arange(-16.0, 30.0, 0.7))
 
@@ -67,33 +69,48 @@ class _Nodes:
     log_moment: float  # K(c)
     moment_error: float  # of K(c)
     omegas: Array
-    log_terms: NDArray[np.complex128]  # log of e^{K(s) − K(c)} / (s(s + 1)), with the trapezoid's weight
-    fixed_error: float  # of the sum, apart from the rounding of e^{iωε}
+    weights: NDArray[np.complex128]  # the trapezoid's weight over s(s + 1)
+    logs: NDArray[np.complex128]  # K(s) − K(c)
+    slips: Array  # bounds of the errors of ``logs``
+    fixed_error: float  # of the sum, from the absolute errors of the M_i and the nodes left out
     alias_at: float
     alias_moment: float  # a proved K(c') for the aliases above
 
-    def delta(self, epsilon: float) -> tuple[float, float, float, float]:
-        """(log of the common factor e^{K(c)−cε}, lower, value, upper of the sum it multiplies)."""
+    def log_bounds(self, epsilon: float) -> tuple[float, float]:
+        """Proved bounds of log δ(ε)."""
         lead = self.log_moment - self.c * epsilon
+        scale = abs(self.log_moment) + self.c * epsilon + 64
         phase = self.omegas * epsilon
-        terms = np.exp(self.log_terms - 1j * phase)
+        terms = self.weights * np.exp(self.logs - 1j * phase)
         value = float(terms.real.sum())
-        rounding = 4 * _UNIT * float(np.abs(terms) @ (phase + np.abs(self.log_terms.imag) + len(terms) + 8))
-        error = self.fixed_error + rounding
-        slack = self.moment_error + 4 * _UNIT * (abs(self.log_moment) + self.c * epsilon + 4)
-        below = math.exp(min(700.0, -self.c * self.period - lead)) / -math.expm1(-self.c * self.period)
-        ratio = (self.alias_at - self.c) * self.period
-        above = (
-            self.alias_moment - self.alias_at * epsilon + float(log_kappa(self.alias_at)) - ratio - lead
-        ) - math.log(-math.expm1(-ratio))
-        lower = (value - error) * math.exp(-slack) - below - math.exp(min(above, 700.0))
-        return lead, lower, value, (value + error) * math.exp(slack)
+        relative = self.slips + 4 * _UNIT * (phase + np.abs(self.logs.imag) + len(terms) + 32)
+        error = self.fixed_error + 1.01 * float(np.abs(terms) @ np.expm1(relative)) + len(terms) * _SMALLEST
+        if not 0 < value + error < math.inf:
+            raise NotCertifiable("the contour sum has no positive upper end")
+        slack = 1.01 * self.moment_error + 16 * _UNIT * scale
+        high = lead + math.log(value + error)
+        high += slack + 16 * _UNIT * abs(high - lead)
+        aliases = self._log_aliases(epsilon, lead, 16 * _UNIT * scale)
+        low = value - error - (math.exp(aliases) if aliases < 700 else math.inf)
+        if low <= 0:
+            return -math.inf, high
+        return lead + math.log(low) - slack - 16 * _UNIT * abs(math.log(low)), high
+
+    def _log_aliases(self, epsilon: float, lead: float, slack: float) -> float:
+        """log of a bound on all aliases, over e^lead."""
+        period = self.period * (1 - 8 * _UNIT)
+        below = -self.c * period - lead - math.log(-math.expm1(-self.c * period))
+        ratio = (self.alias_at - self.c) * period
+        above = self.alias_moment - self.alias_at * epsilon + float(log_kappa(self.alias_at)) - ratio - lead
+        above -= math.log(-math.expm1(-ratio))
+        rounding = slack + 16 * _UNIT * (abs(self.alias_moment) + self.alias_at * (epsilon + period))
+        return float(np.logaddexp(below, above)) + rounding + 2 * self.moment_error + 1e-9
 
     def log_slope(self, epsilon: float) -> tuple[float, float]:
         """log δ̃(ε) and its derivative."""
-        terms = np.exp(self.log_terms - 1j * self.omegas * epsilon)
+        terms = self.weights * np.exp(self.logs - 1j * self.omegas * epsilon)
         value = float(terms.real.sum())
-        if not value > 0:
+        if not 0 < value < math.inf:
             raise NotCertifiable("the contour sum lost its sign")
         slope = -float(((self.c + 1j * self.omegas) * terms).real.sum()) / value
         return self.log_moment - self.c * epsilon + math.log(value), slope
@@ -200,7 +217,7 @@ class Contour:
         best = int(periods.argmin())
         period, c = float(periods[best]), float(cs[places[best]])
         beyond, level = float(cs[further[best]]), float(height[places[best]])
-        spacing = 2 * math.pi / period
+        spacing = short(2 * math.pi / period, 33)  # its multiples up to 2^19 are exact
         # The tail after Ω is at most (1/π)(1/Ω + spacing/Ω²)·exp(log tail), against c(c + 1)-scaled terms.
         allowed = math.log(self.tolerance) + log_delta - level - math.log(c) - math.log1p(c)
         natural = max(spacing, math.sqrt(max(1.0, -2 * allowed) / curvature))
@@ -217,7 +234,7 @@ class Contour:
         count = int(omegas[i] / spacing) + 2
         if count > _MOST_NODES:
             raise NotCertifiable(f"{count} nodes would be needed on the contour")
-        return self._sum(c, period, count, beyond, math.exp(float(log_tails[i])))
+        return self._sum(c, spacing, count, beyond, math.exp(float(log_tails[i])))
 
     def _log_tails(self, c: float, omegas: Array) -> Array:
         total = np.zeros(len(omegas))
@@ -225,46 +242,53 @@ class Contour:
             total += count * part.log_tails(c, omegas)
         return total
 
-    def _sum(self, c: float, period: float, count: int, beyond: float, tail: float) -> _Nodes:
-        spacing = 2 * math.pi / period
+    def _sum(self, c: float, spacing: float, count: int, beyond: float, tail: float) -> _Nodes:
+        """The nodes, the terms' logarithms and what they may be off by.
+
+        Each factor is e^{ℓ+η} + ξ with |η| ≤ slip and |ξ| ≤ e. Slips add up in the exponent. For the rest,
+        |Π(x + ξ)ⁿ − Πxⁿ| ≤ Π(|x| + e)ⁿ · Σ n·e/(|x| + e).
+        """
         omegas = spacing * np.arange(count)
         points = c + 1j * omegas
-        log_terms = -np.log(points) - np.log(points + 1) + math.log(spacing / math.pi)
-        log_terms[0] -= math.log(2)
-        reach = np.exp(log_terms.real)  # the node's weight, then times the bound of |M/M(c)|^n
+        weights: NDArray[Any] = (spacing / math.pi) / (points * (points + 1))
+        weights[0] /= 2
+        logs, slips = np.zeros(count, dtype=np.complex128), np.zeros(count)
         log_moment, moment_error, relative, log_reach = 0.0, 0.0, np.zeros(count), np.zeros(count)
         for part, times in self.parts:
             there = part.on_contour(c, spacing, count)
             log_moment += times * there.log_moment
-            moment_error += times * there.error
-            x, y = there.changes.real, there.changes.imag
-            with np.errstate(divide="ignore"):
-                logs = np.maximum(0.5 * np.log1p(np.maximum(x * (2 + x) + y * y, -1.0)), -600.0)
-            phases = np.arctan2(y, 1 + x)
-            # |Π(x + e)ⁿ − Πxⁿ| ≤ Π(|x| + e)ⁿ · Σ n·e/(|x| + e); taking logs adds a few ulp of what they are.
-            magnitude = np.exp(logs) + there.errors
-            slip = 4 * _UNIT * (np.abs(logs) + np.abs(phases))
-            relative += times * (there.errors / magnitude + slip)
-            share = there.errors * np.exp(-logs)
-            log_reach += times * np.where(share < 1e-3, logs + share, np.log(magnitude))
-            log_terms.real += times * logs
-            log_terms.imag += times * phases
-        error = float(reach @ (np.exp(np.minimum(log_reach, 0.1)) * np.minimum(relative, 3.0)))
+            moment_error += times * (there.error + 4 * _UNIT * len(self.parts) * abs(there.log_moment))
+            logs += times * there.logs
+            size = np.abs(there.logs.real) + np.abs(there.logs.imag)
+            slips += times * (there.slips + 2 * _UNIT * (len(self.parts) + 1) * size)
+            if there.errors.any():
+                magnitude = np.exp(there.logs.real + there.slips) + there.errors
+                relative += times * there.errors / magnitude
+                log_reach += times * (np.log(magnitude) + 8 * _UNIT)
+            else:
+                log_reach += times * (there.logs.real + there.slips)
+        if not (np.isfinite(logs).all() and np.isfinite(slips).all() and math.isfinite(log_moment)):
+            raise NotCertifiable("a moment generating function left the range of doubles on the contour")
+        with np.errstate(over="ignore"):  # an infinite error proves nothing, and is refused below
+            error = float(np.abs(weights) @ (np.exp(np.minimum(log_reach, 710.0)) * relative))
         last = spacing * count
         error += tail * (1 / last + spacing / last**2) / math.pi
-        log_terms.real = np.maximum(log_terms.real, -700.0)
         alias = sum(times * part.log_moment_upper(beyond) for part, times in self.parts)
-        return _Nodes(c, period, log_moment, moment_error, omegas, log_terms, error, beyond, alias)
+        if not error < math.inf:
+            raise NotCertifiable("the errors of the moment generating functions leave nothing of the contour sum")
+        period = 2 * math.pi / spacing
+        return _Nodes(c, period, log_moment, moment_error, omegas, weights, logs, slips, 1.01 * error, beyond, alias)
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Certified bounds of log δ(ε)."""
-        lead, lower, _, upper = self._nodes(epsilon).delta(epsilon)
-        return (lead + math.log(lower) if lower > 0 else -math.inf), lead + math.log(upper)
+        return self._nodes(epsilon).log_bounds(epsilon)
 
     def delta(self, epsilon: float) -> Bounds:
         """Certified bounds of δ(ε)."""
         low, high = self.log_delta(epsilon)
-        return Bounds(math.exp(low) if low > -740 else 0.0, min(1.0, math.exp(max(high, -744.0))))
+        lower = math.exp(low) * (1 - 8 * _UNIT) if low > -700 else 0.0
+        upper = math.exp(min(max(high, -700.0), 0.0)) * (1 + 8 * _UNIT)
+        return Bounds(min(lower, 1.0), min(upper, 1.0))
 
     def epsilon(self, delta: float) -> Bounds:
         """Certified bounds of ε(δ), the least ε ≥ 0 with δ(ε) ≤ δ."""
@@ -276,7 +300,7 @@ class Contour:
                 guess, found = self._close(self._nodes(guess), guess, target)
             except NotCertifiable:  # too much cancellation so far left, or too few moments there
                 guess, found = self._close(self._nodes(guess, at_saddle=True), guess, target)
-            best = Bounds(max(best.lower, found.lower), min(best.upper, found.upper))
+            best = meet(best, found, "two contours")
             if best.upper - best.lower <= 3 * self.tolerance * best.upper:
                 break
         if math.isinf(best.upper):
@@ -293,24 +317,21 @@ class Contour:
             if abs(step) <= 1e-12 * guess or guess == 0:
                 break
 
-        def log_bounds(at: float) -> tuple[float, float]:
-            lead, lower, _, upper = nodes.delta(at)
-            return (lead + math.log(lower) if lower > 0 else -math.inf), lead + math.log(upper)
-
-        low, high = log_bounds(guess)
+        unsure = 4 * _UNIT * (1 + abs(target))  # of the logarithm that was taken of δ
+        low, high = nodes.log_bounds(guess)
         upper, lower = guess, guess
         for _ in range(40):
-            if high <= target:
+            if high <= target - unsure:
                 break
-            upper += 1.1 * (high - target) / -slope + 4 * _UNIT * upper
-            high = log_bounds(upper)[1]
+            upper += 1.1 * (high - target + unsure) / -slope + 4 * _UNIT * upper
+            high = nodes.log_bounds(upper)[1]
         else:
             upper = math.inf
         for _ in range(8):
-            if low >= target or lower == 0:
+            if low >= target + unsure or lower == 0:
                 break
-            lower = max(0.0, lower - 1.1 * min(target - low, 5.0) / -slope - 4 * _UNIT * lower)
-            low = log_bounds(lower)[0] if lower > 0 else math.inf
+            lower = max(0.0, lower - 1.1 * min(target + unsure - low, 5.0) / -slope - 4 * _UNIT * lower)
+            low = nodes.log_bounds(lower)[0] if lower > 0 else math.inf
         else:
             lower = 0.0
         return guess, Bounds(lower, upper)

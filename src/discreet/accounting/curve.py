@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Literal, get_args
 
-from discreet.accounting.bounds import Bounds
+from discreet.accounting.bounds import Bounds, Contradiction, guarded
 from discreet.accounting.fold import worlds
 from discreet.accounting.rules import rule
-from discreet.accounting.run import Run, runs
+from discreet.accounting.run import Engine, Run, runs
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import Event
 from discreet.units import Adjacency, Unit
@@ -43,8 +44,9 @@ class Curve:
 
     def _histories(self) -> list[tuple[Run, ...]]:
         if self._runs is None:
-            unit = self.unit
-            self._runs = [runs(world, lambda leaf: rule(leaf, unit)) for world in worlds(self.event)]
+            self._runs = [
+                runs(world, lambda leaf: rule(leaf.event, leaf.unit)) for world in worlds(self.event, self.unit)
+            ]
         return self._runs
 
     def delta(self, epsilon: float) -> Bounds:
@@ -58,16 +60,21 @@ class Curve:
         if math.isinf(epsilon):
             return Bounds(0.0, 0.0)
         if self.method == "renyi":
-            return Bounds(0.0, _delta_upper(self.event, epsilon, self.unit))
+            return Bounds(0.0, guarded(lambda: _delta_upper(self.event, epsilon, self.unit)))
         if self.method in _UPPER_ONLY:
             return Bounds(0.0, _delta_from_epsilon(lambda d: self.epsilon(d).upper, epsilon))
         if self.method == "gdp":
             self._all_gaussian()
         if self.method == "auto" and self._without_a_rule() is not None:
-            return Bounds(0.0, _delta_upper(self.event, epsilon, self.unit))
-        engine = "auto" if self.method == "gdp" else self.method
-        found = [run.delta(epsilon, engine) for both in self._histories() for run in both]  # type: ignore[arg-type]
-        return Bounds(max((b.lower for b in found), default=0.0), max((b.upper for b in found), default=0.0))
+            return Bounds(0.0, guarded(lambda: _delta_upper(self.event, epsilon, self.unit)))
+        engine: Engine = self.method if self.method in ("contour", "fourier") else "auto"
+        try:
+            return _worst(run.delta(epsilon, engine) for both in self._histories() for run in both)
+        except NotCertifiable as failure:
+            if self.method != "auto":
+                raise self._named(failure) from failure
+            self._tell(failure)
+            return Bounds(0.0, self._other_delta(epsilon))
 
     def epsilon(self, delta: float) -> Bounds:
         """The least ε such that the event is (ε, δ)-DP.
@@ -78,12 +85,14 @@ class Curve:
         """
         delta = _real("delta", delta, 0.0, 1.0)
         if self.method in _UPPER_ONLY:
-            return Bounds(0.0, max(0.0, _upper_only(self.method)(self.event, delta, self.unit)))
+            return Bounds(0.0, self._classical(self.method, delta))
         if self.method == "gdp":
             self._all_gaussian()
         if self.method in ("contour", "fourier"):
-            found = [run.epsilon(delta, self.method) for both in self._histories() for run in both]
-            return Bounds(max((b.lower for b in found), default=0.0), max((b.upper for b in found), default=0.0))
+            try:
+                return _worst(run.epsilon(delta, self.method) for both in self._histories() for run in both)
+            except NotCertifiable as failure:
+                raise self._named(failure) from failure
         return self._auto(delta)
 
     def upper(self, delta: float) -> float:
@@ -95,19 +104,42 @@ class Curve:
     def _auto(self, delta: float, *, lower: bool = True) -> Bounds:
         if (reason := self._without_a_rule()) is not None:
             return Bounds(0.0, self._other_upper(delta, reason))
+        try:
+            low, high, open_ended = self._two_sided(delta, lower=lower)
+        except NotCertifiable as failure:
+            self._tell(failure)
+            return Bounds(0.0, self._other_upper(delta, self._named(failure)))
+        wide = high - low > 1e-3 * high if lower else open_ended
+        settled = all(run.settled for both in self._histories() for run in both)
+        if (math.isinf(high) or wide) and delta > 0 and not settled:
+            other = self._other_upper(delta)
+            high = other if low <= other <= high else high  # in doubt the guarantee is the larger
+        return Bounds(low, high)
+
+    def _two_sided(self, delta: float, *, lower: bool) -> tuple[float, float, bool]:
+        """The worst interval of all histories, and whether some bound need not be reached."""
         low, high, open_ended = 0.0, 0.0, False
         for both in self._histories():
             for run in both:
                 if run is not both[0] and run.within(high, delta):
                     continue
                 found_here = run.epsilon(delta, lower=lower)
+                if not found_here.lower <= found_here.upper:
+                    raise Contradiction(f"a lower bound exceeds its upper one: {found_here}.")
                 low, high = max(low, found_here.lower), max(high, found_here.upper)
                 open_ended = open_ended or run.one_sided
-        wide = high - low > 1e-3 * high if lower else open_ended
-        settled = all(run.settled for both in self._histories() for run in both)
-        if (math.isinf(high) or wide) and delta > 0 and not settled:
-            high = min(high, self._other_upper(delta))
-        return Bounds(min(low, high), max(low, high))  # rounding apart low ≤ high; in doubt the guarantee is the larger
+        return low, high, open_ended
+
+    def _named(self, failure: NotCertifiable) -> NotCertifiable:
+        """The same failure, with the event that it is about."""
+        text = repr(self.event)
+        return type(failure)(f"{failure} Event: {text if len(text) < 1000 else text[:1000] + '…'}, {self.unit}.")
+
+    def _tell(self, failure: NotCertifiable) -> None:
+        """Warn of a contradiction: the answer that follows is safe, but the library has a fault."""
+        if isinstance(failure, Contradiction):
+            message = f"{self._named(failure)} The answer rests on classical bounds alone. Please report this."
+            warnings.warn(message, RuntimeWarning, stacklevel=4)
 
     def estimate(self, delta: float) -> float:
         """A quick ε(δ) that proves nothing: where a search may start."""
@@ -135,12 +167,35 @@ class Curve:
         found: list[float] = []
         for method in ("renyi", "zcdp", "basic"):
             try:
-                found.append(_upper_only(method)(self.event, delta, self.unit))
+                found.append(self._classical(method, delta))
             except (NotCertifiable, InvalidInput):
                 continue
         if not found and reason is not None:
             raise reason
         return max(min(found, default=math.inf), 0.0)
+
+    def _classical(self, method: str, delta: float) -> float:
+        """An upper bound of ε(δ) by a method that knows no lower one."""
+        found = guarded(lambda: _upper_only(method)(self.event, delta, self.unit))
+        if math.isnan(found):
+            raise NotCertifiable(f"method {method!r} left the range of its arithmetic.")
+        return max(0.0, found)
+
+    def _other_delta(self, epsilon: float) -> float:
+        """A bound of δ(ε) from the Rényi divergence, or 1."""
+        try:
+            found = guarded(lambda: _delta_upper(self.event, epsilon, self.unit))
+        except (NotCertifiable, InvalidInput):
+            return 1.0
+        return min(found, 1.0) if found >= 0 else 1.0
+
+
+def _worst(found: Iterable[Bounds]) -> Bounds:
+    """Of all histories: the largest lower and the largest upper bound."""
+    known = list(found)
+    if any(not b.lower <= b.upper for b in known):
+        raise Contradiction(f"a lower bound exceeds its upper one: {known}.")
+    return Bounds(max((b.lower for b in known), default=0.0), max((b.upper for b in known), default=0.0))
 
 
 def _upper_only(method: str) -> Callable[[Event, float, Unit], float]:

@@ -20,6 +20,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from discreet.accounting.bounds import sum_up
 from discreet.accounting.classical import approximate, pure_epsilon, zcdp_rho, zcdp_to_epsilon
 from discreet.accounting.fold import worlds
 from discreet.accounting.renyi import divergence
@@ -194,17 +195,20 @@ class GDPFilter(PrivacyFilter):
 
     def cost(self, event: Event) -> float:
         """μ² of Gaussian releases."""
+        return self._squared(event, self.unit)
+
+    def _squared(self, event: Event, unit: Unit) -> float:
         worst = 0.0
-        for world in worlds(event):
+        for world in worlds(event, unit):
             total = 0.0
             for leaf, count in world.items():
-                if isinstance(leaf, Poisson) and leaf.rate == 1:
-                    total += count * self.cost(leaf.event)
-                elif isinstance(leaf, Gaussian):
-                    total += count * leaf.mu(self.unit) ** 2
+                if isinstance(leaf.event, Poisson) and leaf.event.rate == 1:
+                    total += count * self._squared(leaf.event.event, leaf.unit)
+                elif isinstance(leaf.event, Gaussian):
+                    total += count * leaf.event.mu(leaf.unit) ** 2
                 else:
                     raise NotCertifiable(
-                        f"a GDP filter takes Gaussian releases only, not {type(leaf).__name__}; use RenyiFilter."
+                        f"a GDP filter takes Gaussian releases only, not {type(leaf.event).__name__}; use RenyiFilter."
                     )
             worst = max(worst, total)
         return worst
@@ -232,8 +236,8 @@ class PureFilter(PrivacyFilter):
             NotCertifiable: a leaf has no pure guarantee.
         """
         total = max(
-            math.fsum(count * pure_epsilon(leaf, self.unit) for leaf, count in world.items())
-            for world in worlds(event)
+            sum_up((pure_epsilon(leaf.event, leaf.unit), count) for leaf, count in world.items())
+            for world in worlds(event, self.unit)
         )  # fmt: skip
         if math.isinf(total):
             raise NotCertifiable(f"{type(event).__name__} has no pure ε; use ZCDPFilter, RenyiFilter or ApproxFilter.")
@@ -295,14 +299,14 @@ class ApproxFilter(PrivacyFilter):
 
     def _both(self, event: Event) -> tuple[float, float]:
         squares, deltas = 0.0, 0.0
-        for world in worlds(event):
+        for world in worlds(event, self.unit):
             square, delta = 0.0, 0.0
             for leaf, count in world.items():
-                stated = approximate(leaf, self.unit)
-                epsilon = stated.epsilon if stated else pure_epsilon(leaf, self.unit)
+                stated = approximate(leaf.event, leaf.unit)
+                epsilon = stated.epsilon if stated else pure_epsilon(leaf.event, leaf.unit)
                 if math.isinf(epsilon):
                     raise NotCertifiable(
-                        f"{type(leaf).__name__} states no (ε, δ); use RenyiFilter, or state it as ApproxDP."
+                        f"{type(leaf.event).__name__} states no (ε, δ); use RenyiFilter, or state it as ApproxDP."
                     )
                 square += count * epsilon**2
                 delta += count * (stated.delta if stated else 0.0)

@@ -4,7 +4,8 @@ the bounds.
 Each loss is moved to a lattice, pessimistically and optimistically (`discreet.accounting.lattice`). Its probabilities
 are tilted, p_l e^{cl}/M(c), with c the saddle point of the question asked, so that the answer sits in the bulk of
 what the transform sees: δ = 1e-300 costs no more digits than δ = 0.1. What wraps around the window is bounded by
-P_c(L > x) ≤ e^{K(c+a) − K(c) − ax}, and the rounding of the transform by its ℓ2 norm.
+P_c(L > x) ≤ e^{K(c+a) − K(c) − ax}, and the rounding of the transform by its ℓ2 norm. docs/maths/accounting.md,
+*Rounding in the Fourier accountant*, goes through all of it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.bounds import Bounds
+from discreet.accounting.bounds import Bounds, meet
 from discreet.accounting.contour import Contour, log_kappa
 from discreet.accounting.lattice import Law, lower_law, merged_law, upper_law
 from discreet.accounting.pairs import Atoms, Pair, ProfilePair, attained
@@ -30,6 +31,8 @@ Array = NDArray[Any]
 _UNIT = 2.0**-53
 _SIZES = (1 << 13, 1 << 15, 1 << 17)
 _SETTLED = 1e-5  # the error falls with the square of the spacing: what is left is a fifteenth of the last change
+_FFT = 8.0  # ‖error‖ ≤ 8u·log₂N·‖·‖: Higham 2002, Theorem 24.2, with twiddle factors to 2u
+_SIZES_DISAGREE = "two lattices of the Fourier accountant"
 _MARGIN = 32.0  # e^−32 of the tilted mass may fall outside the window
 
 
@@ -45,26 +48,31 @@ class _Composed:
     outside: float  # tilted mass that lies beyond the window and wraps into it
     above: float  # the part of it that lies above
     infinite: float
-    slack: float  # error of log M(c)
+    stray: float  # tilted mass that rounding may have moved anywhere
+    slack: float  # error of log M(c), and relative of every tilted probability
     shift: float  # how far rounding may have moved the sum of losses
 
     def delta(self, epsilon: float, *, upper: bool) -> float:
         """A bound of δ(ε) on the wanted side."""
-        epsilon = epsilon - self.shift if upper else epsilon + self.shift
-        lead = self.log_moment - self.c * epsilon
+        c, side = self.c, (1 if upper else -1)
+        epsilon -= side * (self.shift + 4 * _UNIT * abs(epsilon))
+        slack = self.slack + 16 * _UNIT * (abs(self.log_moment) + c * abs(epsilon) + 800)
+        lead = self.log_moment - c * epsilon + side * slack
         start = int(np.searchsorted(self.losses, epsilon))
         ahead = self.losses[start:] - epsilon
-        value = _dot(np.exp(-self.c * ahead) * -np.expm1(-ahead), self.tilted[start:])
-        spacing = float(self.losses[1] - self.losses[0])
-        c = self.c
+        value = _dot(np.exp(-c * ahead) * -np.expm1(-ahead), self.tilted[start:])
+        spacing = float(self.losses[1] - self.losses[0]) * (1 - 1e-6)
         norm = math.sqrt(1 / (2 * c * (2 * c + 1) * (c + 1)) / spacing + math.exp(2 * float(log_kappa(c))))
-        error = norm * self.rounding + 4 * _UNIT * value * (c * float(ahead[-1] if len(ahead) else 0) + 64)
+        error = 1.01 * norm * self.rounding + self.stray * math.exp(float(log_kappa(c)))
+        error += 4 * _UNIT * value * (c * float(ahead[-1] if len(ahead) else 0) + 64)
         if upper:
             missing = self.above * math.exp(min(0.0, -c * (float(self.losses[-1]) - epsilon)))
-            total = _product(lead + self.slack, value + error + missing)
+            total = math.exp(min(max(_log_product(lead, value + error + missing), -700.0), 1.0))
             return min(1.0, total + self.infinite * (1 + 1e-14) + 5e-324)
-        wrapped = self.outside * math.exp(float(log_kappa(c)))
-        return _product(lead - self.slack, max(0.0, value - error - wrapped)) + self.infinite * (1 - 1e-13)
+        wrapped = 1.01 * self.outside * math.exp(float(log_kappa(c)))
+        log_total = _log_product(lead, value - error - wrapped)
+        finite = math.exp(min(log_total, 1.0)) if log_total > -700 else 0.0
+        return min(1.0, finite + self.infinite * (1 - 1e-13))
 
 
 def _dot(a: Array, b: Array) -> float:
@@ -72,13 +80,39 @@ def _dot(a: Array, b: Array) -> float:
     return float((a * b).sum())
 
 
-def _product(log_factor: float, value: float) -> float:
-    if value <= 0:
-        return 0.0
-    total = log_factor + math.log(value)
-    if total > 700:
-        return math.inf
-    return math.exp(total) if total > -745 else 0.0
+def _log_product(log_factor: float, value: float) -> float:
+    return log_factor + math.log(value) if value > 0 else -math.inf
+
+
+@dataclass
+class _Tilted:
+    """p·e^{cl}/M(c) on a lattice."""
+
+    terms: Array
+    log_moment: float
+    relative: float  # a bound on the relative errors of the terms that matter, and of M(c)
+    stray: float  # what the errors of the others sum up to
+
+
+def _tilted(law: Law, c: float) -> _Tilted:
+    """The tilted law, each term off by a relative u(16 + 4|log p| + 8c(|offset| + |l|) + |peak|)."""
+    keep = law.probabilities > 0
+    if not keep.any():
+        raise NotCertifiable("nothing is left of a loss on so coarse a lattice")
+    log_p, losses = np.log(law.probabilities[keep]), law.losses[keep]
+    log_terms = log_p + c * losses
+    peak = float(log_terms.max())
+    near = np.exp(log_terms - peak)
+    moment = float(near.sum())
+    near /= moment
+    blur = _UNIT * (16 + abs(peak) + 4 * np.abs(log_p) + 8 * c * (abs(law.offset) + np.abs(losses)))
+    matters = log_terms > peak - 60
+    relative = float(blur[matters].max()) + _UNIT * (64 + 2 * abs(peak + math.log(moment)))
+    terms = np.zeros(len(keep))
+    terms[keep] = near
+    rest = ~matters
+    stray = float(near[rest] @ np.minimum(blur[rest], 1e6)) + len(keep) * 1e-300
+    return _Tilted(terms, peak + math.log(moment), 2 * relative, 2 * stray)
 
 
 class Fourier:
@@ -139,47 +173,53 @@ class Fourier:
         count = 1 << max(4, math.ceil(math.log2(max(2.0, (top - bottom) / spacing + 2))))
         if count > 4 * _SIZES[-1]:
             raise NotCertifiable(f"{count} lattice points would be needed")
-        transform = np.zeros(count // 2 + 1)
-        phase = np.zeros(count // 2 + 1)
-        log_moment = slack = rounding = shift = log_finite = offset = 0.0
-        depth = math.log2(count)
+        transform, phase = np.zeros(count // 2 + 1), np.zeros(count // 2 + 1)
+        log_moment = slack = rounding = shift = log_finite = offset = offsets = stray = growth = 0.0
+        depth, parts = math.log2(count), len(laws)
         for law, (_, times) in zip(laws, self.parts, strict=True):
-            keep = law.probabilities > 0
-            log_terms = np.full(len(keep), -np.inf)
-            log_terms[keep] = np.log(law.probabilities[keep]) + c * law.losses[keep]
-            peak = float(log_terms.max())
-            if peak == -math.inf:
-                raise NotCertifiable("nothing is left of a loss on so coarse a lattice")
-            terms = np.exp(log_terms - peak)
-            moment = float(terms.sum())
-            terms /= moment
-            reach = c * float(np.abs(law.losses).max())
-            log_moment += times * (peak + math.log(moment))
-            slack += times * _UNIT * (len(terms) ** 0.5 + 64 + 16 * min(reach, abs(peak) + 200))
-            folded = np.bincount((law.first + np.arange(len(terms))) % count, weights=terms, minlength=count)
+            tilt = _tilted(law, c)
+            log_moment += times * tilt.log_moment
+            slack += times * (
+                tilt.relative + _UNIT * (len(law.probabilities) // count + 4 * parts * abs(tilt.log_moment))
+            )
+            stray += 1.01 * times * tilt.stray
+            folded = np.bincount((law.first + np.arange(len(tilt.terms))) % count, weights=tilt.terms, minlength=count)
             spectrum = np.fft.rfft(folded)
             transform += times * np.log(np.maximum(np.abs(spectrum), 1e-300))
             phase += np.mod(times * np.angle(spectrum), 2 * math.pi)
-            # ‖FFT error‖ ≤ 6u·log₂N of the norm; a power multiplies it by at most n, its evaluation adds 16u·n.
+            # A power multiplies the transform's error by at most n(1 + |error|)^{n−1}.
             norm = math.sqrt(_dot(folded, folded))
-            rounding += times * _UNIT * (6 * depth * norm + 4 * norm)
+            rounding += times * _UNIT * _FFT * (depth + 1) * norm
+            growth += times * _UNIT * _FFT * (depth + 1) * norm * math.sqrt(count)
             shift += times * law.shift
             offset += times * law.offset
+            offsets += abs(times * law.offset)
             log_finite += times * math.log1p(-min(law.infinite, 1 - 1e-16)) if law.infinite < 1 else -math.inf
+        if growth > 0.1:
+            raise NotCertifiable(f"the rounding of {self.steps} steps leaves nothing of the transform")
         tilted = np.fft.irfft(np.exp(transform + 1j * phase), count)
-        rounding += _UNIT * (16 * self.steps + 6 * depth) * math.sqrt(_dot(tilted, tilted))
+        evaluated = 16 * self.steps + _FFT * depth + 16 * parts + 32
+        rounding = 1.12 * (rounding + _UNIT * evaluated * math.sqrt(_dot(tilted, tilted))) + 1e-290
         start = math.floor((bottom - offset) / spacing)
         tilted = np.maximum(np.roll(tilted, -(start % count)), 0.0)
         losses = offset + spacing * (start + np.arange(count))
-        above, below = self._outside(laws, c, log_moment, float(losses[0]), float(losses[-1]))
-        infinite = -math.expm1(log_finite)
-        drift = shift + 4 * _UNIT * float(np.abs(losses).max()) * (1 + len(laws))
-        return _Composed(c, log_moment, losses, tilted, rounding, above + below, above, infinite, slack, drift)
+        misplaced = 8 * _UNIT * (float(np.abs(losses).max()) + offsets) * (1 + parts)
+        slack = 1.01 * slack + c * misplaced
+        above, below = self._outside(laws, c, log_moment, slack, start, start + count - 1, losses)
+        infinite = 0.0 - math.expm1(log_finite)
+        return _Composed(
+            c, log_moment, losses, tilted, rounding, above + below, above, infinite, stray, slack, shift + misplaced
+        )
 
-    def _outside(self, laws: list[Law], c: float, here: float, bottom: float, top: float) -> tuple[float, float]:
-        """Bounds of the tilted mass above and below the window."""
-        reach = sum(t * float(law.losses[-1]) for law, (_, t) in zip(laws, self.parts, strict=True))
-        floor = sum(t * float(law.losses[0]) for law, (_, t) in zip(laws, self.parts, strict=True))
+    def _outside(
+        self, laws: list[Law], c: float, here: float, slack: float, first: int, last: int, losses: Array
+    ) -> tuple[float, float]:
+        """Bounds of the tilted mass above and below the window, whose lattice points are ``first`` to ``last``."""
+        bottom, top = float(losses[0]), float(losses[-1])
+        ends = [
+            (law.first, law.first + len(law.probabilities) - 1, n) for law, (_, n) in zip(laws, self.parts, strict=True)
+        ]
+        reach, floor = sum(n * end for _, end, n in ends), sum(n * start for start, _, n in ends)
         scale = max(self._spread(laws, c), 1e-300)
         steps = [8 / scale, 4 / scale, 16 / scale, 2 / scale, c, c / 2, 1 / scale]
         known = [
@@ -197,13 +237,23 @@ class Fourier:
         def least(sign: float, end: float) -> float:
             best = 0.0
             for a in steps:
-                best = min(best, moment(c + sign * a) - here - sign * a * end + 1e-6)
+                at = c + sign * a
+                rounding = (
+                    slack
+                    + a * slack
+                    + sum(
+                        16 * _UNIT * n * (800 + abs(at) * float(np.abs(law.losses[[0, -1]]).max()) + abs(here))
+                        for law, (_, n) in zip(laws, self.parts, strict=True)
+                    )
+                )
+                rounding += 16 * _UNIT * a * abs(end)
+                best = min(best, moment(at) - here - sign * a * end + rounding)
                 if best < -_MARGIN + 4:
                     break
             return math.exp(best)
 
-        above = least(1.0, top) if reach > top else 0.0
-        below = least(-1.0, bottom) if floor < bottom else 0.0
+        above = least(1.0, top) if reach > last else 0.0
+        below = least(-1.0, bottom) if floor < first else 0.0
         return above, below
 
     def _spread(self, laws: list[Law], c: float) -> float:
@@ -246,7 +296,7 @@ class Fourier:
         for size in _SIZES:
             upper, lower = self._both(epsilon, log_tail, guide, size)
             low = lower.delta(epsilon, upper=False) if lower is not None else 0.0
-            best = Bounds(max(best.lower, low), min(best.upper, upper.delta(epsilon, upper=True)))
+            best = meet(best, Bounds(low, upper.delta(epsilon, upper=True)), _SIZES_DISAGREE)
             if best.upper - best.lower <= self.tolerance * best.upper or self._exact():
                 break
             if self._one_sided() and size > _SIZES[0]:
@@ -286,7 +336,7 @@ class Fourier:
             low = 0.0
             if below is not None:
                 low = _invert(partial(below.delta, upper=False), delta, guess, -below.c, up=False)
-            best = Bounds(max(best.lower, low), min(best.upper, high))
+            best = meet(best, Bounds(low, high), _SIZES_DISAGREE)
             if best.upper - best.lower <= self.tolerance * best.upper:
                 break
             if self._exact() and abs(high - guess) <= 0.1 * high:  # no finer lattice, and the tilt suits the answer
@@ -301,7 +351,7 @@ class Fourier:
             merged = self._below(merged_law, self._spacing(top - bottom, sizes[-1]), log_tail, c, bottom, top)
             if merged is not None:
                 low = _invert(partial(merged.delta, upper=False), delta, guess, -merged.c, up=False)
-                best = Bounds(max(best.lower, low), best.upper)
+                best = meet(best, Bounds(low, math.inf), _SIZES_DISAGREE)
         return best
 
 

@@ -11,16 +11,17 @@ releases compose to μ = √(Σ μ_i²) (Dong–Roth–Su 2022, Corollary 3.3).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtri
+from scipy.special import erfcx, ndtr, ndtri
 
 from discreet.accounting.bounds import Bounds
 
-__all__ = ["delta_bounds", "epsilon_bounds", "log_delta", "profile"]
+__all__ = ["delta_bounds", "epsilon_bounds", "log_delta", "profile", "root_of_squares"]
 
 UNIT = 2.0**-53
+_LARGEST_MU = 1e150
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _NODES, _WEIGHTS = (array.tolist() for array in np.polynomial.legendre.leggauss(8))
 
@@ -32,20 +33,28 @@ def _mills(t: float) -> float:
 def log_delta(epsilon: float, mu: float) -> tuple[float, float]:
     """log δ(ε) for ε ≥ 0, and a bound on its absolute error.
 
-    Rounding: t carries an error 2u(ε/μ + μ), which moves log δ by at most (|t| + 1) times that; φ(t) adds t²u; the
-    difference of Mills ratios loses a factor R(t)/(R(t) − R(t + μ)) when it is subtracted, or 1 + y² when −R' =
-    1 − yR is integrated instead (eight Gauss nodes on a span below 0.1 err by less than 1e-20). Library functions are
-    granted 4 ulp.
+    Rounding: μ is granted a relative 8u, so that t is off by at most η = 12u(ε/μ + μ). At fixed μ, |d log δ/dt| ≤
+    |t| + 2: it is t + (g(t) − g(t + μ))/∫g over (t, t + μ) with g = −R' = 1 − yR, so at most t + max −g'/g = R/g,
+    which is below y + 1.26 for y ≥ 0 and below 1.26 else. φ(t) adds t²u, and the sum of logarithms some units of
+    itself. The difference of Mills ratios loses a factor R(t)/(R(t) − R(t + μ)) when it is subtracted, or 1 + y²
+    when g is integrated instead (eight Gauss nodes on a span below 0.1 err by less than 1e-20). Library functions
+    are granted 4 ulp. Where μ ≥ 10 and t < −5, 1 − δ = Φ(t) + φ(t)R(t + μ) ≤ 3φ(t), and what t is off by costs
+    that many times as much.
     """
     if mu == 0:
         return -math.inf, 0.0
     t = epsilon / mu - mu / 2
-    if t > 1e8 or t + mu > 1e150:
+    shift = 12 * UNIT * (epsilon / mu + mu)
+    if t > 1e8 and t > 2 * shift:  # δ ≤ e^{−t²/8}
         return -math.inf, 0.0
-    slack = 4 * UNIT * (4 + (abs(t) + 1) * (epsilon / mu + mu) + t * t)
-    if t < -5:  # only for μ > 10, where δ is within 1e-6 of 1 and nothing cancels
-        lost = math.exp(epsilon + float(log_ndtr(-t - mu)))
-        return math.log(max(math.exp(float(log_ndtr(-t))) - lost, 0.5)), slack
+    if t + shift < -40:
+        return 0.0, 1e-300
+    if shift > 1:  # nothing is known of so large an ε but that 0 ≤ δ ≤ 1
+        return 0.0, math.inf
+    slack = shift * (abs(t) + 2 + shift) + 4 * UNIT * (4 + t * t)
+    if t < -5:
+        lost = float(ndtr(t)) + math.exp(-t * t / 2 - _HALF_LOG_2PI) * _mills(t + mu)
+        return math.log1p(-lost), lost * 4 * slack + 4 * UNIT
     if mu < 0.1:
         gap, half = 0.0, mu / 2
         for node, weight in zip(_NODES, _WEIGHTS, strict=True):
@@ -59,7 +68,13 @@ def log_delta(epsilon: float, mu: float) -> tuple[float, float]:
         slack += 8 * UNIT * first / gap if gap > 0 else math.inf
     if not gap > 0:  # far beyond the smallest double
         return -math.inf, 0.0
-    return -t * t / 2 - _HALF_LOG_2PI + math.log(gap), slack
+    value = -t * t / 2 - _HALF_LOG_2PI + math.log(gap)
+    return value, slack + 4 * UNIT * abs(value)
+
+
+def _log_slope(t: float, mu: float) -> float:
+    """log of −dδ/dε = e^ε·Φ(−t − μ) = φ(t)R(t + μ)."""
+    return -t * t / 2 - _HALF_LOG_2PI + math.log(max(_mills(t + mu), 1e-300))
 
 
 def profile(epsilon: float, mu: float) -> float:
@@ -81,9 +96,9 @@ def delta_bounds(epsilon: float, mu: float) -> Bounds:
     value, slack = log_delta(epsilon, mu)
     if value == -math.inf:
         return Bounds(0.0, 0.0 if mu == 0 else 5e-324)
-    low = math.exp(value - slack) if value > -700 else 0.0
-    high = math.exp(value + slack) if value > -700 else math.exp(max(value + slack, -744.0))
-    return Bounds(low, min(1.0, high))
+    low = math.exp(value - slack) * (1 - 8 * UNIT) if value - slack > -700 else 0.0
+    high = math.exp(min(max(value + slack, -700.0), 0.0)) * (1 + 8 * UNIT)
+    return Bounds(min(low, 1.0), min(1.0, high))
 
 
 def epsilon_bounds(delta: float, mu: float) -> Bounds:
@@ -97,9 +112,12 @@ def epsilon_bounds(delta: float, mu: float) -> Bounds:
         return Bounds(0.0, 0.0)
     if delta <= 0 or math.isinf(mu):
         return Bounds(math.inf, math.inf)
+    if mu > _LARGEST_MU:  # t < −40 at ε = 1e299, where δ exceeds every double below 1; ε itself is beyond range
+        return Bounds(1e299, math.inf)
     target = math.log(delta)
+    unsure = 4 * UNIT * (1 + abs(target))
     at_zero, slack = log_delta(0.0, mu)
-    if at_zero + slack <= target:
+    if at_zero + slack <= target - unsure:
         return Bounds(0.0, 0.0)
 
     # δ(ε) ≤ 1 − Φ(t), so the quantile of δ is an upper end; log δ decreases strictly from there to ε = 0.
@@ -108,7 +126,7 @@ def epsilon_bounds(delta: float, mu: float) -> Bounds:
     for _ in range(100):
         value, _ = log_delta(guess, mu)
         t = guess / mu - mu / 2
-        slope = -math.exp(guess + float(log_ndtr(-t - mu)) - value) if value > -math.inf else 0.0
+        slope = -math.exp(min(_log_slope(t, mu) - value, 700.0)) if value > -math.inf else 0.0
         if value > target:
             low = max(low, guess)
         else:
@@ -124,16 +142,18 @@ def epsilon_bounds(delta: float, mu: float) -> Bounds:
 
     def upper_holds(e: float) -> bool:
         value, slack = log_delta(e, mu)
-        return value + slack <= target
+        return value + slack <= target - unsure
 
     def lower_holds(e: float) -> bool:
         value, slack = log_delta(e, mu)
-        return value - slack >= target
+        return value - slack >= target + unsure
 
     value, slack = log_delta(guess, mu)
     t = guess / mu - mu / 2
-    rate = math.exp(min(700.0, guess + float(log_ndtr(-t - mu)) - value)) if value > -math.inf else 1.0
-    step = 2 * (slack + abs(value - target)) / max(rate, 1e-300) + 8 * UNIT * guess
+    rate = math.exp(min(700.0, _log_slope(t, mu) - value)) if value > -math.inf else 1.0
+    step = 2 * (slack + unsure + abs(value - target)) / max(rate, 1e-300) + 8 * UNIT * guess
+    if not math.isfinite(step):
+        step = max(guess, 1.0) * 1e-9
     return Bounds(_walk(lower_holds, guess, -step), _walk(upper_holds, guess, step))
 
 
@@ -146,3 +166,16 @@ def _walk(holds: Callable[[float], bool], start: float, step: float) -> float:
         if holds(point) or math.isinf(point):
             return point
         step *= 2
+
+
+def root_of_squares(mus: Iterable[tuple[float, int]]) -> float:
+    """√(Σ nμ²) to 8 units, without over- or underflow of the squares; where it exceeds 1e200 itself, 1e200.
+
+    From μ = 1e150 on δ is 1 to the last digit and ε beyond all doubles.
+    """
+    mus = list(mus)
+    most = max((mu for mu, n in mus if n > 0), default=0.0)
+    if most == 0 or most > 1e200:
+        return min(most, 1e200)
+    total = math.fsum(n * (mu / most) ** 2 for mu, n in mus)
+    return min(most * math.sqrt(total), 1e200)

@@ -17,7 +17,7 @@ m = T, D = 0 is the strongly convex formula of the paper; m < T with the diamete
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from discreet.errors import HypothesisViolated
 from discreet.events import Event, Gaussian, _count, _number, _positive
@@ -115,8 +115,9 @@ class LastIterate(Event):
     ``noise_multiplier`` is the noise in the *sum* of clipped gradients over C, as in `Gaussian`. ``diameter`` and
     ``rounding`` are measured in s, the most that one step moves between neighbours *under the relation in which the
     event is accounted* (η·2C/n or η·C/n), so the event is a Gaussian with the same sensitivity and less effective
-    noise. The hypotheses (convex, smooth, step ≤ 2/β, data-independent start and n) are the maker's to check:
-    `contraction_of`.
+    noise. Neighbours that are closer, as a batch without a row is to one with it, have their own s, in which the same
+    lengths are more (`restated`). The hypotheses (convex, smooth, step ≤ 2/β, data-independent start and n) are the
+    maker's to check: `contraction_of`.
     """
 
     noise_multiplier: float
@@ -132,6 +133,11 @@ class LastIterate(Event):
         if self.diameter is not None:
             _number(self, "diameter", lambda d: 0 <= d < math.inf, "non-negative and finite, or None")
         _number(self, "rounding", lambda r: 0 <= r < math.inf, "non-negative and finite")
+
+    def restated(self, ratio: float) -> LastIterate:
+        """The same lengths, measured in steps that move ``ratio`` times less."""
+        diameter = None if self.diameter is None else self.diameter * ratio
+        return replace(self, diameter=diameter, rounding=self.rounding * ratio)
 
     def equivalent(self) -> Event:
         """One Gaussian release."""

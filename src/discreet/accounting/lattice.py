@@ -10,7 +10,7 @@ lowered by the largest gap between chord and curve beside them. Both err by the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ __all__ = ["Law", "lower_law", "merged_law", "upper_law"]
 
 Array = NDArray[Any]
 _UNIT = 2.0**-53
-_BIN_ERROR = 1e-13  # relative, of the masses that pairs report (their contract)
+_PROFILE_ERROR = 1e-13  # relative, granted to bounds of δ(ε) (their contract)
+_SMALLEST = 1e-290  # masses of Q below it have lost digits to underflow
 _MOST_POINTS = 1 << 21
 
 
@@ -51,6 +52,8 @@ class Law:
 def _edges(pair: Pair | ProfilePair, spacing: float, log_tail: float) -> tuple[float, int, Array]:
     low, high = pair.span(log_tail)
     offset = pair.anchor
+    if not max(abs(low - offset), abs(high - offset)) < 2.0**50 * spacing:
+        raise NotCertifiable(f"losses between {low:g} and {high:g} on a lattice of spacing {spacing:g}")
     first = math.floor((low - offset) / spacing * (1 + 4 * _UNIT) - 1e-9)
     last = math.ceil((high - offset) / spacing * (1 + 4 * _UNIT) + 1e-9)
     if last - first > _MOST_POINTS:
@@ -58,8 +61,8 @@ def _edges(pair: Pair | ProfilePair, spacing: float, log_tail: float) -> tuple[f
     return offset, first, offset + spacing * np.arange(first, last + 1)
 
 
-def _exact(pair: Pair | ProfilePair, spacing: float) -> Law | None:
-    """Atoms that already lie on the lattice."""
+def _exact(pair: Pair | ProfilePair, spacing: float, side: int) -> Law | None:
+    """Atoms that already lie on the lattice, their probabilities rounded up or down."""
     if not isinstance(pair, Atoms) or pair.lattice is None:
         return None
     steps = (pair.losses - pair.anchor) / spacing
@@ -68,14 +71,16 @@ def _exact(pair: Pair | ProfilePair, spacing: float) -> Law | None:
     if slip > 64 * _UNIT * float(np.abs(pair.losses).max()):
         return None
     first = int(places.min())
-    law = np.bincount((places - first).astype(int), weights=pair.probabilities)
-    return Law(pair.anchor, spacing, first, law, pair.infinite, slip + 4 * _UNIT * float(np.abs(pair.losses).max()))
+    probabilities = pair.probabilities
+    unsure = pair.error + _UNIT * (16 - 4 * np.log(np.maximum(probabilities, 5e-324)))
+    law = np.bincount((places - first).astype(int), weights=probabilities * (1 + side * unsure))
+    return Law(pair.anchor, spacing, first, law, pair.infinite, slip + 16 * _UNIT * float(np.abs(pair.losses).max()))
 
 
-def _slip(edges: Array) -> float:
-    """How far the bins' true ends may lie from the lattice: a few ulp of the loss, or of 1 once it exceeds 0.1."""
-    reach = float(np.abs(edges).max())
-    return 16 * _UNIT * (reach + (1.0 if reach > 0.1 else 0.0))
+def _slip(pair: Pair | ProfilePair, edges: Array) -> float:
+    """How far the bins' true ends may lie from the lattice, whose points are rounded too."""
+    rounded = 8 * _UNIT * (float(np.abs(edges).max()) + abs(pair.anchor))
+    return rounded if isinstance(pair, ProfilePair) else rounded + pair.slip(edges)
 
 
 def upper_law(pair: Pair | ProfilePair, spacing: float, log_tail: float) -> Law:
@@ -85,28 +90,42 @@ def upper_law(pair: Pair | ProfilePair, spacing: float, log_tail: float) -> Law:
     masses; what rounding may have taken from p₁ is given back from p₀, which only makes the law worse. Mass below
     goes up to the first point, mass beyond the last to infinity.
     """
-    if (exact := _exact(pair, spacing)) is not None:
-        return replace(exact, probabilities=exact.probabilities * (1 + 1e-15))
+    if (exact := _exact(pair, spacing, 1)) is not None:
+        return exact
     offset, first, edges = _edges(pair, spacing, log_tail)
     if isinstance(pair, ProfilePair):
         return _from_profile(pair, offset, spacing, first, edges)
     p, q = pair.masses(edges)
-    _, upper = _split(p, q, edges, spacing)
+    error = _split_error(pair, edges, log_tail)
+    _, upper = _split(p, np.where(q > _SMALLEST, q, 0.0), edges, spacing)
     inside = p[1:-1]
-    upper = np.minimum(upper + 2 * _BIN_ERROR * inside / -math.expm1(-spacing), inside)
+    upper = np.minimum(upper + 2 * error * inside / -math.expm1(-spacing), inside)
     law = np.zeros(len(edges))
     law[:-1] += inside - upper
     law[1:] += upper
     law[0] += p[0]
-    grow = 1 + 2 * _BIN_ERROR
-    return Law(offset, spacing, first, law * grow, pair.infinite + float(p[-1]) * grow, _slip(edges))
+    grow = 1 + 2 * error
+    return Law(offset, spacing, first, law * grow, pair.infinite + float(p[-1]) * grow + 5e-324, _slip(pair, edges))
+
+
+def _moderate(edges: Array) -> bool:
+    """Whether e^l and its products with masses stay within range."""
+    return max(abs(float(edges[0])), abs(float(edges[-1]))) < 600
+
+
+def _split_error(pair: Pair, edges: Array, log_tail: float) -> float:
+    """The relative error of masses, and of b·e^left, which in logarithms is that of exponents of up to 1500."""
+    return pair.bin_error(log_tail) + _UNIT * (16 if _moderate(edges) else 16 + 4 * (750 + float(np.abs(edges).max())))
 
 
 def _split(p: Array, q: Array, edges: Array, spacing: float) -> tuple[Array, Array]:
     """Each bin's P mass at its left and right end."""
     a, b = p[1:-1], q[1:-1]
-    with np.errstate(divide="ignore", over="ignore"):
-        scaled = np.exp(np.minimum(np.log(b) + edges[:-1], 700.0))  # be^{left}; b = 0 sends all of a to the right
+    if _moderate(edges):
+        scaled = b * np.exp(edges[:-1])
+    else:
+        with np.errstate(divide="ignore", over="ignore"):
+            scaled = np.exp(np.minimum(np.log(b) + edges[:-1], 700.0))  # be^{left}; b = 0 sends all of a to the right
     upper = np.clip((a - scaled) / -math.expm1(-spacing), 0.0, a)
     return a - upper, upper
 
@@ -117,17 +136,17 @@ def _from_profile(pair: ProfilePair, offset: float, spacing: float, first: int, 
     In units of δ: p_j = (δ_{j+1} − δ_j)/(e^h − 1) − (δ_j − δ_{j−1})/(1 − e^{−h}). Each δ is granted a relative error
     of 1e-13, added before and after, and rounding of the differences is charged to the mass itself.
     """
-    values = np.minimum(pair.profile(edges) * (1 + _BIN_ERROR), 1.0)
+    values = np.minimum(pair.profile(edges) * (1 + _PROFILE_ERROR), 1.0)
     grow, shrink = math.expm1(min(spacing, 700.0)), -math.expm1(-spacing)
     steps = np.diff(values)
     law = np.empty(len(edges))
     law[1:-1] = steps[1:] / grow - steps[:-1] / shrink
     law[-1] = -steps[-1] / shrink  # beyond the last point the bound stays at its value there: failure
-    law[0] = steps[0] / grow + 1.0 - float(values[0])  # to its left the straight line from δ = 1 at α = 0
+    law[0] = steps[0] / grow + 1.0 - float(values[0]) + 4 * _UNIT  # to its left the straight line from δ = 1 at α = 0
     noise = 4 * _UNIT * (np.abs(steps[1:]) / grow + np.abs(steps[:-1]) / shrink + values[1:-1] / grow)
     law[1:-1] += noise
     law = np.maximum(law, 0.0)
-    return Law(offset, spacing, first, law * (1 + _BIN_ERROR), float(values[-1]), _slip(edges))
+    return Law(offset, spacing, first, law * (1 + _PROFILE_ERROR), float(values[-1]), _slip(pair, edges))
 
 
 def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
@@ -138,14 +157,16 @@ def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
     becomes 0 and the left end goes down to the tangent at the right, and to 0. Where the lowered dots are not convex
     their convex minorant is taken (isotonic regression of the slopes).
     """
-    if (exact := _exact(pair, spacing)) is not None:
-        return replace(exact, probabilities=exact.probabilities * (1 - 1e-15))
+    if (exact := _exact(pair, spacing, -1)) is not None:
+        return exact
     offset, first, edges = _edges(pair, spacing, log_tail)
     if edges[-1] - edges[0] > 600:  # slopes would leave the range of doubles: claim nothing
-        return Law(offset, spacing, first, np.zeros(len(edges)), pair.infinite, _slip(edges))
+        return Law(offset, spacing, first, np.zeros(len(edges)), pair.infinite, _slip(pair, edges))
     p, q = pair.masses(edges)
+    p = np.where(q > _SMALLEST, p, 0.0)  # where Q has lost digits nothing is claimed
+    error = _split_error(pair, edges, log_tail)
     left, right = _split(p, q, edges, spacing)
-    unsure = 2 * _BIN_ERROR * p[1:-1] / -math.expm1(-spacing)  # of the split
+    unsure = 2 * error * p[1:-1] / -math.expm1(-spacing)  # of the split
     taken = np.minimum(right, unsure)  # what rounding may have given to the right end goes back to the left
     law = np.zeros(len(edges))
     law[:-1] += left + taken
@@ -170,7 +191,7 @@ def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
     if (law < 0).any():
         law = _convex(law, edges)
     law = np.maximum(law - 8 * _UNIT * np.abs(np.concatenate([change, [0.0]])) / grow, 0.0)
-    return Law(offset, spacing, first, law * (1 - 4 * _BIN_ERROR), pair.infinite, _slip(edges))
+    return Law(offset, spacing, first, law * (1 - 4 * error - 4 * len(law) * _UNIT), pair.infinite, _slip(pair, edges))
 
 
 def merged_law(pair: Pair, spacing: float, log_tail: float) -> Law:
@@ -187,12 +208,13 @@ def merged_law(pair: Pair, spacing: float, log_tail: float) -> Law:
     below, under = float(p[:bulk].sum()), float(q[:bulk].sum())
     if not under > 0:
         raise NotCertifiable("the bulk of the losses is beyond the range of doubles")
-    offset = math.log(below / under) - 8 * _BIN_ERROR
+    error = pair.bin_error(log_tail) + 64 * _UNIT
+    offset = math.log(below / under) - 8 * error
     places = np.floor((edges[bulk - 1 :] - offset) / spacing * (1 - 4 * _UNIT) - 1e-9).astype(int)
     law = np.bincount(places - min(0, int(places.min())), weights=rest)
     first = min(0, int(places.min()))
     law[-first] += below
-    return Law(offset, spacing, first, law * (1 - 4 * _BIN_ERROR), pair.infinite, _slip(edges))
+    return Law(offset, spacing, first, law * (1 - 4 * error - len(rest) * _UNIT), pair.infinite, _slip(pair, edges))
 
 
 def _convex(law: Array, edges: Array) -> Array:

@@ -30,6 +30,11 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+_MOST_STEPS = 10**7
+"""Of one run: what is computed for it takes some 80 MB."""
+_MOST_TERMS = 10**8
+"""Bands times participations: what is computed for them takes seconds."""
+
 
 def matrix_sensitivity(
     coefficients: Sequence[float], steps: int, participations: int = 1, separation: int | None = None
@@ -51,13 +56,19 @@ def matrix_sensitivity(
         >>> round(matrix_sensitivity([1.0, 0.5], steps=100, participations=4, separation=25), 6)  # √(4·1.25)
         2.236068
     """
-    c = _checked(coefficients)[:steps]
     if steps < 1 or participations < 1:
         raise InvalidInput(f"steps and participations must be at least 1, got {steps} and {participations}.")
+    if steps > _MOST_STEPS:
+        raise InvalidInput(f"a banded matrix has at most {_MOST_STEPS} steps, got {steps}.")
+    c = _checked(coefficients)[:steps]
     if participations > 1 and (separation is None or separation < 1):
         raise HypothesisViolated("several participations need a least separation of at least 1 step between them.")
     gap = separation or steps
     times = min(participations, -(-steps // gap))
+    if times * len(c) > _MOST_TERMS:
+        raise InvalidInput(
+            f"{times} participations of {len(c)} bands are more than {_MOST_TERMS} terms: use fewer bands or steps."
+        )
     starts = gap * np.arange(times)
     if len(c) <= gap:
         return math.sqrt(math.fsum(float(np.sum(c[: steps - t] ** 2)) for t in starts)) * (1 + 1e-15)
@@ -175,7 +186,10 @@ def _error_and_gradient(c: Array, steps: int, objective: Literal["mean", "max"])
 
 
 def _checked(coefficients: Sequence[float]) -> Array:
-    c = np.asarray(coefficients, dtype=np.float64)
+    try:
+        c = np.asarray(coefficients, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        c = np.empty(0)
     if c.ndim != 1 or not len(c) or not np.all(np.isfinite(c)) or not c[0] > 0:
         raise InvalidInput("a strategy's coefficients must be finite numbers, the first one positive.")
     return c
@@ -203,8 +217,11 @@ class BandedMatrix(Event):
             _count(self, "separation", 1)
         if not isinstance(self.coefficients, Sequence | np.ndarray):
             raise InvalidInput(f"BandedMatrix.coefficients must be a list of numbers, got {self.coefficients!r}.")
-        object.__setattr__(self, "coefficients", tuple(float(x) for x in self.coefficients))
-        self.sensitivity()  # refuses strategies and schemes that make no sense
+        object.__setattr__(self, "coefficients", tuple(_checked(self.coefficients).tolist()))
+        with np.errstate(over="ignore"):
+            sensitivity = self.sensitivity()  # refuses strategies and schemes that make no sense
+        if not math.isfinite(sensitivity):
+            raise InvalidInput("BandedMatrix.coefficients are so large that their sensitivity is not finite.")
 
     def sensitivity(self) -> float:
         """Of the whole run, for rows of norm ≤ 1 that are added or removed."""

@@ -19,22 +19,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from discreet.accounting.normal import normal_bins
+from discreet.accounting.likelihood_ratio import LikelihoodRatio
+from discreet.accounting.normal import bin_error, normal_bins
+from discreet.accounting.transform import OnContour, on_contour, short
 from discreet.errors import NotCertifiable
 
-__all__ = ["Mixture", "OnContour"]
+__all__ = ["Mixture"]
 
 Array = NDArray[Any]
-Kind = Literal["remove", "add", "replace"]
 
 _UNIT = 2.0**-53
+_SMALLEST = math.exp(-700.0)
 _NEGLIGIBLE = 44.0  # e^−44 ≈ 8e-20: parts of an integrand this far below its peak are bounded, not summed
 _QUADRATURE = 40.0  # the inner trapezoid errs by less than e^−40 of M(c)
 _CELL = 0.25
@@ -44,26 +45,13 @@ _MOST_WORK = 12_000_000
 _MOST_TERMS = 240_000_000
 
 
-@dataclass
-class OnContour:
-    """M(c + iω) on the nodes of a contour, relative to M(c)."""
-
-    log_moment: float  # log M(c)
-    error: float  # relative error of M(c)
-    changes: NDArray[np.complex128]  # M(c + iω_k)/M(c) − 1
-    errors: Array  # bounds of their absolute errors
-
-
 @dataclass(frozen=True)
-class Mixture:
+class Mixture(LikelihoodRatio):
     """One of the three pairs of a sampled Gaussian release.
 
     ``weights[j−1]`` is the probability of taking part j ≥ 1 times.
     """
 
-    shift: float
-    weights: tuple[float, ...]
-    kind: Kind
     _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -74,8 +62,12 @@ class Mixture:
     @property
     def top(self) -> float:
         """Adding a unit is seen at worst as its certain absence: loss −log P(not taking part)."""
-        rest = 1 - math.fsum(self.weights)
-        return -math.log(rest) * (1 + 1e-15) if self.kind == "add" and rest > 0 else math.inf
+        if self.kind != "add":
+            return math.inf
+        if self._many == 1:
+            return -math.log1p(-self.weights[0]) * (1 + 1e-15) if self.weights[0] < 1 else math.inf
+        rest = self._rest - 4 * (self._many + 64) * _UNIT  # weights of several rows are rounded themselves
+        return -math.log(rest) * (1 + 1e-15) + 1e-15 if rest > 0 else math.inf
 
     @property
     def lattice(self) -> float | None:
@@ -110,6 +102,29 @@ class Mixture:
             return mixed, plain
         other = rest * plain + sum(b * normal_bins(t + j * self.shift) for j, b in enumerate(self.weights, start=1))
         return mixed, other
+
+    def bin_error(self, log_tail: float) -> float:
+        """That of normal bins as far as the means go, and of the weights."""
+        reach = math.sqrt(-2 * log_tail) + 2 * self._many * self.shift + 1
+        weights = self._many + 64 - 4 * math.log(max(min(self.weights), _SMALLEST))
+        return bin_error(reach) + (_UNIT * weights if self._many > 1 else 4 * _UNIT)
+
+    def slip(self, edges: Array) -> float:
+        """What `_inverse` errs by: as w itself does (`_blur`), and where log q is subtracted by some units of that."""
+        t = self._inverse(edges)
+        t = t[np.isfinite(t)]
+        reach = float(np.abs(edges).max())
+        if len(t) == 0:
+            return 16 * _UNIT * (1 + reach)
+        blur = 0.0
+        if self.kind != "add":
+            blur += float(self._blur(t, self._log_ratio(t)).max())
+        if self.kind != "remove":
+            blur += float(self._blur(-t, self._log_ratio(-t)).max())
+        taking_part = min(1.0, math.fsum(self.weights))
+        share = min(1.0, reach + taking_part)
+        logs = abs(math.log(max(min(self.weights), _SMALLEST))) + 4
+        return _UNIT * (4 * blur + 16 * (reach + taking_part) + 32 * share * logs)
 
     def _inverse(self, edges: Array) -> Array:
         """t with L(t) = edge, ±∞ beyond the losses that occur."""
@@ -152,49 +167,8 @@ class Mixture:
         p = ndtr(-t) if self.kind == "add" else both[0]
         q = {"remove": ndtr(-t), "add": both[1], "replace": both[1]}[self.kind]
         with np.errstate(invalid="ignore"):
-            return np.clip(np.nan_to_num(p - np.exp(epsilon) * q), 0.0, 1.0)
-
-    @cached_property
-    def _many(self) -> int:
-        return len(self.weights)
-
-    def _log_ratio(self, t: Array) -> Array:
-        """w(t), to a few ulp of itself."""
-        nu = self.shift
-        if self._many == 1:
-            y = nu * t - nu * nu / 2
-            q = self.weights[0]
-            if y.size == 0 or y.max() < 500:
-                return np.log1p(q * np.expm1(y))
-            steep = np.logaddexp(math.log1p(-q) if q < 1 else -math.inf, np.maximum(y, 1.0) + math.log(q))
-            return np.where(y < 1, np.log1p(q * np.expm1(np.minimum(y, 1.0))), steep)
-        exponents = [j * nu * t - (j * nu) ** 2 / 2 for j in range(1, self._many + 1)]
-        top = np.max(exponents, axis=0)
-        small = sum(b * np.expm1(np.minimum(e, 1.0)) for b, e in zip(self.weights, exponents, strict=True))
-        lift = np.maximum(top, 0.0)
-        rest = max(0.0, 1 - math.fsum(self.weights))
-        large = rest * np.exp(-lift) + sum(b * np.exp(e - lift) for b, e in zip(self.weights, exponents, strict=True))
-        return np.where(top < 1, np.log1p(np.maximum(small, -1 + 1e-300)), lift + np.log(np.maximum(large, 1e-300)))
-
-    def start(self, t: Array) -> Array:
-        """w₀(t) = log dP/dN(0, 1)."""
-        return np.zeros_like(t) if self.kind == "add" else self._log_ratio(t)
-
-    def loss(self, t: Array) -> Array:
-        """L(t)."""
-        if self.kind == "remove":
-            return self._log_ratio(t)
-        if self.kind == "add":
-            return -self._log_ratio(-t)
-        return self._log_ratio(t) - self._log_ratio(-t)
-
-    def exponent(self, t: Array, c: float) -> Array:
-        """w₀(t) + cL(t), increasing in t for c > 0."""
-        if self.kind == "remove":
-            return (c + 1) * self._log_ratio(t)
-        if self.kind == "add":
-            return -c * self._log_ratio(-t)
-        return (c + 1) * self._log_ratio(t) - c * self._log_ratio(-t)
+            value = p - np.exp(epsilon) * q
+        return np.clip(np.where(np.isnan(value), p, value), 0.0, 1.0)  # where e^ε overflows, P(L > ε) bounds it
 
     def reach(self, c: float) -> float:
         """Beyond this t the integrand of M(c) falls at least as fast as e^{−9t}: L' ≤ kν (2kν for replace)."""
@@ -269,7 +243,7 @@ class Mixture:
         cells = np.exp(rise[1:] - nearest * nearest / 2 - peak)
         cells[first + 1 : last - 1] = 0.0  # one cell of margin covers sums that overhang by a step
         outside = _CELL * float(cells.sum()) + math.exp(height[-1] - peak)
-        outside += math.exp(min(0.0, _FAR_LEFT + 1 + float(rise[0]) - peak))
+        outside += math.exp(min(0.0, _FAR_LEFT + 4 + float(rise[0]) - peak))
         self._cache.clear()
         self._cache[c] = found = float(edges[first]), float(edges[last]), math.log(3 * outside) + peak
         return found
@@ -277,58 +251,58 @@ class Mixture:
     def _grid(self, c: float, omega: float) -> tuple[Array, float, float]:
         """Quadrature nodes for M(c + iω), ω ≤ ``omega``, their step, and log of a bound on what lies outside."""
         low, high, outside = self._range(c)
-        step = min(self._step(c, omega), _CELL * 2)
+        step = short(min(self._step(c, omega), _CELL * 2), 24)
         count = int((high - low) / step) + 2
         if count > _MOST_WORK // 16:
             raise NotCertifiable(f"{count} quadrature nodes for shift {self.shift:g} and frequency {omega:g}")
         return low + step * np.arange(count), step, outside
 
-    def _moment(self, c: float, omega: float) -> tuple[Array, Array, Array, float, float, float]:
-        """Nodes, normalised terms of M(c), the size of their arguments; log M(c), its error from rounding and from
-        quadrature.
+    def _moment(self, c: float, omega: float) -> _Moment:
+        """M(c) on nodes fine enough for frequencies up to ``omega``.
 
         What is summed is M(c) − 1 where possible, so that tiny losses (a small rate, many steps) do not drown in the
-        rounding of 1. Each summand is off by a relative 8u(2 + |log|), and a sum of n terms by (n + 2)u of the sum of
-        their magnitudes.
+        rounding of 1.
         """
         t, step, outside = self._grid(c, omega)
         n, half = len(t), t * t / 2
-        exponent = self.exponent(t, c)
+        exponent, loss, blur, loss_blur = self._at(t, c)
         log_terms = exponent - half
         peak = float(log_terms.max())
         terms = np.exp(log_terms - peak)
         total = float(terms.sum())
         terms /= total
         log_moment = peak + math.log(total * step / _ROOT_2PI)
-        argument = np.abs(exponent)
-        argument += half
-        argument += 2
-        rounding = _UNIT * (n + 16 + 8 * float(terms @ argument))
+        moved = blur + 3 * np.abs(exponent)
+        size = moved + 3 * half + (abs(peak) + 8)
+        rounding = _UNIT * (n + 16 + 2 * abs(peak) + 2 * abs(log_moment) + float(terms @ size))
         if t[0] <= -9 and t[-1] >= 9 and exponent[-1] < 600:  # ∫φ = 1 is known: 2Φ(−9) < 3e-19 is left out of it
-            growth = np.expm1(exponent) * np.exp(-half)
-            growth *= step / _ROOT_2PI
+            base = np.exp(-half)
+            base *= step / _ROOT_2PI
+            growth = np.expm1(exponent) * base
             excess = float(growth.sum())
-            finer = _UNIT * float(np.abs(growth) @ (n + 16 + 8 * argument)) / (1 + excess) + 3e-19
+            # e^x − 1 moves by e^x times what x does
+            finer = float(np.abs(growth) @ (n + 16 + 3 * half)) + float((growth + base) @ moved)
+            finer = _UNIT * (1.01 * finer / (1 + excess) + 2 * abs(math.log1p(excess))) + 3e-19
             if finer < rounding:
                 log_moment, rounding = math.log1p(excess), finer
-        quadrature = math.exp(min(0.0, outside - log_moment)) + math.exp(-_QUADRATURE)
-        return t, terms, argument, log_moment, rounding, quadrature
+        quadrature = math.exp(min(0.0, outside - log_moment)) + 2 * math.exp(-_QUADRATURE)
+        if not quadrature + rounding < 1e-3:
+            raise NotCertifiable(f"the moment of order {c:g} of shift {self.shift:g} drowns in rounding")
+        return _Moment(terms, loss, size, loss_blur, log_moment, 1.01 * rounding, 1.01 * quadrature)
 
     def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
         """M(c + iω) at ω = 0, spacing, …, with error bounds.
 
-        Summed as Σ f·(e^{iωL} − 1), each term rounded like those of `_moment`; at high frequencies on a line above
-        the axis, where the integrand no longer swings (`_lifted`).
+        Summed as Σ f·(e^{iωL} − 1); at high frequencies on a line above the axis, where the integrand no longer swings
+        (`_lifted`). ``spacing`` times an integer below ``count`` must be exact. A relative error ρ of a term costs
+        ρ|f|·min(2, ω|L|), as do the 3 sums, with 4n + 64 units each; an error of L costs ω|f| times itself.
         """
         lift, wide = self._lift(c)
         real = self._step(c, spacing * count)
+        moment = self._moment(c, 0.0 if wide > 1.5 * real else spacing * count)
+        terms, loss, size, loss_blur, missing = moment.terms, moment.loss, moment.size, moment.loss_blur, 0.0
         if wide > 1.5 * real:
-            _, _, _, log_moment, rounding, quadrature = self._moment(c, 0.0)
-            loss, terms, weight, missing = self._lifted(c, lift, wide)
-            quadrature += missing
-        else:
-            t, terms, argument, log_moment, rounding, quadrature = self._moment(c, spacing * count)
-            loss, weight = self.loss(t), terms * (len(t) + 32 + 8 * argument)
+            terms, loss, size, loss_blur, missing = self._lifted(c, lift, wide)
         if count * len(loss) > _MOST_TERMS:
             raise NotCertifiable(f"{count} × {len(loss)} terms on the contour")
         columns = max(1, int(math.sqrt(count)))
@@ -338,12 +312,16 @@ class Mixture:
         sums = coarse @ fine.T  # Σ f(X − 1)(Y − 1); then XY − 1 = (X − 1)(Y − 1) + (X − 1) + (Y − 1)
         sums += coarse.sum(axis=1)[:, None]
         sums += fine @ terms
-        weight = weight + np.abs(terms) * float(
-            weight.sum()
-        )  # the terms' own error, and that of the sum they are divided by
-        size = np.minimum(2 * float(weight.sum()), spacing * np.arange(1, count + 1) * float(weight @ np.abs(loss)))
-        errors = 2 * quadrature + 2 * _UNIT * size
-        return OnContour(log_moment, quadrature + rounding, sums.ravel()[:count], errors)
+        weight, reach = np.abs(terms), np.abs(loss)
+        unsure = weight * (size + 4 * len(loss) + 64)
+        total, far = float(unsure.sum()), float(unsure @ reach) + float(unsure.sum()) * float(weight @ reach)
+        omegas = spacing * np.arange(count)
+        phase = omegas * float(weight @ (loss_blur + 8 * reach))
+        quadrature = moment.quadrature + missing
+        errors = 2 * quadrature + 1.01 * _UNIT * (
+            4 * np.minimum(total * (1 + float(weight.sum())), omegas * far) + phase
+        )
+        return on_contour(moment.log_moment, moment.quadrature + moment.rounding, sums.ravel()[:count], errors)
 
     def _lift(self, c: float) -> tuple[float, float]:
         """The height y of a line Im t = y, and the step of a trapezoid on it that errs by e^−40·M(c) at every ω ≥ 0.
@@ -359,13 +337,12 @@ class Mixture:
 
     def _lifted(
         self, c: float, y: float, step: float
-    ) -> tuple[NDArray[np.complex128], NDArray[np.complex128], Array, float]:
-        """L and the normalised terms on the line Im t = y, the weight of each term's rounding, and what lies
-        outside.
-        """
+    ) -> tuple[NDArray[np.complex128], NDArray[np.complex128], Array, Array, float]:
+        """The normalised terms and L on the line Im t = y, the errors of both in units of u, and what lies outside."""
         low, high, outside = self._range(c)
+        step = short(step, 24)
         t = low + step * np.arange(int((high - low) / step) + 2)
-        loss, start = self._complex(t, np.array([[y]]))
+        loss, start, blur, loss_blur = self._complex(t, np.array([[y]]), c)
         log_terms = (start + c * loss)[0] + (y * y - t * t) / 2 - 1j * y * t
         peak = float(log_terms.real.max())
         terms = np.exp(log_terms - peak)
@@ -373,16 +350,17 @@ class Mixture:
         if total <= 0:
             raise NotCertifiable("the integral on the lifted line lost its sign")
         terms /= total
-        size = np.abs(terms) * (len(t) + 48 + 16 * np.abs(log_terms))
-        spread = y * y / 2 - (0.0 if self.kind == "remove" else c) * math.log(math.cos(self._many * self.shift * y / 2))
+        size = blur[0] + 4 * np.abs(log_terms) + 4 * (y * y + t * t + y * np.abs(t)) + (abs(peak) + 16)
+        negative = 0.0 if self.kind == "remove" else c
+        spread = y * y / 2 - negative * math.log(math.cos(self._many * self.shift * y / 2))
         log_total = peak + math.log(total * step / _ROOT_2PI)
-        missing = 2 * math.exp(min(0.0, outside + spread - log_total)) + math.exp(-_QUADRATURE)
-        return loss[0], terms, size, missing
+        missing = 2 * math.exp(min(0.0, outside + spread - log_total)) + 2 * math.exp(-_QUADRATURE)
+        return terms, loss[0], size, loss_blur[0], missing
 
     def log_moment_upper(self, c: float) -> float:
         """A proved upper bound on log M(c)."""
-        *_, log_moment, rounding, quadrature = self._moment(c, 0.0)
-        return log_moment + 2 * (rounding + quadrature)
+        moment = self._moment(c, 0.0)
+        return moment.log_moment + 1.01 * (moment.rounding + moment.quadrature)
 
     def log_tails(self, c: float, omegas: Array) -> Array:
         """Bounds, for each Ω, on log sup {|M(c + iω)| : ω ≥ Ω} − log M(c).
@@ -395,21 +373,17 @@ class Mixture:
         t, step, outside = self._grid(c, 0.0)
         angle = self._many * self.shift
         negative = 0.0 if self.kind == "remove" else c
-        log_terms = self.exponent(t, c) - t * t / 2
-        peak = float(log_terms.max())
-        terms = np.exp(log_terms - peak)
-        total = float(terms.sum())
-        log_moment = peak + math.log(total * step / _ROOT_2PI)
+        moment = self._moment(c, 0.0)
+        terms, loss, log_moment = moment.terms, moment.loss, moment.log_moment
         # The best shift is y = ω·E L' for small phases and about θ = π/2 for large ones.
-        loss = self.loss(t)
-        pull = float(terms[1:] @ (loss[1:] - loss[:-1])) / (step * total)
+        pull = float(terms[1:] @ (loss[1:] - loss[:-1])) / step
         wanted = np.minimum(omegas[:: max(1, len(omegas) // 4)] * pull, 1.57 / angle)
         y = np.unique(np.concatenate([wanted, [0.5 / angle, 1.57 / angle]]))
         y = y[(y > 0) & (y <= 12)]
         if len(y) == 0:
             return np.zeros(len(omegas))
         far = float(y[-1])
-        width = min(12.0, 2.9 / angle - far)
+        width = min(12.0, 2.9 / angle - far, 1.57 / angle)
         allowed = max(
             2 * math.pi * a / (_QUADRATURE + a * a / 2 - negative * math.log(math.cos(angle * (far + a) / 2)))
             for a in (width * share for share in (0.2, 0.5, 1.0))
@@ -417,58 +391,31 @@ class Mixture:
         nodes, gap = (t, step) if allowed >= step else _resample(t, allowed)
         if len(nodes) > 20000:
             return np.zeros(len(omegas))
-        modulus, phase = self._shifted(nodes, c, y[:, None])
-        weight = modulus + (y[:, None] ** 2 - nodes * nodes) / 2
+        complex_loss, start, blur, loss_blur = self._complex(nodes, y[:, None], c)
+        phase = complex_loss.imag
+        weight = start.real + c * complex_loss.real + (y[:, None] ** 2 - nodes * nodes) / 2
         weight += math.log(gap / _ROOT_2PI) - log_moment
         sums = np.exp(np.minimum(weight[:, None, :] - omegas[:, None] * phase[:, None, :], 700.0)).sum(axis=2)
-        extra = math.exp(min(0.0, outside - log_moment)) + math.exp(-_QUADRATURE)
+        extra = math.exp(min(0.0, outside - log_moment)) + 2 * math.exp(-_QUADRATURE)
         spread = np.exp(np.minimum(y * y / 2 - negative * np.log(np.cos(angle * y / 2)), 700.0))
-        rounding = _UNIT * (len(nodes) + 64 + 32 * float(np.abs(weight).max()))
-        bounds = np.log(sums * (1 + rounding) + extra * spread[:, None]).min(axis=0)
+        fixed = len(nodes) + 64 + 8 * float(np.abs(weight).max()) + float(blur.max()) + 4 * abs(log_moment)
+        rounding = _UNIT * (fixed + omegas * (float(loss_blur.max()) + 4 * float(phase.max())))
+        bounds = np.log(sums + extra * spread[:, None]).min(axis=0)
+        bounds += 1.01 * (rounding + moment.rounding + moment.quadrature)
         return np.minimum(bounds, 0.0)
 
-    def _shifted(self, t: Array, c: float, y: Array) -> tuple[Array, Array]:
-        """log-modulus of exp(w₀ + cL) at t + iy, and Im L there. One row for each y."""
-        loss, start = self._complex(t, y)
-        return start.real + c * loss.real, loss.imag
 
-    def _complex(self, t: Array, y: Array) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
-        """L and w₀ at t + iy, to a few ulp of modulus and argument."""
-        if self.kind == "add":
-            loss = -self._complex_ratio(-t, -y)
-            return loss, np.zeros_like(loss)
-        ratio = self._complex_ratio(t, y)
-        return (ratio if self.kind == "remove" else ratio - self._complex_ratio(-t, -y)), ratio
+@dataclass
+class _Moment:
+    """M(c) on a grid: normalised terms, their losses, and the errors of all."""
 
-    def _complex_ratio(self, t: Array, y: Array) -> NDArray[np.complex128]:
-        """w(t + iy)."""
-        nu = self.shift
-        real, imag = np.zeros((len(y), len(t))), np.zeros((len(y), len(t)))
-        exponents = [j * nu * t - (j * nu) ** 2 / 2 for j in range(1, self._many + 1)]
-        top = np.max(exponents, axis=0) if self._many > 1 else exponents[0]
-        far = top > 30
-        steep = bool(far.any())
-        lift = np.maximum(top, 0.0)
-        for j, (b, e) in enumerate(zip(self.weights, exponents, strict=True), start=1):
-            grow = b * np.expm1(np.minimum(e, 31.0))
-            cosine, sine = np.cos(j * nu * y), np.sin(j * nu * y)
-            turn = -2 * b * np.sin(j * nu * y / 2) ** 2
-            if steep:
-                scaled = b * np.exp(e - lift)
-                real += np.where(far, scaled * cosine, grow * cosine + turn)
-                imag += np.where(far, scaled, grow + b) * sine
-            else:
-                real += grow * cosine + turn
-                imag += (grow + b) * sine
-        if steep:
-            rest = max(0.0, 1 - math.fsum(self.weights))
-            real = np.where(far, real + rest * np.exp(-lift) - 1, real)
-        out = np.empty(real.shape, dtype=np.complex128)
-        out.real = 0.5 * np.log1p(real * (2 + real) + imag * imag)
-        out.imag = np.arctan2(imag, 1 + real)
-        if steep:
-            out.real += np.where(far, lift, 0.0)
-        return out
+    terms: NDArray[Any]
+    loss: NDArray[Any]
+    size: Array  # relative errors of the terms, in units of u
+    loss_blur: Array  # errors of the losses, in units of u
+    log_moment: float
+    rounding: float  # of log M(c)
+    quadrature: float  # relative, of M(c)
 
 
 def _turn(omegas: Array, loss: NDArray[Any]) -> NDArray[np.complex128]:
@@ -485,4 +432,5 @@ def _turn(omegas: Array, loss: NDArray[Any]) -> NDArray[np.complex128]:
 
 
 def _resample(t: Array, step: float) -> tuple[Array, float]:
-    return np.arange(float(t[0]), float(t[-1]) + step, step), step
+    step = short(step, 24)
+    return float(t[0]) + step * np.arange(int(float(t[-1] - t[0]) / step) + 2), step

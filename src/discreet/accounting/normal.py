@@ -1,4 +1,4 @@
-"""Probabilities of small bins under the normal law, each to full relative accuracy."""
+"""Probabilities of small bins under the normal law, each to a proved relative accuracy."""
 
 from __future__ import annotations
 
@@ -9,16 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-__all__ = ["normal_bins"]
+__all__ = ["bin_error", "normal_bins"]
 
 Array = NDArray[Any]
+_UNIT = 2.0**-53
+_NODES, _WEIGHTS = (array.tolist() for array in np.polynomial.legendre.leggauss(8))
+
+
+def bin_error(reach: float) -> float:
+    """A bound on the relative error of `normal_bins` for edges t with |t| ≤ ``reach``."""
+    return _UNIT * (128 + 16 * reach * reach)
 
 
 def normal_bins(edges: Array) -> Array:
-    """N(0, 1) of the bins between ``edges`` (which may be infinite), each to a relative 4e-14.
+    """N(0, 1) of the bins between ``edges`` (which may be infinite), each to a relative u(128 + 16t²).
 
-    Wide bins are differences of the nearer tail, which lose at most 1/width digits; bins narrower than 0.04/(1 + |t|)
-    are three Gauss nodes, whose relative error is below (width·(1 + |t|))⁶/2e6.
+    Bins narrower than 1/(1 + |t|) are eight Gauss nodes, whose own error is below 1e-16 of the bin: the 16th derivative
+    of φ is at most 2027025·(1 + |t|)^16·φ. The exponent t²/2 is off by 4ut². Wider bins are differences of the nearer
+    tail, each granted u(32 + 4t²), of which at most two thirds cancel.
     """
     left = np.concatenate([[-np.inf], edges])
     right = np.concatenate([edges, [np.inf]])
@@ -27,11 +35,11 @@ def normal_bins(edges: Array) -> Array:
     out: Array = ndtr(high) - ndtr(low)
     with np.errstate(invalid="ignore"):
         width = right - left
-        narrow = width * (1 + np.maximum(np.abs(left), np.abs(right))) < 0.04
+        narrow = width * (1 + np.maximum(np.abs(left), np.abs(right))) < 1
     if narrow.any():
         middle, half = (left[narrow] + right[narrow]) / 2, width[narrow] / 2
-        reach = half * math.sqrt(0.6)
-        density = 8 * np.exp(-middle * middle / 2)
-        density += 5 * (np.exp(-((middle - reach) ** 2) / 2) + np.exp(-((middle + reach) ** 2) / 2))
-        out[narrow] = density * half / (9 * math.sqrt(2 * math.pi))
+        density = np.zeros(len(middle))
+        for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+            density += weight * np.exp(-((middle + node * half) ** 2) / 2)
+        out[narrow] = density * half / math.sqrt(2 * math.pi)
     return np.maximum(out, 0.0)

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from discreet.accounting.mixture import OnContour
-from discreet.accounting.normal import normal_bins
+from discreet.accounting.normal import bin_error, normal_bins
+from discreet.accounting.transform import OnContour, on_contour
 
 __all__ = ["Atoms", "GaussianPair", "LaplacePair", "Pair", "ProfilePair", "attained", "symmetric"]
 
 Array = NDArray[Any]
 _UNIT = 2.0**-53
+_MU_ERROR = 32 * _UNIT  # relative, of μ²: √(Σ nμ²) is off by 8 units, its square and products by as many
 _LARGEST_EXPONENT = 700.0
 
 
@@ -52,7 +53,15 @@ class Pair(Protocol):
         """Losses (low, high) with P(high < L < ∞) ≤ e^log_tail, and P(L < low) equally negligible."""
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
-        """P and Q of the bins (−∞, e₀], (e₀, e₁], …, (e_n, ∞), each to a relative 1e-13."""
+        """P and Q of the bins (−∞, e₀], (e₀, e₁], …, (e_n, ∞), each to a relative ``bin_error``, where the true ends of
+        the bins may lie ``slip`` away from the edges.
+        """
+
+    def bin_error(self, log_tail: float) -> float:
+        """A bound on the relative errors of `masses` on the span for ``log_tail``."""
+
+    def slip(self, edges: Array) -> float:
+        """A bound on how far rounding moves the ends of bins."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,14 @@ class GaussianPair:
         """Normal bins."""
         z = edges / self.mu
         return normal_bins(z - self.mu / 2), normal_bins(z + self.mu / 2)
+
+    def bin_error(self, log_tail: float) -> float:
+        """That of normal bins up to √(−2 log tail) + 2μ."""
+        return bin_error(math.sqrt(-2 * log_tail) + 2 * self.mu + 1)
+
+    def slip(self, edges: Array) -> float:
+        """μ is off by 8 units, the quotient and the difference by one each."""
+        return 24 * _UNIT * (float(np.abs(edges).max()) + self.mu**2)
 
     def profile(self, epsilon: Array) -> Array:
         """δ(ε), to a relative 1e-12 or so (`discreet.accounting.gaussian` says exactly)."""
@@ -98,20 +115,21 @@ class GaussianPair:
 
     def log_moment_upper(self, c: float) -> float:
         """The same, rounded up."""
-        return self.mu**2 * c * (c + 1) / 2 * (1 + 8 * _UNIT)
+        return self.mu**2 * c * (c + 1) / 2 * (1 + _MU_ERROR)
 
     def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
-        """M(c + iω)/M(c) = exp(−μ²ω²/2 + iμ²ω(c + ½))."""
+        """log M(c + iω)/M(c) = −μ²ω²/2 + iμ²ω(c + ½), exact but for the rounding of μ² and of products."""
         omega = spacing * np.arange(count)
-        decay, turn = self.mu**2 * omega**2 / 2, self.mu**2 * omega * (c + 0.5)
-        changes = np.expm1(-decay) * np.exp(1j * turn) + (-2 * np.sin(turn / 2) ** 2 + 1j * np.sin(turn))
+        logs = np.empty(count, dtype=np.complex128)
+        logs.real = -(self.mu**2) * omega**2 / 2
+        logs.imag = self.mu**2 * omega * (c + 0.5)
         log_moment = self.mu**2 * c * (c + 1) / 2
-        errors = 16 * _UNIT * np.minimum(1 + turn, (decay + turn) * (1 + turn))
-        return OnContour(log_moment, 8 * _UNIT * log_moment, changes, errors)
+        slips = _MU_ERROR * (logs.imag - logs.real)
+        return OnContour(log_moment, _MU_ERROR * log_moment, logs, slips, np.zeros(count))
 
     def log_tails(self, c: float, omegas: Array) -> Array:
         """−μ²Ω²/2."""
-        return -(self.mu**2) * omegas**2 / 2 * (1 - 8 * _UNIT)
+        return -(self.mu**2) * omegas**2 / 2 * (1 - _MU_ERROR)
 
 
 @dataclass(frozen=True)
@@ -156,6 +174,14 @@ class LaplacePair:
         q[high] += 0.5 * math.exp(-self.epsilon)
         return p, q
 
+    def bin_error(self, log_tail: float) -> float:
+        """Exponents of up to ε₀."""
+        return 8 * _UNIT * (8 + self.epsilon)
+
+    def slip(self, edges: Array) -> float:
+        """ε₀ is itself rounded."""
+        return 16 * _UNIT * (float(np.abs(edges).max()) + self.epsilon)
+
     def profile(self, epsilon: Array) -> Array:
         """δ(ε) = 1 − e^{(ε−ε₀)/2} on [−ε₀, ε₀]."""
         inside = -np.expm1((np.minimum(epsilon, self.epsilon) - self.epsilon) / 2)
@@ -175,12 +201,12 @@ class LaplacePair:
         """The closed form at complex s."""
         s = c + 1j * spacing * np.arange(count)
         e = self.epsilon
-        moment = ((s + 1) * np.exp(s * e) + s * np.exp(-(s + 1) * e)) / (2 * s + 1)
-        size = (c + 1) * math.exp(c * e) / abs(2 * c + 1)
+        # e^{cε₀} is taken out, so that nothing overflows
+        moment = np.exp(1j * s.imag * e) * ((s + 1) + s * np.exp(-(2 * s + 1) * e)) / (2 * s + 1)
         base = float(moment[0].real)
-        errors = 32 * _UNIT * (1 + np.abs(s) * e) * (size / base + 1)
-        changes = moment / base - 1
-        return OnContour(math.log(base), 16 * _UNIT * (1 + c * e), changes, errors)
+        errors = 64 * _UNIT * (1 + (np.abs(s) + 1) * e) / base
+        log_moment = c * e + math.log(base)
+        return on_contour(log_moment, 64 * _UNIT * (1 + c * e), moment / base - 1, errors)
 
     def log_tails(self, c: float, omegas: Array) -> Array:
         """The atoms do not decay: |M(c + iω)| ≤ M(c) is all there is."""
@@ -214,6 +240,15 @@ class Atoms:
         q = np.bincount(where, weights=self.probabilities * np.exp(-self.losses), minlength=len(edges) + 1)
         return p, q
 
+    def bin_error(self, log_tail: float) -> float:
+        """Of the probabilities, of e^−l, and of sums of all of them."""
+        reach = min(float(np.abs(self.losses).max()), 750.0)
+        return self.error + _UNIT * (len(self.losses) + 8 * reach + 4 * 750 + 32)
+
+    def slip(self, edges: Array) -> float:
+        """Losses are rounded."""
+        return 16 * _UNIT * (float(np.abs(edges).max()) + float(np.abs(self.losses).max()))
+
     def profile(self, epsilon: Array) -> Array:
         """The sum, with the atom at infinity."""
         gain = -np.expm1(np.minimum(np.subtract.outer(epsilon, self.losses), 0.0))
@@ -222,9 +257,11 @@ class Atoms:
     def log_moments(self, cs: Array) -> Array:
         """log Σ p e^{cl}, in chunks that stay small."""
         out = np.full(len(cs), np.inf)
-        top, log_p = float(np.max(self.losses)), np.log(np.maximum(self.probabilities, 1e-320))
+        keep = self.probabilities > 0
+        losses, log_p = self.losses[keep], np.log(self.probabilities[keep])
+        top = float(np.max(losses))
         for i, c in enumerate(cs):
-            terms = log_p + c * (self.losses - top)
+            terms = log_p + c * (losses - top)
             peak = terms.max()
             out[i] = c * top + peak + math.log(np.exp(terms - peak).sum())
         return out
@@ -232,11 +269,18 @@ class Atoms:
     def log_moment_upper(self, c: float) -> float:
         """The same, rounded up."""
         value = float(self.log_moments(np.array([c]))[0])
-        return value + _UNIT * (len(self.losses) + 64 + 16 * c * float(np.abs(self.losses).max())) + self.error
+        size = 64 + 16 * (c * float(np.abs(self.losses).max()) + 750)
+        return value + _UNIT * (len(self.losses) + size + 4 * abs(value)) + self.error
 
     def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
-        """Σ p e^{sl} term by term."""
-        log_terms = np.log(np.maximum(self.probabilities, 1e-320)) + c * self.losses
+        """Σ p e^{sl} term by term.
+
+        A term is off by a relative 4u(|log p| + |cl| + |peak| + 4), by the error of its probability, and its phase by
+        4uω|l|; sums of n terms by n units.
+        """
+        keep = self.probabilities > 0
+        losses, log_p = self.losses[keep], np.log(self.probabilities[keep])
+        log_terms = log_p + c * losses
         peak = float(log_terms.max())
         terms = np.exp(log_terms - peak)
         total = float(terms.sum())
@@ -244,13 +288,16 @@ class Atoms:
         changes = np.empty(count, dtype=np.complex128)
         omegas = spacing * np.arange(count)
         for start in range(0, count, 64):
-            angle = np.multiply.outer(omegas[start : start + 64], self.losses)
+            angle = np.multiply.outer(omegas[start : start + 64], losses)
             half = np.sin(angle / 2)
             changes[start : start + 64] = (-2 * half * half + 1j * np.sin(angle)) @ terms
-        size = len(terms) + 32 + 16 * float(terms @ np.abs(log_terms))
-        error = self.error + _UNIT * size
-        reach = np.minimum(2.0, omegas * float(terms @ np.abs(self.losses)))
-        return OnContour(peak + math.log(total), error, changes, 4 * error * reach + 8 * _UNIT * reach)
+        size = 4 * (np.abs(log_p) + np.abs(c * losses) + abs(peak) + 4)
+        log_moment = peak + math.log(total)
+        error = self.error + _UNIT * (len(terms) + 32 + float(terms @ size) + 4 * abs(log_moment))
+        reach = np.abs(losses)
+        far = omegas * (float((terms * size) @ reach) + 8 * float(terms @ reach))
+        errors = 4 * error * np.minimum(2.0, omegas * float(terms @ reach)) + 2 * _UNIT * far
+        return on_contour(log_moment, error, changes, errors)
 
     def log_tails(self, c: float, omegas: Array) -> Array:
         """Atoms do not decay."""

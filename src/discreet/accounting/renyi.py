@@ -14,7 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting import subsampled
-from discreet.accounting.fold import World, worlds
+from discreet.accounting.bounds import sum_up
+from discreet.accounting.exchange import require_presence
+from discreet.accounting.fold import Leaf, World, worlds
+from discreet.accounting.gaussian import UNIT
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import (
     ZCDP,
@@ -60,7 +63,7 @@ def divergence(event: Event, order: float, adjacency: Adjacency) -> float:
         raise InvalidInput(f"a Rényi order must exceed 1, got {order!r}.")
     unit = Unit.of(adjacency)
     # Divergences grow with the order, and cancellation below this one would cost digits.
-    return max(_of_world(world, max(float(order), 1.001), unit) for world in worlds(event))
+    return max(_of_world(world, max(float(order), 1.001)) for world in worlds(event, unit))
 
 
 def rdp(event: Event, orders: Iterable[float], adjacency: Adjacency) -> NDArray[np.float64]:
@@ -96,7 +99,7 @@ def epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> float:
     if not 0 <= delta <= 1:
         raise InvalidInput(f"delta must be in [0, 1], got {delta!r}.")
     unit = Unit.of(adjacency)
-    return max(_world_epsilon(world, delta, unit) for world in worlds(event))
+    return max(_world_epsilon(world, delta) for world in worlds(event, unit))
 
 
 def delta_upper(event: Event, epsilon: float, adjacency: Adjacency) -> float:
@@ -112,67 +115,67 @@ def delta_upper(event: Event, epsilon: float, adjacency: Adjacency) -> float:
     if not epsilon >= 0:
         raise InvalidInput(f"epsilon must be non-negative, got {epsilon!r}.")
     unit = Unit.of(adjacency)
-    return max(_world_delta(world, epsilon, unit) for world in worlds(event))
+    return max(_world_delta(world, epsilon) for world in worlds(event, unit))
 
 
-def _world_epsilon(world: World, delta: float, unit: Unit) -> float:
-    failure, stated, rest = _split(world, unit)
+def _world_epsilon(world: World, delta: float) -> float:
+    failure, rest = _split(world)
     if delta >= 1:
         return 0.0
     if failure >= 1 or delta < failure:
         return math.inf
-    allowed = (delta - failure) / (1 - failure)
-    pure = _pure(stated, rest, unit)
+    allowed = (delta - failure) / (1 - failure) * (1 - _ROUNDING)
+    pure = _pure(rest)
     if allowed == 0 or pure == 0:
         return pure
 
     def proved(order: float) -> float:
-        tau = _of_world(stated, order, _ONE) + _of_world(rest, order, unit)
+        tau = _of_world(rest, order)
         tau *= 1 + _ROUNDING
-        return max(0.0, tau + (-math.log(allowed) - math.log(order)) / (order - 1) + math.log1p(-1 / order))
+        value = tau + (-math.log(allowed) - math.log(order)) / (order - 1) + math.log1p(-1 / order)
+        return max(0.0, value + 8 * UNIT * (tau + (math.log(order) - math.log(allowed)) / (order - 1) + 1 / order))
 
     return min(pure, _best(proved))
 
 
-def _world_delta(world: World, epsilon: float, unit: Unit) -> float:
-    failure, stated, rest = _split(world, unit)
-    if failure >= 1 or _pure(stated, rest, unit) <= epsilon:
+def _world_delta(world: World, epsilon: float) -> float:
+    failure, rest = _split(world)
+    if failure >= 1 or _pure(rest) <= epsilon:
         return min(failure, 1.0)
 
     def log_delta(order: float) -> float:
-        tau = _of_world(stated, order, _ONE) + _of_world(rest, order, unit)
-        return (order - 1) * (tau * (1 + _ROUNDING) - epsilon) + order * math.log1p(-1 / order) - math.log(order - 1)
+        tau = _of_world(rest, order)
+        value = (order - 1) * (tau * (1 + _ROUNDING) - epsilon) + order * math.log1p(-1 / order) - math.log(order - 1)
+        return value + 8 * UNIT * ((order - 1) * (tau + epsilon) + math.log(order) + 2)  # exponents may be large
 
-    return min(1.0, failure + (1 - failure) * math.exp(min(0.0, _best(log_delta))))
+    rest_of_it = math.exp(min(0.0, _best(log_delta))) * (1 + _ROUNDING)
+    return min(1.0, sum_up([(failure, 1), (rest_of_it, 1)]))
 
 
 _ROUNDING = 1e-12  # of the sums and products below, relative
 _ONE = Unit("add-remove")  # pure guarantees that already count all rows of the unit need no relation
 
 
-def _pure(stated: World, rest: World, unit: Unit) -> float:
+def _pure(world: World) -> float:
     from discreet.accounting.classical import pure_epsilon
 
-    parts = [count * pure_epsilon(leaf, _ONE) for leaf, count in stated.items()]
-    return math.fsum(parts + [count * pure_epsilon(leaf, unit) for leaf, count in rest.items()])
+    return sum_up((pure_epsilon(leaf.event, leaf.unit), count) for leaf, count in world.items())
 
 
-def _split(world: World, unit: Unit) -> tuple[float, World, World]:
-    """The chance that some (ε, δ) release fails, the pure ones they are otherwise, and the other leaves."""
+def _split(world: World) -> tuple[float, World]:
+    """The chance that some (ε, δ) release fails, and the leaves with the pure ones that those are otherwise."""
     from discreet.accounting.classical import approximate
 
-    survive = 0.0
-    stated: dict[Event, int] = {}
-    rest: dict[Event, int] = {}
+    survive, failures = 0.0, []
+    rest: dict[Leaf, int] = {}
     for leaf, count in world.items():
-        guarantee = approximate(leaf, unit)
-        if guarantee is None:
-            rest[leaf] = count
-            continue
-        survive += count * (math.log1p(-guarantee.delta) if guarantee.delta < 1 else -math.inf)
-        pure = PureDP(guarantee.epsilon)
-        stated[pure] = stated.get(pure, 0) + count
-    return -math.expm1(survive), stated, rest
+        guarantee = approximate(leaf.event, leaf.unit)
+        if guarantee is not None:
+            survive += count * (math.log1p(-guarantee.delta) if guarantee.delta < 1 else -math.inf)
+            failures.append((guarantee.delta, count))
+        otherwise = leaf if guarantee is None else Leaf(PureDP(guarantee.epsilon), _ONE)
+        rest[otherwise] = rest.get(otherwise, 0) + count
+    return min(1.0, sum_up(failures), -math.expm1(survive) * (1 + _ROUNDING)), rest
 
 
 def _best(objective: Callable[[float], float]) -> float:
@@ -202,8 +205,8 @@ def _best(objective: Callable[[float], float]) -> float:
     return least
 
 
-def _of_world(world: World, order: float, unit: Unit) -> float:
-    return math.fsum(count * _leaf(leaf, order, unit) for leaf, count in world.items())
+def _of_world(world: World, order: float) -> float:
+    return math.fsum(count * _leaf(leaf.event, order, leaf.unit) for leaf, count in world.items())
 
 
 _remembered = lru_cache(maxsize=1 << 14)  # nested events ask for the same orders again and again
@@ -258,6 +261,7 @@ def _(event: Event, order: float, unit: Unit) -> float:
 
 @_leaf.register
 def _(event: RandomizedResponse, order: float, unit: Unit) -> float:
+    require_presence(unit)
     # A unit with k rows answers at most k times.
     pair = subsampled.atoms(event, Unit(unit.relation))
     return unit.rows_per_unit * _capped(pair.excess(order), order, event.epsilon) if pair else math.inf

@@ -28,7 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.fold import worlds
+from discreet.accounting.exchange import exchanged, require_presence
+from discreet.accounting.fold import Leaf, worlds
+from discreet.accounting.gaussian import root_of_squares
 from discreet.accounting.mixture import Mixture
 from discreet.accounting.pairs import Atoms, GaussianPair, LaplacePair, Pair, ProfilePair, symmetric
 from discreet.accounting.sampling import Revealed, Spliced, UpperOnly, amplified, grouped
@@ -182,7 +184,9 @@ def _(event: DiscreteLaplace, unit: Unit) -> Rule:
     middle = math.tanh(0.5 / scale) * np.exp(-x[::-1] / scale)
     mass = np.concatenate([[math.exp(-sensitivity / scale) * outer], middle, [outer]])
     lattice = 2 * sensitivity / scale if sensitivity == 1 else 2 / scale
-    return _same(Atoms(losses, mass, anchor=sensitivity / scale, lattice=lattice))
+    # a probability is e to an exponent of at most 745, which scale and quotient round by 3 units of itself
+    error = 2.0**-53 * (8 + 3 * min(sensitivity / scale, 745.0))
+    return _same(Atoms(losses, mass, anchor=sensitivity / scale, lattice=lattice, error=error))
 
 
 def _two_atoms(epsilon: float, failure: float = 0.0) -> Atoms:
@@ -222,7 +226,8 @@ def _(event: Promise, unit: Unit) -> Rule:
 
 @rule.register
 def _(event: RandomizedResponse, unit: Unit) -> Rule:
-    """Truth has loss ε, a given lie −ε, any other answer 0. A unit of k rows answers k times."""
+    """Truth has loss ε, a given lie −ε, any other answer 0. A unit of k rows answers k times, an absent one never."""
+    require_presence(unit)
     if event.epsilon == 0:
         return _NOTHING
     if event.categories == 2:
@@ -321,25 +326,31 @@ class _Gaussians:
     row: float
     swap: float
 
-    def of(self, unit: Unit) -> float:
-        """μ of a unit whose rows are all drawn."""
-        return unit.rows_per_unit * (self.swap if unit.relation == "replace-one" else self.row)
+
+def _gaussian_inside(event: Event, unit: Unit) -> _Gaussians | None:
+    """μ of single rows, for a batch that may hold any of the unit's rows.
+
+    An event that measures lengths by how far neighbours are apart is written in terms of the whole unit under its own
+    relation. One row is k times closer, and a row that is missing is closer than one that is replaced by half.
+    """
+    k = unit.rows_per_unit
+    closer = 2 * k if unit.relation == "replace-one" else k
+    row = _gaussian_mu(event.restated(closer), Unit("add-remove"))
+    swap = _gaussian_mu(event.restated(k), Unit("replace-one"))
+    return None if row is None or swap is None else _Gaussians(row, swap)
 
 
-def _gaussian_inside(event: Event) -> _Gaussians | None:
-    found = worlds(event)
-    if len(found) != 1 or not all(isinstance(leaf, Gaussian) for leaf in found[0]):
+def _gaussian_mu(event: Event, unit: Unit) -> float | None:
+    """μ of an event whose leaves are all Gaussian, None for any other."""
+    found = worlds(event, unit)
+    if len(found) != 1:
         return None
-    leaves = [(leaf, n) for leaf, n in found[0].items() if isinstance(leaf, Gaussian)]
-    row, swap = (
-        math.sqrt(sum(n * leaf.mu(unit) * leaf.mu(unit) for leaf, n in leaves))
-        for unit in (Unit("add-remove"), Unit("replace-one"))
-    )
-    return _Gaussians(row, swap)
+    mus = [(leaf.event.mu(leaf.unit), n) for leaf, n in found[0].items() if isinstance(leaf.event, Gaussian)]
+    return root_of_squares(mus) if len(mus) == len(found[0]) else None
 
 
-def _only_leaf(event: Event, outer: str) -> Event:
-    found = worlds(event)
+def _only_leaf(event: Event, unit: Unit, outer: str) -> Leaf:
+    found = worlds(event, unit)
     if len(found) == 1 and len(found[0]) == 1:
         (leaf, times), *_ = found[0].items()
         if times == 1:
@@ -348,6 +359,18 @@ def _only_leaf(event: Event, outer: str) -> Event:
         f"{outer} of a composition that is not all Gaussian: sample each part on its own, or state the inside's "
         "guarantee as ApproxDP or PureDP."
     )
+
+
+def _whole(event: Event, unit: Unit, outer: str) -> Rule:
+    """The rule of what is inside a sample that always holds all rows."""
+    mu = _gaussian_mu(event, unit)
+    return Mu(mu) if mu is not None else _rule_of(_only_leaf(event, unit, outer))
+
+
+def _rule_of(leaf: Leaf) -> Rule:
+    """The rule of a leaf, along its chain of neighbours."""
+    known = rule(leaf.event, leaf.unit)
+    return known if leaf.chain == 1 or isinstance(known, Unbounded) else _group(known, leaf.chain)
 
 
 def _binomial(k: int, q: float) -> tuple[float, ...]:
@@ -359,12 +382,12 @@ def _binomial(k: int, q: float) -> tuple[float, ...]:
 @rule.register
 def _(event: Poisson, unit: Unit) -> Rule:
     q, k = event.rate, unit.rows_per_unit
-    inside = _gaussian_inside(event.event)
+    if q == 1:
+        return _whole(event.event, unit, "Poisson sampling")
+    inside = _gaussian_inside(event.event, unit)
     if q == 0 or (inside is not None and inside.row == 0):
         return _NOTHING
     if inside is not None:
-        if q == 1:
-            return Mu(inside.of(unit))
         if k > 64:
             raise NotCertifiable(f"sampled Gaussians are accounted for up to 64 rows a unit, got {k}.")
         weights, nu = (q,) if k == 1 else _binomial(k, q), inside.row
@@ -373,15 +396,13 @@ def _(event: Poisson, unit: Unit) -> Rule:
             opposite = Mixture(nu, weights, "replace")
             return _same(opposite if inside.swap >= 2 * nu else UpperOnly(opposite))
         return Pairs(Mixture(nu, weights, "remove"), Mixture(nu, weights, "add"))
-    leaf = _only_leaf(event.event, "Poisson sampling")
-    if q == 1:
-        return rule(leaf, unit)
-    known = rule(leaf, Unit(unit.relation))
+    leaf = _only_leaf(event.event.restated(k), Unit(unit.relation), "Poisson sampling")
+    known = _rule_of(leaf)
     if isinstance(known, Unbounded):
         return known
     if unit.relation == "add-remove":
         once = Pairs(amplified(_side(known, "remove"), q, "remove"), amplified(_side(known, "add"), q, "add"))
-    elif isinstance(leaf, Laplace | DiscreteGaussian | DiscreteLaplace):  # noise protects a missing row too
+    elif isinstance(leaf.event, Laplace | DiscreteGaussian | DiscreteLaplace):  # noise protects a missing row too
         once = _same(_spliced(known, q))
     else:
         # The guarantee was stated for exchanged rows only, and says nothing of a batch without the row: joint convexity
@@ -411,46 +432,66 @@ def _spliced(known: Rule, rate: float, reached: Pair | None = None) -> Spliced:
     return Spliced(remove, add, reached)
 
 
-def _group(known: Pairs, k: int) -> Pairs:
+def _group(known: Rule, k: int) -> Pairs:
+    """k neighbours in a row."""
     profile, top = profile_of(known)
     return from_profile(grouped(profile, k), k * top)
 
 
 @rule.register
 def _(event: FixedSize, unit: Unit) -> Rule:
-    """Replace-one: whether or not the changed row is drawn, batches of equal size differ in one exchanged row, so
-    all three
-    outputs are neighbours. Add-remove (n the larger size): the smaller dataset's batch is the larger one's given that
-    the row was not drawn, and given that it was, it stands in another row's place: μ₁ and μ₀ differ by an exchange.
+    """Replace-one: whether or not the changed row is drawn, batches of equal size differ in one exchanged row, so all
+    three outputs are neighbours. Add-remove (n the larger size): the smaller dataset's batch is the larger one's given
+    that the row was not drawn, and given that it was, it stands in another's place: μ₁ and μ₀ differ by an exchange.
+    The rows of a unit come or go one after the other, the last when only n − k + 1 are left; where the smallest dataset
+    does not fill the batch, all k may be drawn.
     """
-    rate, k = event.batch / event.n, unit.rows_per_unit
-    inside = _gaussian_inside(event.event)
-    if rate == 1 and unit.relation == "replace-one":
-        return Mu(inside.of(unit)) if inside is not None else rule(_only_leaf(event.event, "FixedSize"), unit)
+    k, replaced = unit.rows_per_unit, unit.relation == "replace-one"
+    if replaced and event.batch == event.n:
+        return _whole(event.event, unit, "FixedSize")
+    if not replaced and event.n - k < event.batch:
+        return _all_exchanged(event.event, unit)
+    rate = event.batch / (event.n if replaced else event.n - k + 1)
+    inside = _gaussian_inside(event.event, unit)
     if inside is not None:
-        mu = inside.swap
-        if rate == 1:
-            return Mu(mu) if k == 1 else _group(_same(GaussianPair(mu)), k)
-        remove, add = Mixture(mu, (rate,), "remove"), Mixture(mu, (rate,), "add")
+        if inside.swap == 0:
+            return _NOTHING
+        remove, add = Mixture(inside.swap, (rate,), "remove"), Mixture(inside.swap, (rate,), "add")
         # If all others sit at u and the row moves from as far away as can be to u, each mixture is reached, but not
         # both at once.
-        once = Pairs(remove, add) if unit.relation == "add-remove" else _same(Spliced(remove, add, remove))
+        once = _same(Spliced(remove, add, remove)) if replaced else Pairs(remove, add)
         return once if k == 1 else _group(once, k)
-    leaf = _only_leaf(event.event, "FixedSize")
-    known = rule(leaf, Unit("add-remove", 2) if unit.relation == "add-remove" else Unit("replace-one"))
-    if isinstance(known, Unbounded) or rate == 1:
+    known = _rule_of(exchanged(_only_leaf(event.event.restated(k), Unit(unit.relation), "FixedSize")))
+    if isinstance(known, Unbounded):
         return known
-    remove_side, add_side = (
+    once = _exchanged_in_batch(known, rate, replaced)
+    return once if k == 1 else _group(once, k)
+
+
+def _exchanged_in_batch(known: Rule, rate: float, replaced: bool) -> Pairs:
+    """One row, drawn with probability ``rate``, where ``known`` is the rule of its exchange in the batch."""
+    remove, add = (
         amplified(_side(known, "remove"), rate, "remove"),
         amplified(_side(known, "add"), rate, "add"),
     )
-    if unit.relation == "add-remove":
-        once = Pairs(_upper(remove_side), _upper(add_side))
-    elif isinstance(remove_side, ProfilePair):
-        once = from_profile(remove_side.profile, remove_side.high)
-    else:
-        once = _same(_spliced(known, rate))
-    return once if k == 1 else _group(once, k)
+    if not replaced:
+        return Pairs(_upper(remove), _upper(add))
+    if isinstance(remove, ProfilePair):
+        return from_profile(remove.profile, remove.high)
+    return _same(_spliced(known, rate))
+
+
+def _all_exchanged(event: Event, unit: Unit) -> Rule:
+    """All of the unit's rows are exchanged; from above only, for one of the batches may have fewer rows instead."""
+    mu = _gaussian_mu(event, Unit("replace-one", unit.rows_per_unit))
+    known = Mu(mu) if mu is not None else _rule_of(exchanged(_only_leaf(event, unit, "FixedSize"), resized=True))
+    match known:
+        case Mu(0.0) | Rho(0.0) | Unbounded():
+            return known
+        case Pairs(remove, add, times):
+            return _same(_upper(remove), times) if remove is add else Pairs(_upper(remove), _upper(add), times)
+        case _:
+            return _same(_upper(_side(known, "remove")))
 
 
 def _upper(side: Side) -> Side:
@@ -461,16 +502,20 @@ def _upper(side: Side) -> Side:
 @rule.register
 def _(event: WithReplacement, unit: Unit) -> Rule:
     """The row is drawn J ~ Binomial(batch, 1/n) times, which exchanges J rows of any of the others' batches:
-    δ(α) ≤ Σ_{j≥1} P(J = j)·δ_{jμ}(1 + (α − 1)/η), η = P(J ≥ 1) (Balle–Barthe–Gaboardi 2018, Theorem 10).
+    δ(α) ≤ Σ_{j≥1} P(J = j)·δ_{jμ}(1 + (α − 1)/η), η = P(J ≥ 1) (Balle–Barthe–Gaboardi 2018, Theorem 10). Under
+    add-remove the rows of a unit come or go one after the other, the last when only n − k + 1 are left.
     """
-    inside = _gaussian_inside(event.event)
+    inside = _gaussian_inside(event.event, unit)
     if inside is None:
         raise NotCertifiable("sampling with replacement is accounted for Gaussian noise only.")
     from scipy.special import gammaln
 
-    m, q = event.batch, 1 / event.n
-    if event.n == 1:
-        return Mu(m * inside.of(unit))
+    m, n = event.batch, event.n - (unit.rows_per_unit - 1 if unit.relation == "add-remove" else 0)
+    if inside.swap == 0:
+        return _NOTHING
+    if n <= 1:
+        return _same(UpperOnly(GaussianPair(m * inside.swap)))  # every draw may be the unit's
+    q = 1 / n
     j = np.arange(1, min(m, 400) + 1)
     log_p = gammaln(m + 1) - gammaln(j + 1) - gammaln(m - j + 1) + j * math.log(q) + (m - j) * math.log1p(-q)
     mean = m * q

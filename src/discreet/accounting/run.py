@@ -1,7 +1,8 @@
 """One history of one unit's rows, in one direction: which accountant answers, and how far it can be trusted.
 
 Gaussians alone have closed forms; so has any single release; everything smooth goes along the contour; the rest, and
-what the contour cannot certify tightly, through the Fourier accountant. Certified intervals may be intersected.
+what the contour cannot certify tightly, through the Fourier accountant. The intervals of two accountants are
+intersected; if they have no point in common one of the two is wrong, nobody knows which, and `Contradiction` is raised.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Literal
 import numpy as np
 
 from discreet.accounting import gaussian
-from discreet.accounting.bounds import Bounds
+from discreet.accounting.bounds import Bounds, guarded, meet
 from discreet.accounting.contour import Contour, log_kappa
 from discreet.accounting.fold import World
 from discreet.accounting.fourier import Fourier
+from discreet.accounting.mixture import Mixture
 from discreet.accounting.pairs import Atoms, GaussianPair, LaplacePair, Pair, ProfilePair, attained
 from discreet.accounting.rules import Mu, Pairs, Rho, Rule, Unbounded, zcdp_pair
 from discreet.accounting.sampling import UpperOnly
@@ -28,8 +30,10 @@ __all__ = ["Run", "runs"]
 Engine = Literal["auto", "contour", "fourier"]
 _TIGHT = 1e-6
 _UNIT = 2.0**-53
-_EVALUATION = 1e-12  # relative error granted to a closed-form profile, of P(L > ε)
+_EVALUATION = 2e-12  # relative error granted to a closed-form profile, of P(L > ε)
 _LARGEST_EXPONENT = 700.0
+_MOST_TIMES = 10**300
+_BOTH = "the contour and the Fourier accountant"
 
 
 def runs(world: World, known: Callable[..., Rule]) -> tuple[Run, ...]:
@@ -39,32 +43,44 @@ def runs(world: World, known: Callable[..., Rule]) -> tuple[Run, ...]:
         world: leaves and their counts.
         known: leaf ↦ its rule.
     """
-    mu_squared = rho = 0.0
+    mus: list[tuple[float, int]] = []
+    rho = 0.0
     sides: list[tuple[Pairs, int]] = []
     for leaf, count in world.items():
+        if count > _MOST_TIMES:
+            raise NotCertifiable(
+                f"more than 1e{len(str(_MOST_TIMES)) - 1} repetitions are beyond the range of doubles."
+            )
         match known(leaf):
             case Unbounded():
                 return (Run([], unbounded=True),)
             case Mu(mu):
-                mu_squared += count * mu * mu
+                mus.append((mu, count))
             case Rho(value):
                 rho += count * value
             case Pairs() as pairs:
                 sides.append((pairs, count * pairs.times))
-    if mu_squared > 0 and rho == 0 and len(sides) == 1 and sides[0][1] == 1:
+    mu = gaussian.root_of_squares(mus)
+    if mu > 0 and rho == 0 and len(sides) == 1 and sides[0][1] == 1:
         beside = sides[0][0].beside
-        together = beside(math.sqrt(mu_squared)) if beside else None
+        together = beside(mu) if beside else None
         if together is not None:
-            sides, mu_squared = [(together, 1)], 0.0
+            sides, mu = [(together, 1)], 0.0
     common: list[tuple[Pair | ProfilePair, int]] = []
-    if mu_squared > 0:
-        common.append((GaussianPair(math.sqrt(mu_squared)), 1))
+    if mu > 0:
+        common.append((GaussianPair(mu), 1))
     if rho > 0:
         common.append((zcdp_pair(rho), 1))
     remove = Run(common + [(pairs.remove, n) for pairs, n in sides])
     if all(pairs.remove is pairs.add for pairs, _ in sides):
         return (remove,)
     return remove, Run(common + [(pairs.add, n) for pairs, n in sides])
+
+
+def _checked(bounds: Bounds, top: float) -> Bounds:
+    """An engine's interval for a quantity in [0, top], if it is one."""
+    lower = min(bounds.lower, top) if bounds.lower <= top * (1 + 1e-9) else bounds.lower
+    return meet(Bounds(0.0, top), Bounds(lower, bounds.upper), "an accountant's bounds and those known beforehand")
 
 
 class Run:
@@ -157,13 +173,12 @@ class Run:
         best = Bounds(0.0, 1.0)
         for answer in self._engines(engine):
             try:
-                with np.errstate(all="ignore"):  # what overflows or is undefined fails its check and proves nothing
-                    found = answer().delta(epsilon)
-            except (NotCertifiable, MemoryError):
+                found = _checked(guarded(lambda answer=answer: answer().delta(epsilon)), 1.0)  # type: ignore[misc]
+            except NotCertifiable:
                 if engine != "auto":
                     raise
                 continue
-            best = Bounds(max(best.lower, found.lower), min(best.upper, found.upper))
+            best = meet(best, found, _BOTH)
             if best.upper - best.lower <= _TIGHT * best.upper:
                 break
         return best
@@ -184,16 +199,20 @@ class Run:
             return Bounds(min(found.lower, self.most(delta)), min(found.upper, self.most(delta)))
         best = Bounds(0.0, self.most(delta))
         problem: Exception | None = None
+        answered = False
         for answer in self._engines(engine):
+            both = lower or answered  # a second opinion is one only if it can contradict the first
             try:
-                with np.errstate(all="ignore"):
-                    found = answer().epsilon(delta, lower=lower)
-            except (NotCertifiable, MemoryError) as refusal:
+                found = _checked(
+                    guarded(lambda answer=answer, both=both: answer().epsilon(delta, lower=both)),  # type: ignore[misc]
+                    self.most(delta),
+                )
+            except NotCertifiable as refusal:
                 if engine != "auto":
                     raise
                 problem = refusal
                 continue
-            best = Bounds(max(best.lower, found.lower), min(best.upper, found.upper))
+            best, answered = meet(best, found, _BOTH), True
             if best.upper - best.lower <= _TIGHT * best.upper:
                 return best
         if math.isinf(best.upper) and problem is not None:
@@ -205,11 +224,10 @@ class Run:
         if self.unbounded or self.mu is not None or delta <= 0 or delta >= 1 or self._single() is not None:
             return self.epsilon(delta).upper
         try:
-            with np.errstate(all="ignore"):
-                if all(hasattr(pair, "on_contour") for pair, _ in self.parts):
-                    return min(self.contour()._guess(delta), self.top)
-                return min(Fourier(self.parts).estimate(delta), self.top)
-        except (NotCertifiable, MemoryError):
+            if all(hasattr(pair, "on_contour") for pair, _ in self.parts):
+                return min(guarded(lambda: self.contour()._guess(delta)), self.top)
+            return min(guarded(lambda: Fourier(self.parts).estimate(delta)), self.top)
+        except NotCertifiable:
             return self.epsilon(delta, lower=False).upper
 
     def _engines(self, engine: Engine) -> list[Callable[[], _Failing | Fourier]]:
@@ -223,30 +241,36 @@ class Run:
         """The probability of an infinite loss anywhere in the run."""
         if any(pair.infinite >= 1 for pair, _ in self.parts):
             return 1.0
-        return -math.expm1(sum(n * math.log1p(-pair.infinite) for pair, n in self.parts))
+        return 0.0 - math.expm1(sum(n * math.log1p(-pair.infinite) for pair, n in self.parts))
 
     def _chernoff(self, delta: float) -> float:
         """ε ≤ (K(c) − log δ + log κ(c))/c at the best c for which K(c) can be proved."""
         if self._failure() > 0:
             return math.inf
-        try:
+
+        def bound() -> float:
             cs, moments = self.contour()._cumulants()
-            c = float(cs[int(np.argmin((moments - math.log(delta) + log_kappa(cs)) / cs))])
+            target = math.log(delta)
+            c = float(cs[int(np.argmin((moments - target + log_kappa(cs)) / cs))])
             moment = sum(n * pair.log_moment_upper(c) for pair, n in self.contour().parts)
-            return max(0.0, (moment - math.log(delta) + float(log_kappa(c))) / c * (1 + 1e-14))
-        except (NotCertifiable, MemoryError):
+            spread = moment - target + float(log_kappa(c))
+            return max(0.0, (spread + 32 * _UNIT * (abs(moment) + abs(target) + 8)) / c * (1 + 4 * _UNIT))
+
+        try:
+            found = guarded(bound)
+        except NotCertifiable:
             return math.inf
+        return math.inf if math.isnan(found) else found
 
     def within(self, epsilon: float, delta: float) -> bool:
         """Whether δ(ε) ≤ δ can be proved quickly: by a moment bound, else by one contour sum."""
         if self.unbounded or delta <= 0 or math.isinf(epsilon):
             return False
-        if epsilon >= self.top:
+        if epsilon >= self._total([n * pair.top for pair, n in self.parts], 1):
             return True
         try:
-            with np.errstate(all="ignore"):
-                return self._quickly_within(epsilon, math.log(delta))
-        except (NotCertifiable, MemoryError):
+            return guarded(lambda: self._quickly_within(epsilon, math.log(delta)))
+        except NotCertifiable:
             return False
 
     def _quickly_within(self, epsilon: float, target: float) -> bool:
@@ -259,9 +283,10 @@ class Run:
         if height[j] < target - 1e-3:
             c = float(cs[j])
             proved = sum(n * pair.log_moment_upper(c) for pair, n in contour.parts)
-            if proved - c * epsilon + float(log_kappa(c)) < target - 1e-9:
+            rounding = 1e-9 + 32 * _UNIT * (abs(proved) + c * epsilon + abs(target))
+            if proved - c * epsilon + float(log_kappa(c)) < target - rounding:
                 return True
-        return contour.log_delta(epsilon)[1] <= target
+        return contour.log_delta(epsilon)[1] <= target - 4 * _UNIT * (1 + abs(target))
 
 
 class _Failing:
@@ -292,6 +317,13 @@ def _reach(pair: Pair | ProfilePair) -> float:
     return float(pair.losses.max()) if isinstance(pair, Atoms) else pair.top
 
 
+def _evaluation_error(pair: Pair | ProfilePair) -> float:
+    """Of a profile, relative to P(L > ε): tails of the normal law to u(32 + 4·39²), finite sums as their bins."""
+    if isinstance(pair, ProfilePair | Mixture | GaussianPair):
+        return _EVALUATION
+    return max(_EVALUATION, 2 * pair.bin_error(-745.0))
+
+
 def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
     """One release's profile, with the error of its evaluation."""
     if epsilon > _LARGEST_EXPONENT and not isinstance(pair, GaussianPair | LaplacePair | ProfilePair):
@@ -303,7 +335,8 @@ def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
         above = value if isinstance(pair, ProfilePair) else float(pair.masses(at)[0][1]) + pair.infinite
     if math.isnan(value):
         return Bounds(0.0, 1.0)
-    slack = _EVALUATION * (1.0 if math.isnan(above) else above)  # beyond all floats: P(L > ε) is at most 1
+    slack = _evaluation_error(pair) * (1.0 if math.isnan(above) else above)  # P(L > ε) is at most 1
+    slack += math.exp(min(epsilon, _LARGEST_EXPONENT)) * 1e-323  # of Q(L > ε), where it loses digits to underflow
     reached = attained(pair)
     if reached is pair:
         return Bounds(max(0.0, value - slack), min(1.0, value + slack + 5e-324))

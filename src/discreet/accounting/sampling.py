@@ -24,6 +24,7 @@ from discreet.errors import NotCertifiable
 __all__ = ["Amplified", "Revealed", "Spliced", "UpperOnly", "amplified", "amplify_profile", "grouped"]
 
 Array = NDArray[Any]
+_UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +80,19 @@ class Amplified:
         if self.kind == "remove":
             return (1 - self.rate) * q + self.rate * p, q
         return p, (1 - self.rate) * p + self.rate * q
+
+    def bin_error(self, log_tail: float) -> float:
+        """Two products and a sum more."""
+        return self.inner.bin_error(log_tail) + 8 * _UNIT
+
+    def slip(self, edges: Array) -> float:
+        """The inner one, and that of the inverse: some units of the losses, of q, and of log q times the share."""
+        inner = self._inverse(edges)
+        inner = inner[np.isfinite(inner)]
+        reach = float(np.abs(edges).max())
+        share = min(1.0, reach + self.rate)
+        carried = self.inner.slip(inner) + 32 * _UNIT * float(np.abs(inner).max()) if len(inner) else 0.0
+        return share * (carried + 32 * _UNIT * (4 - math.log(self.rate))) + 16 * _UNIT * (reach + self.rate)
 
     def profile(self, epsilon: Array) -> Array:
         """qδ(1 + (α − 1)/q), or (1 − α(1 − q))·δ(αq/(1 − α(1 − q)))."""
@@ -153,13 +167,22 @@ class Spliced:
         whole = np.insert(edges, cut, 0.0)
         over, under = self.remove.masses(whole), self.add.masses(whole)
         both = []
+        unsure = 4 * self.bin_error(-745.0)  # of the sums that the atom is left over from
         atom = 1 - self.infinite - float(over[0][cut + 1 :].sum()) - float(under[0][: cut + 1].sum())
         for above, below in zip(over, under, strict=True):
             joined = np.concatenate([below[: cut + 1], above[cut + 1 :]])
-            joined[cut] += max(atom, 0.0) + 4e-13  # P and Q agree at loss 0; bins err by 1e-13
+            joined[cut] += max(atom, 0.0) + unsure  # P and Q agree at loss 0
             joined[cut] += joined[cut + 1]  # undo the inserted edge: the bin (…, 0] and (0, …] belong together
             both.append(np.delete(joined, cut + 1))
         return both[0], both[1]
+
+    def bin_error(self, log_tail: float) -> float:
+        """The larger of both."""
+        return max(self.remove.bin_error(log_tail), self.add.bin_error(log_tail))
+
+    def slip(self, edges: Array) -> float:
+        """The larger of both."""
+        return max(self.remove.slip(edges), self.add.slip(edges))
 
     def profile(self, epsilon: Array) -> Array:
         """One direction on each side."""
@@ -194,6 +217,16 @@ class Revealed:
             p += weight * a
             q += weight * b
         return p, q
+
+    def bin_error(self, log_tail: float) -> float:
+        """The largest, with the rounding of the weights and of their sum."""
+        spans = [-math.log(weight) for weight in self.weights if math.log(weight) > log_tail]
+        most = max(pair.bin_error(log_tail - max(spans)) for pair in self.pairs)
+        return most + 4 * _UNIT * (len(self.pairs) + 750)
+
+    def slip(self, edges: Array) -> float:
+        """The largest."""
+        return max(pair.slip(edges) for pair in self.pairs)
 
     def profile(self, epsilon: Array) -> Array:
         """Weighted sum."""
@@ -237,6 +270,14 @@ class UpperOnly:
     def masses(self, edges: Array) -> tuple[Array, Array]:
         """Of the pair."""
         return self.pair.masses(edges)
+
+    def bin_error(self, log_tail: float) -> float:
+        """Of the pair."""
+        return self.pair.bin_error(log_tail)
+
+    def slip(self, edges: Array) -> float:
+        """Of the pair."""
+        return self.pair.slip(edges)
 
     def profile(self, epsilon: Array) -> Array:
         """Of the pair."""

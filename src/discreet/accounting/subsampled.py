@@ -22,7 +22,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from discreet.accounting.fold import World, worlds
+from discreet.accounting.exchange import SUMS, exchanged, exchanged_world, require_presence
+from discreet.accounting.fold import Leaf, World, worlds
 from discreet.accounting.moments import (
     Atoms,
     discrete_laplace_atoms,
@@ -53,13 +54,14 @@ __all__ = ["atoms", "fixed_size", "poisson", "with_replacement"]
 Inner = Callable[[Event, float, Unit], float]
 """The Rényi divergence of any event: (event, order, unit)."""
 
-_SUMS = (Gaussian, Laplace, DiscreteGaussian, DiscreteLaplace)  # a missing row is a row of zeros
 _LARGEST_EXPANSION = 256
 
 
 def atoms(leaf: Event, unit: Unit) -> Atoms | None:
     """A dominating pair with finitely many losses for a scalar pure-DP leaf, or None."""
     k = unit.rows_per_unit
+    if isinstance(leaf, RandomizedResponse):
+        require_presence(unit)
     match leaf:
         case Laplace(noise_multiplier):
             return laplace_atoms(unit.sensitivity(1.0) / noise_multiplier)
@@ -92,23 +94,22 @@ def poisson(event: Poisson, order: float, unit: Unit, inner: Inner) -> float:
         if math.isfinite(sharp):
             return min(plain, sharp)
     hit = -math.expm1(k * math.log1p(-rate))  # some row of the unit is in the batch
-    return min(
-        plain,
-        max(_sampled(world, hit, order, unit, unit.relation == "replace-one", inner, True) for world in worlds(leaf)),
-    )
+    replaced = unit.relation == "replace-one"
+    return min(plain, max(_sampled(world, hit, order, replaced, inner, True) for world in worlds(leaf, unit)))
 
 
 def fixed_size(event: FixedSize, order: float, unit: Unit, inner: Inner) -> float:
     """D_order of an event on a batch of fixed size drawn without replacement."""
     k, m, n = unit.rows_per_unit, event.batch, event.n
-    swapped = _swapped(unit, k)
-    plain = inner(event.event, order, swapped)
-    if n - k < m:
-        return plain  # a neighbour may be too small to draw the batch without the unit's rows
+    replaced = unit.relation == "replace-one"
+    unfilled = n - k < m  # a neighbour may be too small to draw the batch without the unit's rows
+    swapped = [exchanged_world(world, unfilled and not replaced) for world in worlds(event.event, unit)]
+    plain = max(_sampled(world, 1.0, order, replaced, inner) for world in swapped)
+    if unfilled:
+        return plain
     missed = sum(math.log1p(-m / (n - i)) for i in range(k))
     hit = -math.expm1(missed)
-    replaced = unit.relation == "replace-one"
-    return min(plain, max(_sampled(world, hit, order, swapped, replaced, inner) for world in worlds(event.event)))
+    return min(plain, max(_sampled(world, hit, order, replaced, inner) for world in swapped))
 
 
 def with_replacement(event: WithReplacement, order: float, unit: Unit, inner: Inner) -> float:
@@ -118,10 +119,10 @@ def with_replacement(event: WithReplacement, order: float, unit: Unit, inner: In
         raise NotCertifiable(
             f"sampling with replacement: batch={m} or n={n} is out of reach; need batch ≤ 10000, n > {k}."
         )
-    found = worlds(event.event)
+    found = worlds(event.event.restated(k), Unit(unit.relation))
     if len(found) != 1 or len(found[0]) != 1 or next(iter(found[0].values())) != 1:
         raise NotCertifiable("sampling with replacement is accounted for a single inner release only.")
-    (leaf,) = found[0]
+    (drawn,) = found[0]
     share = k / n
     hit = -math.expm1(m * math.log1p(-share))
     total = -math.inf
@@ -130,18 +131,23 @@ def with_replacement(event: WithReplacement, order: float, unit: Unit, inner: In
             math.lgamma(m + 1) - math.lgamma(j + 1) - math.lgamma(m - j + 1)
             + j * math.log(share) + (m - j) * math.log1p(-share) - math.log(hit)
         )  # fmt: skip
-        swapped = _swapped(unit, j)
-        if isinstance(leaf, Gaussian) and j > 4:
-            one = gaussian_norm_excess(order, leaf.mu(swapped), hit)
+        leaf = exchanged(Leaf(drawn.event, Unit(unit.relation, j)))
+        if isinstance(leaf.event, Gaussian) and j > 4:
+            one = gaussian_norm_excess(order, leaf.event.mu(leaf.unit), hit)
         else:
-            one = _excess({leaf: 1}, hit, order, swapped, unit.relation == "replace-one", inner)
+            one = _excess({leaf: 1}, hit, order, unit.relation == "replace-one", inner)
         total = float(np.logaddexp(total, log_weight + one))
     return _divergence(total, order)
 
 
-def _swapped(unit: Unit, rows: int) -> Unit:
-    """The inner relation of a batch of fixed size: ``rows`` rows exchanged for others, whatever the outer relation."""
-    return Unit("replace-one", rows) if unit.relation == "replace-one" else Unit("add-remove", 2 * rows)
+def _of_leaf(leaf: Leaf, order: float, inner: Inner) -> float:
+    """D_order of a leaf; of two neighbours in a row by the weak triangle inequality (Mironov 2017, corollary 4)."""
+    if leaf.chain == 1:
+        return inner(leaf.event, order, leaf.unit)
+    if leaf.chain != 2:
+        raise NotCertifiable(f"no Rényi bound is known for a chain of {leaf.chain} neighbours.")
+    first, second = inner(leaf.event, 2 * order, leaf.unit), inner(leaf.event, 2 * order - 1, leaf.unit)
+    return (order - 0.5) / (order - 1) * first + second
 
 
 def _gaussian_poisson(noise_multiplier: float, rate: float, order: float, unit: Unit) -> float:
@@ -170,84 +176,77 @@ def _divergence(log_excess: float | None, order: float) -> float:
     return log_moment / (order - 1)
 
 
-def _sampled(
-    world: World, rate: float, order: float, unit: Unit, replaced: bool, inner: Inner, sizes_vary: bool = False
-) -> float:
+def _sampled(world: World, rate: float, order: float, replaced: bool, inner: Inner, sizes_vary: bool = False) -> float:
     """Bounds 2 and 3 for leaves that all happen on one batch, which the unit's rows enter with probability ``rate``.
 
-    ``unit`` is the relation inside the batch, ``replaced`` tells the one between the datasets. Where batch sizes vary
-    and a leaf only *states* a replace-one guarantee, nothing relates A to B, and joint convexity is all there is:
-    X(P, Q) ≤ q·X(B, B').
+    The leaves' units are those inside the batch, ``replaced`` tells the relation between the datasets. Where batch
+    sizes vary and a leaf only *states* a replace-one guarantee, nothing relates A to B, and joint convexity is all
+    there is: X(P, Q) ≤ q·X(B, B').
     """
     if not world:
         return 0.0
     if rate >= 1:
-        return math.fsum(count * inner(leaf, order, unit) for leaf, count in world.items())
-    if replaced and sizes_vary and not all(isinstance(leaf, _SUMS) for leaf in world):
-        log_moment = (order - 1) * sum(count * inner(leaf, order, unit) for leaf, count in world.items())
+        return math.fsum(count * _of_leaf(leaf, order, inner) for leaf, count in world.items())
+    if replaced and sizes_vary and not all(isinstance(leaf.event, SUMS) for leaf in world):
+        log_moment = (order - 1) * sum(count * _of_leaf(leaf, order, inner) for leaf, count in world.items())
         return _divergence(math.log(rate) + _log_expm1(log_moment), order)
-    return _divergence(_excess(world, rate, order, unit, replaced, inner), order)
+    return _divergence(_excess(world, rate, order, replaced, inner), order)
 
 
-def _excess(world: World, rate: float, order: float, unit: Unit, replaced: bool, inner: Inner) -> float:
+def _excess(world: World, rate: float, order: float, replaced: bool, inner: Inner) -> float:
     """log X of a sampled world by its dominating pair, else by its Rényi curve."""
     found: list[float | None] = []
-    if all(isinstance(leaf, Gaussian) for leaf in world):
-        mu = math.sqrt(
-            sum(count * leaf.mu(unit) * leaf.mu(unit) for leaf, count in world.items() if isinstance(leaf, Gaussian))
-        )
+    gaussians = [(leaf.event.mu(leaf.unit), n) for leaf, n in world.items() if isinstance(leaf.event, Gaussian)]
+    if len(gaussians) == len(world):
+        mu = math.sqrt(sum(count * mu * mu for mu, count in gaussians))
         if replaced:
             return gaussian_half_excess(order, mu, rate)
         found.append(mixture_excess(order, 1 / mu, (1 - rate, rate), "remove"))
-    elif sum(world.values()) == 1:
-        (leaf,) = world
-        pair = atoms(leaf, unit)
+    elif sum(world.values()) == 1 and all(leaf.chain == 1 for leaf in world):
+        ((event, unit, _),) = world
+        pair = atoms(event, unit)
         if pair is not None and replaced:
             up = pair.excess(order, rate, above=True), pair.excess(1 - order, rate, above=True)
             return float(np.logaddexp(*up))
         if pair is not None:
             return max(pair.excess(order, rate), pair.excess(1 - order, rate))
-        if isinstance(leaf, DiscreteGaussian):
+        if isinstance(event, DiscreteGaussian):
             shift = unit.sensitivity(1.0)
-            scale, grid = leaf.noise_multiplier / shift, 1 / (leaf.bound * shift)
+            scale, grid = event.noise_multiplier / shift, 1 / (event.bound * shift)
             if replaced:
                 half = lattice_half_excess(order, scale, rate, grid)
-                return _chord(world, rate, order, unit, replaced, inner) if half is None else half
+                return _chord(world, rate, order, replaced, inner) if half is None else half
             remove = mixture_excess(order, scale, (1 - rate, rate), "remove", grid)
             add = mixture_excess(order, scale, (1 - rate, rate), "add", grid)
             found.append(None if remove is None or add is None else max(remove, add))
     known = [value for value in found if value is not None]
-    return known[0] if known else _chord(world, rate, order, unit, replaced, inner)
+    return known[0] if known else _chord(world, rate, order, replaced, inner)
 
 
-def _chord(world: World, rate: float, order: float, unit: Unit, replaced: bool, inner: Inner) -> float:
+def _chord(world: World, rate: float, order: float, replaced: bool, inner: Inner) -> float:
     """log X at a real order: log(1 + X) is convex in the order, and 0 at order 1."""
     low = math.floor(order)
     if low >= _LARGEST_EXPANSION:
         return math.inf
 
     leaves, part = tuple(world.items()), order - low
-    mixed = (1 - part) * _whole(leaves, rate, low, unit, replaced, inner)
-    return _log_expm1(mixed + (part * _whole(leaves, rate, low + 1, unit, replaced, inner) if part else 0.0))
+    mixed = (1 - part) * _whole(leaves, rate, low, replaced, inner)
+    return _log_expm1(mixed + (part * _whole(leaves, rate, low + 1, replaced, inner) if part else 0.0))
 
 
 @lru_cache(maxsize=4096)
-def _whole(
-    leaves: tuple[tuple[Event, int], ...], rate: float, order: int, unit: Unit, replaced: bool, inner: Inner
-) -> float:
+def _whole(leaves: tuple[tuple[Leaf, int], ...], rate: float, order: int, replaced: bool, inner: Inner) -> float:
     """log(1 + X) at an integer order, from the inner Rényi curve; remembered, for many real orders lie between two."""
     if order == 1:
         return 0.0
-    return _divergence(_expansion(leaves, rate, order, unit, replaced, inner), 2.0)
+    return _divergence(_expansion(leaves, rate, order, replaced, inner), 2.0)
 
 
-def _expansion(
-    leaves: tuple[tuple[Event, int], ...], rate: float, order: int, unit: Unit, replaced: bool, inner: Inner
-) -> float:
+def _expansion(leaves: tuple[tuple[Leaf, int], ...], rate: float, order: int, replaced: bool, inner: Inner) -> float:
     """log X at an integer order."""
 
     def log_moment(j: int) -> float:
-        return (j - 1) * sum(count * inner(leaf, float(j), unit) for leaf, count in leaves)
+        return (j - 1) * sum(count * _of_leaf(leaf, float(j), inner) for leaf, count in leaves)
 
     def log_choose(j: int) -> float:
         return math.lgamma(order + 1) - math.lgamma(j + 1) - math.lgamma(order - j + 1)

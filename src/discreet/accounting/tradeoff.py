@@ -31,8 +31,7 @@ class Tradeoff:
     def _grid(self) -> list[tuple[float, Bounds]]:
         if self._points is None:
             top = self.curve.epsilon(1e-12).upper
-            if math.isinf(top):
-                top = 30.0
+            top = 30.0 if math.isinf(top) else min(max(top, 1e-3), 700.0)  # e^ε and its steps are needed as doubles
             self._points = []
             for i in range(_GRID + 1):
                 at = top * (i / _GRID) ** 1.5

@@ -9,6 +9,7 @@ import typer
 
 from discreet.cli import account, demo, fit, ledger, plan, predict, quantiles, schema, solvers
 from discreet.errors import DiscreetError
+from discreet.text import printable
 
 __all__ = ["app", "main"]
 
@@ -42,15 +43,20 @@ def main() -> None:
         if type(problem).__name__ == "NoArgsIsHelpError":
             problem.show()
         else:
-            print(f"discreet: {' '.join(problem.format_message().split())}", file=sys.stderr)
+            _say(" ".join(problem.format_message().split()))
         sys.exit(2)
     except (typer.Abort, KeyboardInterrupt):
         print("discreet: stopped.", file=sys.stderr)
         sys.exit(1)
     except DiscreetError as problem:
-        print(f"discreet: {problem}", file=sys.stderr)
+        _say(str(problem))
         sys.exit(3 if type(problem).__name__ == "BudgetExceeded" else 2)
     except OSError as problem:
         place = f"{problem.filename}: " if problem.filename else ""
-        print(f"discreet: {place}{problem.strerror or problem}", file=sys.stderr)
+        _say(f"{place}{problem.strerror or problem}")
         sys.exit(2)
+
+
+def _say(words: str) -> None:
+    # what is wrong is often a name or a text from outside
+    print(f"discreet: {printable(words, keep=chr(10))}", file=sys.stderr)

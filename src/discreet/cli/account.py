@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from discreet.accounting.bounds import Bounds
+from discreet.cli.common import console, require_place
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.events import Event, Gaussian, Poisson, Repeat, from_json
+from discreet.text import checked_path, printable
 from discreet.units import Unit
 
 __all__ = ["account", "calibrate", "register"]
@@ -50,6 +51,8 @@ def account(
     """The certified ε of a run: sampled Gaussian steps by the options, or any event by --event."""
     try:
         unit = _unit(adjacency, rows_per_unit)
+        if plot is not None:
+            require_place(plot, [None if event == "-" else event])
         released = _event(event, noise_multiplier, rate, steps if not textbook or event is None else 1)
         answer = _account(released, delta, unit, method)
         if attack or plot is not None:
@@ -59,7 +62,7 @@ def account(
     except (DiscreetError, OSError) as problem:
         _fail(problem)
     if as_json:
-        typer.echo(json.dumps(answer, ensure_ascii=False, allow_nan=False))
+        typer.echo(json.dumps(answer, allow_nan=False))
     else:
         _show_account(answer)
 
@@ -100,14 +103,14 @@ def calibrate(
         "event": make_event(noise).to_dict(),
     }
     if as_json:
-        typer.echo(json.dumps(answer, ensure_ascii=False))
+        typer.echo(json.dumps(answer))
         return
     facts = Table(title="Calibrated noise", show_header=False)
     facts.add_row("noise multiplier", f"{noise:.6f}")
     facts.add_row("ε reached", f"{reached.upper:.9g} (target {epsilon:g})")
     facts.add_row("δ", f"{delta:g}")
     facts.add_row("relation", str(unit))
-    _console().print(facts)
+    console.print(facts)
 
 
 def _account(released: Event, delta: float, unit: Unit, method: str) -> dict[str, Any]:
@@ -157,7 +160,6 @@ def _textbook(epsilon: float | str, delta: float, steps: int) -> list[dict[str, 
 
 
 def _show_account(answer: dict[str, Any]) -> None:
-    console = _console()
     facts = Table(title="Privacy of this run", show_header=False)
     low, high = answer["epsilon"]["lower"], answer["epsilon"]["upper"]
     facts.add_row("ε ≤", _text(high))
@@ -196,11 +198,11 @@ def _event(source: str | None, noise_multiplier: float | None, rate: float, step
         raise InvalidInput("--rate and --steps go with --noise-multiplier; an --event says its own sampling and steps.")
     from discreet.accounting import last_iterate, matrix  # noqa: F401 - their events can then be read
 
-    text = sys.stdin.read() if source == "-" else Path(str(source)).read_text(encoding="utf-8")
     try:
-        return from_json(text)
-    except json.JSONDecodeError as problem:
-        raise InvalidInput(f"--event {source} is not JSON: {problem}.") from None
+        text = sys.stdin.read() if source == "-" else checked_path(source).read_text(encoding="utf-8")
+    except UnicodeDecodeError as problem:
+        raise InvalidInput(f"--event {source} is not text: {problem}.") from None
+    return from_json(text)
 
 
 def _steps(noise_multiplier: float, rate: float, steps: int) -> Event:
@@ -228,10 +230,6 @@ def _text(value: float | str) -> str:
     return "∞" if value == "inf" else f"{value:.9g}"
 
 
-def _console() -> Console:
-    return Console(highlight=False)
-
-
 def _fail(problem: Exception) -> NoReturn:
-    typer.echo(f"error: {problem}", err=True)
+    typer.echo(f"error: {printable(str(problem), keep=chr(10))}", err=True)
     raise typer.Exit(2)

@@ -9,27 +9,48 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from discreet.data.columns import Boolean, Categorical, Numeric
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
-from discreet.report.certificate import Certificate
+from discreet.report.certificate import FROM_THE_DATA, Certificate
+from discreet.text import checked_path, printable
 
 if TYPE_CHECKING:
     from discreet.ledger import Ledger
 
 __all__ = [
     "MODELS",
+    "SafeConsole",
     "console",
+    "errors",
     "ledger_at",
     "ledger_for",
     "model_for",
     "read_schema",
     "require_place",
+    "say_not_private",
+    "say_unprotected",
     "show_certificate",
 ]
 
-console = Console(highlight=False)
+
+class SafeConsole(Console):
+    """A console on which text is text: brackets are no markup, and control characters are shown, not obeyed.
+
+    Names, notes and paths come from files that others may have written.
+    """
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, stderr=stderr)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """As rich does it, for cells of tables and printed words alike."""
+        return super().render_str(printable(text, keep="\n"), **options)
+
+
+console, errors = SafeConsole(), SafeConsole(stderr=True)
 
 MODELS = {
     "logistic": "LogisticRegression",
@@ -58,15 +79,18 @@ def ledger_for(url: str | None, dataset: str) -> Ledger | None:
 
     found = Ledger(ledger_at(url), dataset=dataset)
     if found.budget is None:
-        Console(stderr=True, highlight=False).print(
-            f"{url} only records what is spent. To limit it, set a budget first: discreet ledger --help"
-        )
+        errors.print(f"{url} only records what is spent. To limit it, set a budget first: discreet ledger --help")
     return found
 
 
 def require_place(place: Path, others: Sequence[Path | str | None]) -> None:
-    """Refuse, before anything is charged, a place that could not be written to afterwards, or that holds an input."""
-    if place.resolve() in {Path(str(path).removeprefix("sqlite:///")).resolve() for path in others if path is not None}:
+    """Refuse, before anything is charged, a place that could not be written to afterwards, or that holds an input.
+
+    Two names of one file, by symbolic or hard links, are one place.
+    """
+    checked_path(place)
+    files = [checked_path(str(path).removeprefix("sqlite:///")).expanduser() for path in others if path is not None]
+    if any(_same_file(place, file) for file in files):
         raise InvalidInput(
             f"{place} has another part in this command and would be written over: choose another file. Nothing was "
             "released."
@@ -75,6 +99,13 @@ def require_place(place: Path, others: Sequence[Path | str | None]) -> None:
         raise InvalidInput(f"there is no folder {place.parent} to write {place.name} to; nothing was released.")
     if place.is_dir() or not os.access(place if place.exists() else place.parent, os.W_OK):
         raise InvalidInput(f"{place} cannot be written: choose another file. Nothing was released.")
+
+
+def _same_file(one: Path, two: Path) -> bool:
+    try:
+        return one.samefile(two)
+    except OSError:  # at least one is not there yet
+        return os.path.realpath(one) == os.path.realpath(two)
 
 
 def read_schema(path: Path | None, columns: tuple[str, ...]) -> Schema:
@@ -102,6 +133,18 @@ def model_for(schema: Schema, target: str, kind: str) -> Any:
             f"{'a number' if isinstance(column, Numeric) else 'a category'}."
         )
     return getattr(estimators, MODELS[kind])
+
+
+def say_not_private(what: str) -> None:
+    """Beside an answer that protects nobody: on the stream of errors, so that programs can still read the answer."""
+    errors.print(f"NOT PRIVATE: {what}", soft_wrap=True)
+
+
+def say_unprotected(schema: Schema) -> None:
+    """Name the columns with which no fit is private."""
+    if schema.unprotected:
+        names = ", ".join(map(printable, schema.unprotected))
+        say_not_private(f"bounds of {names} are {FROM_THE_DATA}; a fit with this schema is not private.")
 
 
 def show_certificate(certificate: Certificate, n_features: int) -> None:

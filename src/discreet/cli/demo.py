@@ -42,7 +42,7 @@ def demo(
     try:
         model.fit(train, y)
     except BudgetExceeded as refusal:
-        console.print(f"[bold]refused[/bold]: {refusal}")
+        console.print(f"refused: {refusal}")
         console.print(f"To start over, delete the demonstration's folder: rm -r {folder}")
         raise typer.Exit(3) from None
     baseline = LogisticRegression(float("inf"), schema=schema).fit(train, y)

@@ -14,6 +14,7 @@ from discreet.data.frames import Table, read_table
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.recipes import RECIPES
+from discreet.text import printable
 
 __all__ = ["NamedColumn", "fit", "register"]
 
@@ -87,7 +88,7 @@ def fit(
     estimator.save(output)
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
     show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
-    console.print(f"model        {output}\ncertificate  {certificate}")
+    console.print(f"model        {printable(str(output))}\ncertificate  {printable(str(certificate))}")
 
 
 def register(app: typer.Typer) -> None:

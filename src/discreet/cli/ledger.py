@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from discreet.cli.common import console, ledger_at
+from discreet.text import printable
 
 __all__ = ["ledger", "register"]
 
@@ -62,12 +63,12 @@ def ledger(
     for name, one in found.items():
         budget = one.budget
         spent = f"spent ε = {one.spent().upper:.4g} of {budget}" if budget else "no budget: it only records"
-        console.print(f"{name}: {spent}")
+        console.print(f"{printable(name)}: {spent}")
         table = Table("id", "when", "what", "as", "status")
         for charge in one.history():
             stated = "" if charge.stated is None else f"ε = {charge.stated.epsilon:.4g}, δ = {charge.stated.delta:.3g}"
             what = charge.note or type(charge.event).__name__
-            table.add_row(str(charge.id), charge.at, what, stated, charge.status)
+            table.add_row(str(charge.id), printable(charge.at), printable(what), stated, charge.status)
         console.print(table)
 
 

@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
+from discreet.cli.common import require_place
 from discreet.data.frames import read_table
+from discreet.text import printable
 
 __all__ = ["predict", "register"]
 
@@ -24,6 +26,9 @@ def predict(
     from discreet.errors import InvalidInput
     from discreet.estimators.persistence import load
 
+    if output is not None:
+        require_place(output, [model, file])
+
     fitted, table = load(model), read_table(file)
     if probabilities:
         if not hasattr(fitted, "predict_proba"):
@@ -32,14 +37,13 @@ def predict(
         rows = fitted.predict_proba(table).tolist()
     else:
         header, rows = ["prediction"], [[value] for value in fitted.predict(table).tolist()]
-    stream = output.open("w", newline="", encoding="utf-8") if output else sys.stdout
-    try:
-        writer = csv.writer(stream)
-        writer.writerow(header)
-        writer.writerows(rows)
-    finally:
-        if output:
-            stream.close()
+    if output is not None:
+        with output.open("w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream).writerows([header, *rows])
+    else:  # labels come from the model's file, and this may be a terminal
+        csv.writer(sys.stdout).writerows(
+            [printable(cell) if isinstance(cell, str) else cell for cell in row] for row in [header, *rows]
+        )
 
 
 def register(app: typer.Typer) -> None:

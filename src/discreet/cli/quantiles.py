@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli.common import ledger_for, read_schema, require_place
+from discreet.cli.common import ledger_for, read_schema, require_place, say_not_private, say_unprotected
 from discreet.data.frames import read_table
+from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
 from discreet.units import Unit
 
@@ -58,6 +59,8 @@ def quantile(
         ledger=ledger_for(ledger, dataset),
         random_state=seed,
     )
+    if is_unprotected(found):
+        say_not_private("drawn with a seed, or without noise (ε = ∞).")
     print("q,value")
     for one, value in zip(wanted, found.tolist(), strict=True):
         print(f"{one:g},{value:.10g}")
@@ -100,6 +103,7 @@ def bounds(
         ledger=ledger_for(ledger, dataset),
         random_state=seed,
     )
+    say_unprotected(found)
     if output is None:
         print(found.to_yaml(), end="")
     else:

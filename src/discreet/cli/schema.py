@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from discreet.cli.common import console, say_unprotected
+
 __all__ = ["register", "schema"]
 
 
@@ -31,7 +33,8 @@ def schema(
             (f"not declared: {', '.join(missing)}. " if missing else "")
             + (f"not in the file: {', '.join(unknown)}." if unknown else "")
         )
-    print(f"{check} declares all {len(columns)} columns of {file}.")
+    console.print(f"{check} declares all {len(columns)} columns of {file}.", soft_wrap=True)
+    say_unprotected(declared)
 
 
 def register(app: typer.Typer) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from discreet.errors import InvalidInput, did_you_mean
 from discreet.geometry import Box, GroupInfL1Ball, GroupL1Ball, L1Ball, L2Ball, Polytope, Simplex, SparseSet
 from discreet.geometry.base import Geometry
+from discreet.text import read_json
 
 __all__ = ["SETS", "model_parameters", "read_set", "solver_options"]
 
@@ -94,8 +94,8 @@ def _pairs(words: Sequence[str], option: str) -> dict[str, Any]:
         if name in pairs:
             raise InvalidInput(f"{option} {name} was given twice.")
         try:
-            pairs[name] = json.loads(text)
-        except json.JSONDecodeError:
+            pairs[name] = read_json(text, name)
+        except InvalidInput:
             pairs[name] = text
     return pairs
 

@@ -8,18 +8,20 @@ seen. So one person's row can neither stop a run nor change how another row is r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from itertools import repeat
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from discreet.data.cells import read_codes, read_floats, spelling
+from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
+from discreet.text import checked_text, shortened
 
-__all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale", "read_floats", "untyped"]
+__all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale"]
 
 Scale: TypeAlias = Literal["linear", "log"]
 Encoding: TypeAlias = Literal["bins", "linear", "spline", "both"]
@@ -28,7 +30,6 @@ Codes: TypeAlias = npt.NDArray[np.int32]
 
 _HEAVY_TAIL = 1000.0
 _MOST_BINS = 1024
-_PLAIN = {str, int, float, bool, type(None)}
 _TRUE = ("true", "1", "yes", "y", "t")
 _FALSE = ("false", "0", "no", "n", "f")
 
@@ -46,6 +47,9 @@ class Numeric:
             By default ``"log"`` when 0 ≤ low and high ≥ 1000·max(low, 1), else ``"linear"``.
         encoding: how models see it (see `Encoder`); by default the encoder's way.
         integer: the values are whole numbers; where there are no more of them than bins, each has its own bin.
+        bounds_private: false where low or high were taken from the data without protection (a seeded or ε = ∞
+            `quantile` or `private_bounds`): a fit with them is certified as not private. Found by itself where the
+            numbers are marked. It does not change how a value is read, so columns are compared without it.
 
     Raises:
         InvalidInput: the declaration contradicts itself.
@@ -62,10 +66,15 @@ class Numeric:
     scale: Scale | None = None
     encoding: Encoding | None = None
     integer: bool = False
+    bounds_private: bool = field(default=True, compare=False)
 
     kind: ClassVar[str] = "numeric"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.bounds_private, bool):
+            raise InvalidInput(f"bounds_private must be true or false, got {self.bounds_private!r}.")
+        if is_unprotected((self.low, self.high, self.fill)):
+            object.__setattr__(self, "bounds_private", False)
         for name in ("low", "high", "fill"):
             value = getattr(self, name)
             if name != "fill" or value is not None:
@@ -147,7 +156,8 @@ class Numeric:
 class Categorical:
     """One of a public list of categories.
 
-    Values are compared as text: 1, 1.0 and ``"1"`` are the same category, and blanks around text do not count.
+    Blanks around text do not count, and numbers are compared as numbers: 1, 1.0, ``"1"`` and ``"01"`` are the same
+    category. Where two categories are equal as numbers, such as ``"1"`` and ``"01"``, both are compared as text.
 
     Args:
         categories: the categories, text or numbers.
@@ -173,34 +183,34 @@ class Categorical:
         object.__setattr__(self, "categories", tuple(_category(value) for value in self.categories))
         if not self.categories:
             raise InvalidInput("categories must not be empty.")
-        spelled = [_text(value) for value in self.categories]
-        twice = sorted({text for text in spelled if spelled.count(text) > 1})
+        spelled = [spelling(value) for value in self.categories]
+        twice = sorted(text for text, times in Counter(spelled).items() if times > 1)
         if twice:
             raise InvalidInput(f"categories must differ, got {', '.join(map(repr, twice))} more than once.")
-        if self.fill is not None and _text(_category(self.fill)) not in spelled:
+        if self.fill is not None and spelling(_category(self.fill)) not in spelled:
             raise InvalidInput(f"fill={self.fill!r} is not one of the categories {', '.join(map(repr, spelled))}.")
 
     @property
     def levels(self) -> tuple[str, ...]:
         """The text of every category that `read` tells apart, ``other`` included where there is one."""
-        return tuple(map(_text, self.categories)) + (() if self.fill is not None else ("other",))
+        return tuple(map(spelling, self.categories)) + (() if self.fill is not None else ("other",))
 
     @property
     def constant(self) -> int:
         """The code that stands for a missing or unlisted value."""
-        return len(self.categories) if self.fill is None else self._codes[_text(self.fill)]
+        return len(self.categories) if self.fill is None else self._codes[spelling(self.fill)]
 
     @property
     def _codes(self) -> dict[str, int]:
-        return {_text(value): code for code, value in enumerate(self.categories)}
+        return {spelling(value): code for code, value in enumerate(self.categories)}
 
     def read(self, values: Iterable[Any]) -> Codes:
         """Each value's position in `levels`."""
-        return _codes(values, self._codes, self.constant)
+        return read_codes(values, self._codes, self.constant)
 
     def labels(self, values: Iterable[Any]) -> Codes:
         """Each value's position in `categories`, for a target: without a fill, what is unlisted counts as the first."""
-        return _codes(values, self._codes, 0 if self.fill is None else self.constant)
+        return read_codes(values, self._codes, 0 if self.fill is None else self.constant)
 
 
 @dataclass(frozen=True)
@@ -226,7 +236,7 @@ class Boolean:
     def __post_init__(self) -> None:
         if (self.false is None) != (self.true is None):
             raise InvalidInput(f"name both values or neither, got false={self.false!r}, true={self.true!r}.")
-        if self.false is not None and _text(_category(self.false)) == _text(_category(self.true)):
+        if self.false is not None and spelling(_category(self.false)) == spelling(_category(self.true)):
             raise InvalidInput(f"the two values must differ, got {self.false!r} for both.")
         if not (self.fill is None or isinstance(self.fill, bool)):
             raise InvalidInput(f"fill must be true, false or absent, got {self.fill!r}.")
@@ -252,8 +262,8 @@ class Boolean:
     def _read(self, values: Iterable[Any], otherwise: int) -> Codes:
         if self.false is None:
             codes = dict.fromkeys(_FALSE, 0) | dict.fromkeys(_TRUE, 1)
-            return _codes(values, codes, otherwise, spell=lambda value: _text(value).lower())
-        return _codes(values, {_text(self.false): 0, _text(self.true): 1}, otherwise)
+            return read_codes(values, codes, otherwise, fold=True)
+        return read_codes(values, {spelling(self.false): 0, spelling(self.true): 1}, otherwise)
 
 
 @dataclass(frozen=True)
@@ -279,99 +289,11 @@ def _finite(name: str, value: Any) -> float:
 def _category(value: Any) -> str | int | float:
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InvalidInput(f"a category is text or a number, got {value!r}; for true and false declare Boolean().")
-    if _text(value) == "":
-        raise InvalidInput(f"a category must not be blank or undefined, got {value!r}.")
-    return value
-
-
-_MOST_BITS = 10_000
-"""Python refuses to spell out whole numbers beyond some 14 000 bits; no category is that long."""
-
-
-def _text(value: Any) -> str:
-    """The spelling by which values are compared; "" for what is missing or has none."""
+        raise InvalidInput(
+            f"a category is text or a number, got {shortened(value)}; for true and false declare Boolean()."
+        )
     if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, bool | int):
-        return str(int(value)) if value.bit_length() < _MOST_BITS else ""
-    if isinstance(value, float):
-        return "" if math.isnan(value) else str(int(value)) if value.is_integer() else repr(value)
-    if isinstance(value, Decimal):
-        return _text(float(value)) if value.is_finite() else ""
-    return _text(value.item()) if isinstance(value, np.generic) and not isinstance(value.item(), np.generic) else ""
-
-
-def _codes(values: Iterable[Any], codes: dict[str, int], otherwise: int, spell: Callable[[Any], str] = _text) -> Codes:
-    cells = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    # Plain text and whole numbers (equal to their floats and truth values) are found at once; a cell of another kind,
-    # which may not even be hashable, is spelled out below, and does not change how its neighbours are read.
-    known: dict[Any, int] = codes | {int(text): code for text, code in codes.items() if _is_integer(text)}
-    if not set(map(type, cells)) <= _PLAIN:
-        plain = [cell if type(cell) in _PLAIN else None for cell in cells]
-    else:
-        plain = cells
-    found = np.fromiter(map(known.get, plain, repeat(-1)), dtype=np.int32, count=len(cells))
-    for row in np.flatnonzero(found < 0):
-        found[row] = codes.get(spell(cells[row]), otherwise)
-    return found
-
-
-def _is_integer(text: str) -> bool:
-    return text.isascii() and text.removeprefix("-").isdecimal() and str(int(text)) == text
-
-
-def untyped(values: Any) -> npt.NDArray[Any]:
-    """``values`` as an array whose type no single cell decides for the others.
-
-    Arrays and series declare a type, which is public. A list has none, and numpy would look for one among all cells:
-    one text would turn every number into text. So what is not all numbers keeps its cells as they are.
-
-    Example:
-        >>> untyped([1, 0, "unknown"])
-        array([1, 0, 'unknown'], dtype=object)
-    """
-    if hasattr(values, "dtype") or hasattr(values, "__array__"):
-        return np.asarray(values)
-    cells = list(values)
-    try:
-        array = np.asarray(cells)
-        if array.dtype.kind in "biuf":
-            return array
-    except ValueError:  # cells that are lists or arrays
-        pass
-    widths = {len(row) if isinstance(row, list | tuple) or _is_vector(row) else -1 for row in cells}
-    if len(widths) != 1 or -1 in widths:
-        return np.fromiter(cells, dtype=object, count=len(cells))
-    (width,) = widths
-    flat = np.fromiter((cell for row in cells for cell in row), dtype=object, count=len(cells) * width)
-    return flat.reshape(len(cells), width)
-
-
-def _is_vector(cell: Any) -> bool:
-    return isinstance(cell, np.ndarray) and cell.ndim == 1
-
-
-def read_floats(values: Iterable[Any]) -> Floats:
-    """Each cell as a float; what is no number, whatever it is, as NaN. No cell raises an error or a warning."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-        with np.errstate(all="ignore"):
-            return values.astype(np.float64)
-    cells = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    if set(map(type, cells)) <= {float, int, str}:
-        try:  # the same as below when no cell needs the care
-            return np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
-        except (ValueError, ArithmeticError):
-            pass
-    with np.errstate(all="ignore"):
-        return np.fromiter(map(_float, cells), dtype=np.float64, count=len(cells))
-
-
-_NUMBERS = (float, int, str, Decimal, np.integer, np.floating, np.bool_)
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value) if isinstance(value, _NUMBERS) else math.nan
-    except (ValueError, ArithmeticError, TypeError):  # words, signalling NaNs, integers beyond the largest float
-        return math.nan
+        checked_text("a category", value)
+    if spelling(value) == "":
+        raise InvalidInput(f"a category must not be blank or undefined, got {shortened(value)}.")
+    return value

@@ -1,23 +1,25 @@
 """Tables of any make as named columns: pandas, Polars, Arrow, numpy, scipy.sparse, mappings, CSV and Parquet files.
 
-Column names and the number of columns are public; what is in a cell is not. So this module raises for the former only.
-Files are read as text, without guessing types: a guess would depend on the rows, and the schema knows better.
+Column names, the types that columns declare and the number of columns are public; what is in a cell is not. So this
+module raises for the former only. Files are read as text, without guessing types: a guess would depend on the rows, and
+the schema knows better. A row is a physical line of a text file (`discreet.data.lines`), a record of a Parquet file, a
+row of a frame or matrix, a position in a mapping's columns.
 """
 
 from __future__ import annotations
 
-import csv
 import gzip
-import sys
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from discreet.data.columns import untyped
+from discreet.data.cells import column_cells, untyped
+from discreet.data.lines import cells_of_line, decoded, has_open_quote, rows_of, split_lines
 from discreet.errors import InvalidInput
 
 __all__ = ["Table", "as_table", "has_column_names", "read_table"]
@@ -95,11 +97,23 @@ def as_table(data: Any, names: Sequence[str] | None = None, *, skip: Collection[
         import narwhals
 
         frame = narwhals.from_native(data, eager_only=True)
-        series = {str(name): frame.get_column(name) for name in frame.columns if str(name) not in skip}
-        if frame.implementation.is_polars():  # where lists are the quick way out for text
-            return Table({k: s.to_list() if s.dtype == narwhals.String else s.to_numpy() for k, s in series.items()})
-        return Table({name: one.to_numpy() for name, one in series.items()})
+        return Table({str(name): _series(frame.get_column(name)) for name in frame.columns if str(name) not in skip})
     return _matrix(data, names, skip)
+
+
+def _series(series: Any) -> Cells:
+    import narwhals
+
+    if series.implementation.is_polars() and series.dtype == narwhals.String:  # lists are the quick way out for text
+        return _cells(series.to_list())
+    if series.implementation.is_pyarrow():
+        return _cells(column_cells(series.to_native()))
+    try:
+        return _cells(series.to_numpy())
+    except InvalidInput:
+        raise
+    except Exception:  # it may be about one cell; each by itself then
+        return _cells(column_cells(series.to_native()))
 
 
 def _is_frame(data: Any) -> bool:
@@ -140,7 +154,9 @@ def _cells(values: Iterable[Any]) -> Cells:
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise InvalidInput(f"a column has one dimension, got {values.ndim}.")
-        return values
+        return column_cells(values)
+    if hasattr(values, "dtype") or type(values).__module__.split(".")[0] == "pyarrow":
+        return _cells(column_cells(values))
     cells = list(values)
     return np.fromiter(cells, dtype=object, count=len(cells))  # np.array would unpack cells that are lists
 
@@ -148,15 +164,16 @@ def _cells(values: Iterable[Any]) -> Cells:
 def read_table(path: str | Path, names: Sequence[str] | None = None) -> Table:
     """Read a CSV (``.csv``, ``.tsv``, ``.txt``, ``.data``, or those with ``.gz``) or Parquet file.
 
-    No cell makes it fail: short lines are missing their last cells, long lines lose what is too much, bytes that are
-    not UTF-8 are replaced.
+    Each physical line of a text file is a row, a blank line too; quoted cells end with their line. No cell makes it
+    fail: short lines are missing their last cells, long lines lose what is too much, bytes that are not UTF-8 are
+    replaced.
 
     Args:
         path: the file.
         names: the columns' names when the file has no line of names.
 
     Raises:
-        InvalidInput: no such file, an unknown kind, or names that are missing or not distinct.
+        InvalidInput: no such file, an unknown kind, damaged compression, or a first line that does not name columns.
     """
     path = Path(path)
     if not path.is_file():
@@ -166,43 +183,52 @@ def read_table(path: str | Path, names: Sequence[str] | None = None) -> Table:
     if kind in (".parquet", ".pq"):
         return _parquet(path)
     if kind in (".csv", ".data", ".test", ".tsv", ".txt"):
-        with _open_text(path) as lines:
-            return _csv(lines, names, path, delimiter="\t" if kind == ".tsv" else ",")
+        text = decoded(_content(path), header=names is None)
+        return _delimited(split_lines(text), names, path, delimiter="\t" if kind == ".tsv" else ",")
     raise InvalidInput(f"{path.name!r} is neither .csv, .tsv nor .parquet.")
 
 
-def _open_text(path: Path) -> TextIO:
-    # newline="" because quoted cells may contain line ends, which the csv module reads itself
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="")
-    return path.open(encoding="utf-8-sig", errors="replace", newline="")
-
-
-def _csv(lines: TextIO, names: Sequence[str] | None, path: Path, delimiter: str) -> Table:
-    limit = csv.field_size_limit(sys.maxsize)  # or one long cell would stop the reading
+def _content(path: Path) -> bytes:
     try:
-        reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
-        header = [name.strip() for name in (next(reader, []) if names is None else names)]
-        missing = not header or "" in header
-        if missing or len(set(header)) < len(header):
-            raise InvalidInput(  # without showing any: in a file without names, the first line is somebody's
-                f"the first line of {path.name!r} must name the columns, each once; "
-                + ("a name is missing." if missing else "a name comes more than once.")
-            )
-        width = len(header)
-        rows = (row if len(row) == width else (row + [""] * width)[:width] for row in reader if row)
-        flat = list(chain.from_iterable(rows))
-    finally:
-        csv.field_size_limit(limit)
+        if path.suffix.lower() == ".gz":
+            with gzip.open(path) as file:
+                return file.read()
+        return path.read_bytes()
+    except (OSError, EOFError, zlib.error) as problem:
+        raise InvalidInput(f"{path.name!r} cannot be read: {type(problem).__name__}. Nothing was released.") from None
+
+
+def _delimited(lines: list[str], names: Sequence[str] | None, path: Path, delimiter: str) -> Table:
+    header = [name.strip() for name in (_header(lines[:1], path, delimiter) if names is None else names)]
+    missing = not header or "" in header
+    if missing or len(set(header)) < len(header):
+        raise InvalidInput(  # without showing any: in a file without names, the first line is somebody's
+            f"the first line of {path.name!r} must name the columns, each once; "
+            + ("a name is missing." if missing else "a name comes more than once.")
+        )
+    width = len(header)
+    flat = list(chain.from_iterable(rows_of(lines[names is None :], delimiter, width)))
     return Table({name: flat[j::width] for j, name in enumerate(header)})
+
+
+def _header(first: list[str], path: Path, delimiter: str) -> list[str]:
+    """The names of the first line, which is public, and so is whether it can be one."""
+    if not first:
+        return []
+    if "\r" in first[0]:
+        raise InvalidInput(f"lines of {path.name!r} end in carriage returns alone: save it with line feeds.")
+    if has_open_quote(first[0], delimiter):
+        raise InvalidInput(f"the first line of {path.name!r} has a quote that it does not close; names take one line.")
+    return cells_of_line(first[0], delimiter)
 
 
 def _parquet(path: Path) -> Table:
     try:
-        from pyarrow import parquet
+        from pyarrow import ArrowException, parquet
     except ImportError:
         raise InvalidInput("reading Parquet needs pyarrow: pip install 'discreet[parquet]'.") from None
     try:
-        return as_table(parquet.read_table(path))
-    except (OSError, ValueError) as problem:  # pyarrow's errors about a file's structure are of these kinds
+        table = parquet.read_table(path)
+    except (OSError, ValueError, ArrowException) as problem:  # about the file's structure: cells are not looked at yet
         raise InvalidInput(f"{path.name!r} cannot be read as Parquet: {type(problem).__name__}.") from None
+    return as_table(table)

@@ -215,22 +215,44 @@ def _rising(indices: NDArray[np.int64]) -> bool:
     return indices.ndim == 1 and bool((indices[1:] > indices[:-1]).all())
 
 
-def in_memory(X: Any, y: Any, rows: RowSpec) -> Dense | Sparse:
-    """Hold rows in memory: arrays as float32 or float64 without copying where possible, sparse input as CSR.
+def in_memory(X: Any, y: Any, rows: RowSpec, *, owned: bool = False) -> Dense | Sparse:
+    """Hold rows in memory, dense ones as float32 or float64, sparse ones as CSR, in a copy that nobody else can write.
+
+    Every row is verified to obey its bound once, and read again at each query. If those were the caller's arrays, which
+    another thread or process (a memory map) may write, a row could be changed in between and exceed the bound. The copy
+    takes as much memory as X.
+
+    Args:
+        X: a dense or sparse matrix of numbers.
+        y: one target a row.
+        rows: the public facts about the rows.
+        owned: X was made by the library and is known to nobody else: it is not copied.
 
     Raises:
         InvalidInput: the shapes do not fit together or the entries are not numbers.
     """
-    y = np.ascontiguousarray(y, dtype=np.float64)
+    y = np.array(y, dtype=np.float64, order="C")
     if X.ndim != 2 or X.shape[1] != rows.n_features or X.shape[0] != y.shape[0] or y.ndim != 1:
         raise InvalidInput(f"X and y must have one row a person, and X {rows.n_features} columns.")
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     if sp.issparse(X):
-        X = sp.csr_array(X, dtype=dtype)
-        if not (X.has_sorted_indices and X.has_canonical_format):
-            X = X.copy()
-            X.sum_duplicates()
-        if X.nnz and not (X.indices.min() >= 0 and X.indices.max() < rows.n_features):
-            raise InvalidInput(f"sparse rows name columns beyond the {rows.n_features} that X has; X is damaged.")
-        return Sparse(rows, X, y)
-    return Dense(rows, np.ascontiguousarray(X, dtype=dtype), y)
+        return Sparse(rows, _compressed(X, rows, dtype, copy=not owned), y)
+    return Dense(rows, np.array(X, dtype=dtype, order="C", copy=None if owned else True), y)
+
+
+def _compressed(X: Any, rows: RowSpec, dtype: np.dtype[Any], *, copy: bool) -> sp.csr_array:
+    given = sp.csr_array(X, dtype=dtype)
+    # made anew from its arrays, so that nothing is taken from what scipy remembers about the caller's
+    try:
+        parts = (given.data, given.indices, given.indptr)
+        compressed = sp.csr_array(parts, shape=X.shape, copy=copy)
+    except ValueError:
+        raise InvalidInput("sparse rows do not fit together; X is damaged.") from None
+    rising = bool((np.diff(compressed.indptr) >= 0).all())
+    indices = compressed.indices
+    if not rising or (indices.size and not (indices.min() >= 0 and indices.max() < rows.n_features)):
+        raise InvalidInput(f"sparse rows name columns beyond the {rows.n_features} that X has; X is damaged.")
+    if not compressed.has_canonical_format:
+        compressed = compressed if copy else compressed.copy()
+        compressed.sum_duplicates()
+    return compressed

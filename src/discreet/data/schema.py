@@ -7,6 +7,7 @@ from the data. From them the `Encoder` builds rows of bounded norm.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -16,9 +17,13 @@ import yaml
 
 from discreet.data.columns import Boolean, Categorical, Column, Ignore, Numeric
 from discreet.errors import InvalidInput
+from discreet.text import checked_text, read_bounded, shortened
 
 __all__ = ["Schema", "schema_missing", "schema_template"]
 
+_MOST_CHARACTERS = 1 << 24
+_MOST_NESTED = 8
+"""A schema is a mapping of mappings of lists."""
 _KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Numeric, Categorical, Boolean, Ignore)}
 
 
@@ -45,12 +50,14 @@ class Schema(Mapping[str, Column]):
     def __init__(self, columns: Mapping[str, Column]) -> None:
         if not isinstance(columns, Mapping) or not columns:
             file = " Schema.from_yaml reads a file." if isinstance(columns, str | Path) else ""
-            raise InvalidInput(f"a schema declares at least one column, got {columns!r}.{file}")
+            raise InvalidInput(f"a schema declares at least one column, got {shortened(columns)}.{file}")
         for name, column in columns.items():
-            if not isinstance(name, str) or not name:
-                raise InvalidInput(f"a column's name is text, got {name!r}.")
+            if not checked_text("a column's name", name):
+                raise InvalidInput("a column's name must not be empty.")
             if not isinstance(column, Column):
-                raise InvalidInput(f"column {name!r} must be Numeric, Categorical, Boolean or Ignore, got {column!r}.")
+                raise InvalidInput(
+                    f"column {name!r} must be Numeric, Categorical, Boolean or Ignore, got {shortened(column)}."
+                )
         self._columns = dict(columns)
 
     def __getitem__(self, name: str) -> Column:
@@ -89,6 +96,11 @@ class Schema(Mapping[str, Column]):
         self.target(name)
         return Schema({other: column for other, column in self.items() if other != name})
 
+    @property
+    def unprotected(self) -> tuple[str, ...]:
+        """The columns whose bounds were taken from the data without protection: no fit with them is private."""
+        return tuple(name for name, c in self.items() if isinstance(c, Numeric) and not c.bounds_private)
+
     def to_dict(self) -> dict[str, Any]:
         """The schema as plain dicts, lists, strings and numbers, in the form of the YAML file."""
         return {name: _written(column) for name, column in self.items()}
@@ -97,7 +109,9 @@ class Schema(Mapping[str, Column]):
     def from_dict(cls, tree: Mapping[str, Any]) -> Schema:
         """Read back what `to_dict` wrote."""
         if not isinstance(tree, Mapping) or not tree:
-            raise InvalidInput(f"a schema is a mapping from column names to declarations, got {tree!r}.\n{_HELP}")
+            raise InvalidInput(
+                f"a schema is a mapping from column names to declarations, got {shortened(tree)}.\n{_HELP}"
+            )
         return cls({name: _read(name, declaration) for name, declaration in tree.items()})
 
     def to_yaml(self) -> str:
@@ -115,17 +129,22 @@ class Schema(Mapping[str, Column]):
             source: a path, or the text itself (which has a colon followed by a space or a line end).
 
         Raises:
-            InvalidInput: the file cannot be read, is not YAML, or declares something that contradicts itself.
+            InvalidInput: the file cannot be read, is not YAML, is too long or too deep, has tags, anchors or aliases,
+                or declares something that contradicts itself.
         """
         text = str(source)
         if isinstance(source, Path) or not _looks_like_yaml(text):
             try:
-                text = Path(source).read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as problem:
-                raise InvalidInput(f"cannot read the schema {str(source)!r}: {problem}.\n{_HELP}") from None
+                text = read_bounded(source, _MOST_CHARACTERS).decode("utf-8")
+            except (OSError, ValueError) as problem:
+                raise InvalidInput(f"cannot read the schema {shortened(str(source))}: {problem}.\n{_HELP}") from None
+        if len(text) > _MOST_CHARACTERS:
+            raise InvalidInput(f"a schema has at most {_MOST_CHARACTERS} characters, got {len(text)}.")
         try:
             tree = yaml.load(text, Loader=_LiteralLoader)
-        except yaml.YAMLError as problem:
+        except InvalidInput:
+            raise
+        except (yaml.YAMLError, ValueError, ArithmeticError) as problem:  # the latter by escapes beyond all characters
             raise InvalidInput(f"the schema is not YAML: {problem}") from None
         return cls.from_dict(tree)
 
@@ -175,13 +194,31 @@ def _looks_like_yaml(text: str) -> bool:
 
 
 class _LiteralLoader(yaml.SafeLoader):
-    """YAML in which a plain word is text (``no`` is "no"), only numbers are numbers, and no key comes twice."""
+    """YAML in which a plain word is text (``no`` is "no"), only numbers are numbers, and no key comes twice.
+
+    A schema needs no tags, anchors or aliases, by which a short text could stand for a huge one, and no deep nesting.
+    """
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 - the attribute by which PyYAML finds them
 
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None or getattr(event, "tag", None) is not None:
+            raise InvalidInput(
+                "the schema is not YAML without anchors (&), aliases (*) and tags (!); quote text that begins like one."
+            )
+        if self._depth >= _MOST_NESTED:
+            raise InvalidInput(f"a schema is nested at most {_MOST_NESTED} deep.")
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = sorted({str(key) for key in keys if keys.count(key) > 1})
+        keys = Counter(str(self.construct_object(key, deep=True)) for key, _ in node.value)
+        twice = sorted(key for key, times in keys.items() if times > 1)
         if twice:
             raise InvalidInput(f"the schema names {', '.join(map(repr, twice))} more than once.")
         return super().construct_mapping(node, deep)
@@ -225,14 +262,16 @@ def _read(name: str, declaration: Any) -> Column:
     if isinstance(declaration, str):
         declaration = {declaration: []}
     if not isinstance(declaration, Mapping):
-        raise InvalidInput(f"column {name!r} is declared as {declaration!r}.\n{_HELP}")
+        raise InvalidInput(f"column {name!r} is declared as {shortened(declaration)}.\n{_HELP}")
     kinds = [key for key in declaration if key in _KINDS]
     if len(kinds) != 1:
-        raise InvalidInput(f"column {name!r} must be one of {', '.join(_KINDS)}, got {dict(declaration)!r}.\n{_HELP}")
+        raise InvalidInput(
+            f"column {name!r} must be one of {', '.join(_KINDS)}, got {shortened(dict(declaration))}.\n{_HELP}"
+        )
     kind = _KINDS[kinds[0]]
     options = {key: value for key, value in declaration.items() if key not in _KINDS}
     known = {f.name for f in fields(kind)} - {f.name for f in fields(kind) if f.default is MISSING} - {"false", "true"}
-    strangers = sorted(set(options) - known)
+    strangers = sorted(str(key) for key in set(options) - known)
     if strangers:
         raise InvalidInput(
             f"column {name!r}: a {kind.kind} column has no option {', '.join(map(repr, strangers))}; "
@@ -264,6 +303,7 @@ def _option(key: str, value: Any, kind: type[Column]) -> Any:
     """Our YAML keeps ``true`` as text; it is a truth value where one is meant."""
     if not isinstance(value, str):
         return value
-    if (key == "integer" or (key == "fill" and kind is Boolean)) and value.lower() in ("true", "false"):
+    truth = key in ("integer", "bounds_private") or (key == "fill" and kind is Boolean)
+    if truth and value.lower() in ("true", "false"):
         return value.lower() == "true"
     return value

@@ -114,7 +114,7 @@ class PrivateLinearModel(PrivateEstimator):
         if matrix.shape[0] == 0:
             raise InvalidInput("Found array with 0 sample(s) while a minimum of 1 is required.")
         rows = RowSpec(matrix.shape[1], features.row_norm, self._constant(features, matrix.shape[1]), outputs)
-        return features, in_memory(matrix, targets, rows)
+        return features, in_memory(matrix, targets, rows, owned=features.encoder is not None)
 
     def _plan_for(self, features: Features, rows: RowSpec, sparse: bool) -> PlanFor:
         """The plan for a number of rows and a guarantee, from public facts alone."""

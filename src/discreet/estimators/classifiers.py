@@ -28,7 +28,7 @@ class _Classifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
 
     def _read_target(self, y: Any, column: Column | None, private: bool) -> tuple[NDArray[np.float64], int]:
         labels = column_vector(y)
-        coding = Labels.declare(labels, self.classes, column, typed=hasattr(y, "dtype"))
+        coding = Labels.declare(labels, self.classes, column, kind=getattr(getattr(y, "dtype", None), "kind", "O"))
         self.classes_, self._declared = coding.classes, coding.declared
         return coding.encode(labels), coding.outputs
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from discreet.data.columns import read_floats, untyped
+from discreet.data.cells import column_cells, read_floats, untyped
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, has_column_names
 from discreet.data.schema import Schema, schema_missing
@@ -104,13 +104,17 @@ def numbers_only(X: Any) -> Any:
     """
     if sp.issparse(X):
         _refuse(X.dtype)
+        if X.dtype == object:
+            raise InvalidInput("sparse rows must be declared as numbers, not as Python objects.")
         return X
     if hasattr(X, "iloc") and hasattr(X, "dtypes"):  # a pandas frame keeps its names
         _require_matrix(X)
         return _numeric_frame(X)
     if has_column_names(X):
         table = as_table(X)
-        return np.column_stack([_numeric(table[name]) for name in table]) if table.columns else np.empty((0, 0))
+        # always as float64: other libraries give columns of integers in other types where a cell is missing
+        columns = [_numeric(table[name]).astype(np.float64) for name in table]
+        return np.column_stack(columns) if columns else np.empty((0, 0))
     array = untyped(X)
     _require_matrix(array)
     return _numeric(array)
@@ -139,13 +143,13 @@ def _numeric(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _numeric_frame(frame: Any) -> Any:
-    kinds = [getattr(kind, "kind", "O") for kind in frame.dtypes]
-    if "c" in kinds:
+    if any(getattr(kind, "kind", "O") == "c" for kind in frame.dtypes):
         raise InvalidInput("Complex data not supported: X must hold real numbers.")
-    odd = [j for j, kind in enumerate(kinds) if kind not in "biuf"]
+    # pandas' own types become numpy's in ways that depend on whether a cell is missing
+    odd = [j for j, kind in enumerate(frame.dtypes) if not (isinstance(kind, np.dtype) and kind.kind in "biuf")]
     if not odd:
         return frame
-    columns = {j: _numeric(frame.iloc[:, j].to_numpy(dtype=object)) for j in odd}
+    columns = {j: read_floats(column_cells(frame.iloc[:, j])) for j in odd}
     copy = frame.copy()
     for j, column in columns.items():
         copy.isetitem(j, column)

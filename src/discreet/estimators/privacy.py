@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from discreet.calibration import Guarantee
 from discreet.data.base import Dataset
+from discreet.data.unprotected import is_unprotected
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.estimators.progress import progress_bar
 from discreet.events import NonPrivate, Promise, compose
@@ -22,7 +23,7 @@ from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, spent_epsilon
 from discreet.queries.sums.count import RowCount
-from discreet.report.certificate import Certificate
+from discreet.report.certificate import FROM_THE_DATA, Certificate
 from discreet.solvers import Filtered
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
@@ -183,7 +184,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _payment(self, aim: Guarantee, what: str) -> Payment:
         """A release as the ledger's history has it, and the (ε, δ) that it is charged as."""
-        return Payment(f"{type(self).__name__}({what})", aim.stated if aim.private else None)
+        mark = f", NOT PRIVATE: bounds {FROM_THE_DATA}" if self._bounds_from_the_data() else ""
+        return Payment(f"{type(self).__name__}({what}){mark}", aim.stated if aim.private else None)
 
     def _counted(self, vault: Vault, aim: Guarantee, plan_for: PlanFor, asked: str) -> tuple[float, Guarantee, Payment]:
         """A private number of rows, what the run that follows from it must keep, and what pays for that run.
@@ -238,7 +240,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             spent = guarantee.epsilon + max(0.0, spent_epsilon(run, plan.guarantee) - plan.guarantee.epsilon)
         else:
             spent = spent_epsilon(event, plan.guarantee)
-        unprotected = list(self._unprotected())
+        bounds = self._bounds_from_the_data()
+        unprotected = [*self._unprotected(), *bounds]
         if guarantee.unit.relation == "replace-one":
             unprotected.append("number of rows")
         return Certificate(
@@ -249,11 +252,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             plan.name,
             plan.settings,
             tuple(unprotected),
-            vault.protective,
+            vault.protective and not bounds,
         )
 
     def _unprotected(self) -> tuple[str, ...]:
         return ()
+
+    def _bounds_from_the_data(self) -> tuple[str, ...]:
+        """Declarations that are marked as no declarations: what is fitted with them is not private."""
+        found = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            columns = value.items() if isinstance(value, Mapping) else ()
+            found += [f"bounds of {name}" for name, c in columns if getattr(c, "bounds_private", True) is False]
+            found += [field.name] if is_unprotected(value) else []
+        return tuple(f"{what}, {FROM_THE_DATA}" for what in found)
 
 
 _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {

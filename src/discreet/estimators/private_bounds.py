@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.data.columns import Column, Numeric, read_floats
+from discreet.data.cells import read_floats
+from discreet.data.columns import Column, Numeric
 from discreet.data.frames import Table, as_table, has_column_names
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.estimators.privacy import bits_for, opened
-from discreet.estimators.quantile import drawn, released
+from discreet.estimators.quantile import drawn, protected, released
 from discreet.ledger import Ledger
 from discreet.queries.histograms.ranks import Grid
 from discreet.units import Adjacency, Unit
@@ -57,7 +58,8 @@ def private_bounds(
 
     Returns:
         A schema that differs in ``low`` and ``high`` of these columns alone (and in ``fill``, moved inside). A column
-        whose two quantiles come out equal keeps its declared bounds.
+        whose two quantiles come out equal keeps its declared bounds. With a seed or ε = ∞ these columns are marked
+        (``bounds_private`` is False), also in the schema's YAML, and a fit with them is certified as not private.
 
     Raises:
         InvalidInput: a declaration is missing or contradictory. Nothing was released or charged.
@@ -87,7 +89,7 @@ def private_bounds(
     narrow: dict[str, Column] = {}
     for name, column in declared.items():
         found = released(_scaled(table[name], column), draws, unit, budget, bits, f"bounds of {name}")
-        narrow[name] = _narrowed(column, column.unscale(np.sort(found)))
+        narrow[name] = _narrowed(column, column.unscale(np.sort(found)), protected(float(epsilon), bits))
     return Schema({**schema, **narrow})
 
 
@@ -150,7 +152,8 @@ def _scaled(cells: NDArray[Any], column: Numeric) -> NDArray[np.float64]:
         return column.rescale(np.clip(read_floats(cells), column.low, column.high))
 
 
-def _narrowed(column: Numeric, bounds: NDArray[np.float64]) -> Numeric:
+def _narrowed(column: Numeric, bounds: NDArray[np.float64], private: bool) -> Numeric:
+    column = replace(column, bounds_private=column.bounds_private and private)
     low, high = (float(bound) for bound in bounds)
     if column.integer:
         low, high = max(column.low, math.floor(low)), min(column.high, math.ceil(high))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.data.columns import read_floats, untyped
+from discreet.data.cells import read_floats, untyped
+from discreet.data.frames import has_column_names
 from discreet.data.memory import in_memory
+from discreet.data.unprotected import UnprotectedArray, UnprotectedFloat
 from discreet.errors import InvalidInput
 from discreet.estimators.privacy import bits_for, opened
 from discreet.ledger import Ledger
@@ -19,7 +22,7 @@ from discreet.rows import RowSpec
 from discreet.units import Adjacency, Unit
 from discreet.vault import Vault
 
-__all__ = ["drawn", "quantile", "released"]
+__all__ = ["drawn", "protected", "quantile", "released"]
 
 
 def quantile(
@@ -49,7 +52,8 @@ def quantile(
         random_state: an integer seed makes the answer reproducible and *not private*.
 
     Returns:
-        A float for one q, else an array, in increasing order where the q's are.
+        A float for one q, else an array, in increasing order where the q's are. With a seed or ε = ∞ they are marked
+        as not private (``.private`` is False), and so is a schema or a fit that takes them for bounds.
 
     Raises:
         InvalidInput: a declaration is missing or contradictory. Nothing was released or charged.
@@ -82,12 +86,23 @@ def quantile(
     if not isinstance(step, int | float | np.number | None):
         raise InvalidInput(f"step must be a positive number, got {step!r}.")
     draws = drawn(wanted, float(epsilon), Grid.between(low, high, step), unit)
-    answers = released(column, draws, unit, opened(ledger), bits_for(random_state), f"quantiles {wanted.tolist()}")
-    if wanted.ndim == 0:
-        return float(answers[0])
-    order = np.argsort(wanted, kind="stable")
+    bits = bits_for(random_state)
+    answers = released(column, draws, unit, opened(ledger), bits, f"quantiles {wanted.tolist()}")
+    order = np.argsort(wanted.ravel(), kind="stable")
     answers[order] = np.sort(answers)  # post-processing: quantiles do not cross
-    return answers
+    if not protected(float(epsilon), bits):
+        answers = answers.view(UnprotectedArray)
+    return answers if wanted.ndim else _only(answers)
+
+
+def _only(answers: NDArray[np.float64]) -> float:
+    one: float = answers[0]
+    return one if isinstance(one, UnprotectedFloat) else float(one)
+
+
+def protected(epsilon: float, bits: Bits) -> bool:
+    """Whether a release of this ε, drawn from these bits, protects anybody."""
+    return bits.protective and math.isfinite(epsilon)
 
 
 def drawn(wanted: NDArray[np.float64], epsilon: float, grid: Grid, unit: Unit) -> Joint:
@@ -106,6 +121,8 @@ def released(
 
 
 def _column(values: Any) -> NDArray[np.float64]:
+    if has_column_names(values):
+        raise InvalidInput("values must be one column, not a table: pass a column of it.")
     array = untyped(values)
     if array.dtype.kind in "USTMmVc":
         raise InvalidInput("values must be numbers, not text, dates or complex numbers.")

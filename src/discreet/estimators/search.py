@@ -127,7 +127,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         self.best_estimator_._set(theta, prepared[chosen].rows)
         self.best_estimator_.n_iter_ = len(plan.fits[chosen].events)
         self.best_score_ = 0.5 + score / max(1.0, rows - training)
-        self.privacy_ = self._search_certificate(plan.event, guarantee, aim, bits.protective)
+        self.privacy_ = self._search_certificate(models, plan.event, guarantee, aim, bits.protective)
         self.best_estimator_.privacy_ = self.privacy_
         return self
 
@@ -215,14 +215,29 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
 
     # --- the result -----------------------------------------------------------------------------------------------
 
-    def _search_certificate(self, event: Event, guarantee: Guarantee, aim: Guarantee, protective: bool) -> Certificate:
+    def _search_certificate(
+        self,
+        models: list[PrivateLinearModel],
+        event: Event,
+        guarantee: Guarantee,
+        aim: Guarantee,
+        protective: bool,
+    ) -> Certificate:
         spent = spent_epsilon(event, aim)
-        unprotected = list(self.best_estimator_._unprotected())
+        bounds = dict.fromkeys(what for model in models for what in model._bounds_from_the_data())
+        unprotected = [*self.best_estimator_._unprotected(), *bounds]
         if guarantee.unit.relation == "replace-one":
             unprotected.append("number of rows")
         settings = {"trials": self.trials, "validation": self.validation, "candidates": len(self._grid())}
         return Certificate(
-            spent, guarantee.delta, guarantee.unit, event, "search", settings, tuple(unprotected), protective
+            spent,
+            guarantee.delta,
+            guarantee.unit,
+            event,
+            "search",
+            settings,
+            tuple(unprotected),
+            protective and not bounds,
         )
 
     def __sklearn_tags__(self) -> Any:

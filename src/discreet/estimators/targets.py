@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.data.columns import Boolean, Categorical, Column, Numeric, read_floats, untyped
+from discreet.data.cells import read_codes, read_floats, spelling, untyped
+from discreet.data.columns import Boolean, Categorical, Column, Numeric
+from discreet.data.frames import as_table, has_column_names
 from discreet.errors import InvalidInput
 
 __all__ = ["Bounded", "Labels", "PrivacyWarning", "column_vector"]
@@ -28,7 +30,7 @@ def column_vector(y: Any) -> NDArray[Any]:
     """Y as one column; a single-column table or matrix is accepted with scikit-learn's warning."""
     if y is None:
         raise InvalidInput("requires y to be passed, but the target y is None: this estimator learns from targets.")
-    array = untyped(y)  # series are read as arrays; `to_numpy` would refuse an Arrow column with a missing cell
+    array = _stacked(y) if has_column_names(y) else untyped(y)
     if array.ndim == 2 and array.shape[1] == 1:
         from sklearn.exceptions import DataConversionWarning
 
@@ -41,6 +43,12 @@ def column_vector(y: Any) -> NDArray[Any]:
     return array
 
 
+def _stacked(y: Any) -> NDArray[Any]:
+    table = as_table(y)
+    columns = list(table.values())
+    return columns[0][:, None] if len(columns) == 1 else np.empty(table.shape)
+
+
 @dataclass(frozen=True, eq=False)
 class Labels:
     """Declared classes and how labels are coded: ±1 for two classes, 0 … K − 1 for more."""
@@ -50,14 +58,14 @@ class Labels:
     column: Column | None = None
 
     @classmethod
-    def declare(cls, y: NDArray[Any], classes: Any, column: Column | None, *, typed: bool) -> Labels:
+    def declare(cls, y: NDArray[Any], classes: Any, column: Column | None, *, kind: str = "O") -> Labels:
         """The class set from ``classes`` or the schema; else from y, with a warning.
 
         Args:
             y: labels.
             classes: what the user declared, if anything.
             column: what the schema declares, if anything.
-            typed: whether y came with a type, as arrays and series do: then it is public. A list has none.
+            kind: numpy's letter for the type that y declares, which is public; "O" where it declares none, as a list.
         """
         if classes is not None:
             if np.ndim(classes) != 1:
@@ -70,16 +78,16 @@ class Labels:
         elif column is not None:
             raise InvalidInput("a classifier needs a categorical or boolean target; the schema declares a number.")
         else:
-            _refuse_numbers(y)
-            found = np.unique(y)
+            found = _found(y)
             warnings.warn(
                 "classes were taken from y: the set of labels that occur is not protected. Pass classes=[…] to keep it "
                 "private.",
                 PrivacyWarning,
                 4,
             )
-        if typed and column is None:
-            _require_one_kind(y.dtype.kind, found)
+        if column is None:
+            _require_plain(found)
+            _require_one_kind(kind, found)
         if len(found) < 2:
             raise InvalidInput(f"a classifier needs at least two classes, got {len(found)} class: {found.tolist()!r}.")
         return cls(found, classes is not None or column is not None, column)
@@ -90,40 +98,35 @@ class Labels:
         return 1 if len(self.classes) == 2 else len(self.classes)
 
     def encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """±1 or class codes; NaN for a label outside the declared classes."""
+        """±1 or class codes; NaN for a label outside the declared classes.
+
+        A label is a class if it is the same text, blanks around it aside, or an equal number: ``"1"`` is 1.
+        """
         if isinstance(self.column, Categorical | Boolean):
             codes = np.asarray(self.column.labels(y), dtype=np.float64)
         else:
-            position = {_key(label): code for code, label in enumerate(self.classes.tolist())}
-            if y.dtype.kind in "biuf" and len(position) <= _FEW_CLASSES:
-                codes = np.full(len(y), np.nan)
-                for label, code in position.items():
-                    codes[y == label] = code
-            else:
-                codes = np.array([_code(position, label) for label in y.tolist()], dtype=np.float64)
+            known = _by_text(self.classes)
+            found = read_codes(y, known, len(known))
+            codes = np.where(found < len(known), found, np.nan)
         return 2 * codes - 1 if self.outputs == 1 else codes
 
 
-_FEW_CLASSES = 32  # up to here one comparison a class is faster than one look-up a row
+def _by_text(classes: NDArray[Any]) -> dict[str, int]:
+    listed: list[Any] = classes.tolist()
+    return {label if isinstance(label, str) else spelling(label): code for code, label in enumerate(listed)}
 
 
-def _code(position: dict[Any, int], label: Any) -> float:
-    """The label's code; NaN for one that is not declared, be it a list or a whole number beyond all floats."""
-    try:
-        return position.get(_key(label), math.nan)
-    except (TypeError, OverflowError):
-        return math.nan
-
-
-def _key(label: Any) -> Any:
-    return float(label) if isinstance(label, bool | int | float) else label
+def _require_plain(classes: NDArray[Any]) -> None:
+    blank = [label for label in classes.tolist() if not isinstance(label, str) and spelling(label) == ""]
+    if blank or len(_by_text(classes)) < len(classes):
+        raise InvalidInput("classes must be different texts or numbers, not bytes, dates or other objects.")
 
 
 def _require_one_kind(kind: str, classes: NDArray[Any]) -> None:
     """Refuse text among numbers and the reverse, where both types are declared: no label could be a class."""
     text, numbers = "UST", "biuf"
-    other = (kind in text and classes.dtype.kind in numbers) or (kind in numbers and classes.dtype.kind in text)
-    if other:
+    words = bool(np.isnan(read_floats(classes)).all())
+    if (kind in text and classes.dtype.kind in numbers) or (kind in numbers and words):
         what, instead = ("text", "numbers") if kind in text else ("numbers", "text")
         raise InvalidInput(
             f"y is declared as {what}, but classes are {instead}: {classes.tolist()!r}. No label would be one of them; "
@@ -131,13 +134,16 @@ def _require_one_kind(kind: str, classes: NDArray[Any]) -> None:
         )
 
 
-def _refuse_numbers(y: NDArray[Any]) -> None:
+def _found(y: NDArray[Any]) -> NDArray[Any]:
     from sklearn.utils.multiclass import check_classification_targets
 
     try:
         check_classification_targets(y)
+        return np.unique(y)
     except ValueError as problem:
         raise InvalidInput(f"{problem} Pass classes=[…] to say which labels there are.") from None
+    except Exception:  # labels of several types, or such that cannot be compared
+        raise InvalidInput("the labels of y have no order. Pass classes=[…] to say which labels there are.") from None
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ class Accountant:
         if self.epsilon is not _certified:
             return self.epsilon(event, stated.delta, unit).upper <= stated.epsilon
         try:
-            if _promises(event):
+            if _promises(event, unit):
                 return basic_epsilon_upper(event, stated.delta, unit) <= stated.epsilon
             # a calibrated plan is seen to keep its guarantee by one look at δ(ε); inverting the curve takes dozens
             if stated.delta > 0 and accounting.delta(event, stated.epsilon, unit).upper <= stated.delta:
@@ -169,7 +169,7 @@ class Accountant:
 
     def _alone(self, entry: Entry, budget: Budget) -> Bounds:
         claim = entry.stated.epsilon if entry.stated and entry.stated.delta <= budget.delta else math.inf
-        if math.isfinite(claim) and _promises(entry.charged):
+        if math.isfinite(claim) and _promises(entry.charged, budget.unit):
             return Bounds(0.0, claim)
         found = self.epsilon(entry.charged, budget.delta, budget.unit)
         return found if found.upper <= claim else Bounds(min(found.lower, claim), claim)
@@ -183,14 +183,15 @@ class Accountant:
             return _EVEN
         cost = math.inf
         with suppress(NotCertifiable):
-            cost = 0.0 if _promises(first.charged) else self._renyi([first.charged], budget, _MOSTLY_STATED)
+            promises = _promises(first.charged, budget.unit)
+            cost = 0.0 if promises else self._renyi([first.charged], budget, _MOSTLY_STATED)
         if math.isinf(cost):
             return _ALL_STATED
         return _MOSTLY_STATED if first.stated.delta <= (1 - RESERVE) * budget.delta else _EVEN
 
     def _others_may_follow(self, first: Entry, budget: Budget, shares: Shares) -> bool:
         """Whether rules may read what a first charge's promise was used for; see the end of the module's docstring."""
-        if not _promises(first.charged) or budget.delta * shares.renyi == 0:
+        if not _promises(first.charged, budget.unit) or budget.delta * shares.renyi == 0:
             return True
         with suppress(NotCertifiable):
             if self._basic([first.charged], budget, shares, [first.stated]) <= budget.epsilon:
@@ -201,8 +202,8 @@ class Accountant:
         from discreet.accounting.classical import pure_epsilon
 
         pure = max(
-            math.fsum(count * pure_epsilon(leaf, budget.unit) for leaf, count in world.items())
-            for world in worlds(compose(before))
+            math.fsum(count * pure_epsilon(leaf.event, leaf.unit) for leaf, count in world.items())
+            for world in worlds(compose(before), budget.unit)
         )
         if not (pure + promise.epsilon <= budget.epsilon and promise.delta <= budget.delta):
             return False
@@ -213,7 +214,7 @@ class Accountant:
         return False
 
     def _gaussian(self, events: Sequence[Event], budget: Budget, shares: Shares = _EVEN) -> float:
-        if budget.delta * shares.gaussian == 0 or not all(_is_gaussian(event) for event in events):
+        if budget.delta * shares.gaussian == 0 or not all(_is_gaussian(event, budget.unit) for event in events):
             return math.inf
         return self.epsilon(compose(events), budget.delta * shares.gaussian, budget.unit).upper
 
@@ -240,7 +241,7 @@ class Accountant:
                 deltas += Fraction(claim.delta)
                 epsilons.append(claim.epsilon)
                 continue
-            own = _stated_delta(event)
+            own = _stated_delta(event, budget.unit)
             deltas += Fraction(own)
             if float(deltas) > most:
                 return math.inf
@@ -249,19 +250,19 @@ class Accountant:
         return math.fsum(epsilons)
 
 
-def _stated_delta(event: Event) -> float:
+def _stated_delta(event: Event, unit: Unit) -> float:
     return max(
-        math.fsum(count * leaf.delta for leaf, count in world.items() if isinstance(leaf, ApproxDP | Promise))
-        for world in worlds(event)
+        math.fsum(n * leaf.event.delta for leaf, n in world.items() if isinstance(leaf.event, ApproxDP | Promise))
+        for world in worlds(event, unit)
     )
 
 
-def _is_gaussian(event: Event) -> bool:
-    return all(isinstance(leaf, Gaussian) for world in worlds(event) for leaf in world)
+def _is_gaussian(event: Event, unit: Unit) -> bool:
+    return all(isinstance(leaf.event, Gaussian) for world in worlds(event, unit) for leaf in world)
 
 
-def _promises(event: Event) -> bool:
-    return any(isinstance(leaf, Promise) for world in worlds(event) for leaf in world)
+def _promises(event: Event, unit: Unit) -> bool:
+    return any(isinstance(leaf.event, Promise) for world in worlds(event, unit) for leaf in world)
 
 
 def _order(budget: Budget, shares: Shares = _EVEN) -> float:

@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from discreet.errors import InvalidInput
 from discreet.events import Event
-from discreet.units import Unit
+from discreet.units import Adjacency, Unit
 
-__all__ = ["Budget", "Charge", "Records", "Stated", "Status", "Store"]
+__all__ = ["Budget", "Charge", "Past", "Records", "Stated", "Status", "Store"]
 
 Status: TypeAlias = Literal["charged", "completed", "stopped-early"]
 
@@ -33,6 +33,25 @@ class Budget:
             raise InvalidInput(f"a budget's epsilon must be positive and finite, got {self.epsilon!r}.")
         if not 0 <= self.delta < 1:
             raise InvalidInput(f"a budget's delta must be in [0, 1), got {self.delta!r}.")
+
+    @classmethod
+    def of(cls, epsilon: float | None, delta: float | None, adjacency: Adjacency | None) -> Budget | None:
+        """A budget from a user's words, which are three or none.
+
+        Raises:
+            InvalidInput: some are missing, or are no budget.
+        """
+        if epsilon is None and delta is None and adjacency is None:
+            return None
+        if epsilon is None or delta is None or adjacency is None:
+            raise InvalidInput(
+                "a budget is epsilon, delta and adjacency together, for instance epsilon=1.0, delta=1e-6, "
+                f"adjacency='replace-one'; got epsilon={epsilon!r}, delta={delta!r}, adjacency={adjacency!r}."
+            )
+        try:
+            return cls(float(epsilon), float(delta), Unit.of(adjacency))
+        except (TypeError, ValueError, OverflowError) as problem:
+            raise InvalidInput(f"not a budget: {problem}") from None
 
     def __str__(self) -> str:
         return f"ε = {self.epsilon:g} at δ = {self.delta:g} ({self.unit})"
@@ -64,6 +83,18 @@ class Charge:
     ran: Event | None = None
 
 
+class Past(NamedTuple):
+    """A dataset's past in a few words, by which a ledger finds that its records were lost or exchanged.
+
+    ``store`` names the place where the records were made (None for a file too old to have a name), ``last`` is the id
+    of the last charge that is summed up, and ``digest`` a hash of all charges up to it.
+    """
+
+    store: str | None
+    last: int
+    digest: str
+
+
 class Records(Protocol):
     """The records inside one transaction."""
 
@@ -78,6 +109,9 @@ class Records(Protocol):
 
     def charges(self, dataset: str) -> tuple[Charge, ...]:
         """All charges of a dataset in the order of their arrival."""
+
+    def past(self, dataset: str, last: int | None = None) -> Past:
+        """The dataset's charges up to ``last``, or all of them, summed up."""
 
     def append(self, dataset: str, charge: Charge) -> int:
         """Write a charge and return the id that it was given (``charge.id`` is ignored)."""
@@ -99,8 +133,12 @@ class Store(Protocol):
     def url(self) -> str:
         """Where the records are."""
 
-    def transaction(self, *, write: bool) -> AbstractContextManager[Records]:
+    def transaction(self, *, write: bool, create: bool = True) -> AbstractContextManager[Records]:
         """All-or-nothing access. With ``write`` it excludes every other writer, in this and any other process.
+
+        Args:
+            write: whether the records may be changed.
+            create: whether a writer may begin where there are no records yet.
 
         Raises:
             LedgerUnavailable: the records cannot be read or written.

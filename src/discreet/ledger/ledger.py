@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import ROUND_DOWN, Context, Decimal
-from pathlib import Path
 from typing import Any, NoReturn
 
 from discreet.accounting.bounds import Bounds
@@ -21,7 +21,9 @@ from discreet.events import ApproxDP, Compose, Event, Promise, compose
 from discreet.ledger.adaptive import RESERVE, Accountant, Entry
 from discreet.ledger.base import Budget, Charge, Records, Stated, Status, Store
 from discreet.ledger.memory import MemoryStore
-from discreet.ledger.sqlite import SQLiteStore
+from discreet.ledger.seen import Seen
+from discreet.ledger.sqlite import SQLiteStore, require_readable
+from discreet.text import checked_path, checked_text, shortened
 from discreet.units import Adjacency, Unit
 
 __all__ = ["Ledger"]
@@ -33,6 +35,10 @@ class Ledger:
     The budget (``epsilon``, ``delta``, ``adjacency``) of a dataset is written once, when the dataset is first named;
     after that it can be read by opening the ledger without those arguments, and never changed. A ledger of a new
     dataset without ``epsilon`` only records.
+
+    A ledger remembers what it has read. Every use of its file finds the same budget and all charges that were there
+    before, or is refused: a file that is lost, emptied, restored from an older copy or exchanged for another one is
+    `LedgerUnavailable`, never a new budget. The memory travels with the ledger to other processes (`pickle`).
 
     Copies of a ledger (`copy.copy`, `copy.deepcopy`, scikit-learn's ``clone``) are the same ledger: a budget cannot be
     multiplied by copying its owner.
@@ -47,7 +53,7 @@ class Ledger:
 
     Raises:
         InvalidInput: the arguments are incomplete, or contradict the budget that was set before.
-        LedgerUnavailable: the file cannot be used.
+        LedgerUnavailable: the file cannot be used, or has more than one name (hard links).
 
     Example:
         >>> from discreet.events import PureDP
@@ -70,22 +76,35 @@ class Ledger:
         dataset: str = "default",
         accountant: Accountant | None = None,
     ) -> None:
-        if not isinstance(dataset, str) or not dataset.strip():
+        if not checked_text("dataset", dataset).strip():
             raise InvalidInput(f"dataset must be a name, got {dataset!r}.")
-        wanted = _budget(epsilon, delta, adjacency)
+        wanted = Budget.of(epsilon, delta, adjacency)
         self.dataset = dataset
         self._store = _store(url)
         self._accountant = Accountant() if accountant is None else accountant
+        self._seen: Seen | None = None
         self._open(wanted)
 
+    @contextmanager
+    def _records(self, *, write: bool) -> Iterator[Records]:
+        """The store's records, after a check that nothing of what was seen before is missing."""
+        seen = self._seen  # before the transaction begins: what other threads see meanwhile may not be in it
+        with self._store.transaction(write=write, create=seen is None) as records:
+            if seen is not None:
+                seen.require(records, self.dataset, self.url)
+            yield records
+            if self.dataset in records.datasets():
+                seen = Seen(records.budget(self.dataset), records.past(self.dataset))
+        self._seen = seen
+
     def _open(self, wanted: Budget | None) -> None:
-        with self._store.transaction(write=False) as records:
+        with self._records(write=False) as records:
             known, budget = records.datasets(), records.budget(self.dataset)
         if self.dataset not in known:
             if wanted is None:
                 self._refuse_a_stranger(known)
                 return  # written, without a budget, by the first charge
-            with self._store.transaction(write=True) as records:
+            with self._records(write=True) as records:
                 if self.dataset not in records.datasets():
                     records.create(self.dataset, wanted)
                 budget = records.budget(self.dataset)
@@ -123,7 +142,7 @@ class Ledger:
     @property
     def budget(self) -> Budget | None:
         """The dataset's budget; None when it only records."""
-        with self._store.transaction(write=False) as records:
+        with self._records(write=False) as records:
             return records.budget(self.dataset)
 
     def portion(self, delta: float) -> float:
@@ -172,7 +191,10 @@ class Ledger:
                 f"a run with a seed (random_state) protects nobody, so {self.url} does not take it. Remove the seed, "
                 "or use Ledger('memory:') for experiments. Nothing was charged and nothing was released."
             )
-        with self._store.transaction(write=True) as records:
+        note = checked_text("a charge's note", str(note))
+        if self.durable:
+            require_readable(event)
+        with self._records(write=True) as records:
             if self.dataset not in records.datasets():
                 self._refuse_a_stranger(records.datasets())
                 records.create(self.dataset, None)
@@ -182,7 +204,7 @@ class Ledger:
                 claim = self._verified(event, unit, stated)
                 self._admit([Entry(event, event, claim)], unit, budget, records)
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            charge = Charge(0, now, event, unit, str(note), protective=protective, stated=claim)
+            charge = Charge(0, now, event, unit, note, protective=protective, stated=claim)
             return records.append(self.dataset, charge)
 
     def _verified(self, event: Event, unit: Unit, stated: tuple[float, float] | None) -> Stated | None:
@@ -211,7 +233,9 @@ class Ledger:
         """
         if not isinstance(event, Event):
             raise InvalidInput(f"a promise is used for an event, got {event!r}.")
-        with self._store.transaction(write=False) as records:
+        if self.durable:
+            require_readable(event)
+        with self._records(write=False) as records:
             charge = self._still_open(charge_id, records)
         *before, promise = charge.event.events if isinstance(charge.event, Compose) else (charge.event,)
         if not isinstance(promise, Promise):
@@ -221,7 +245,7 @@ class Ledger:
                 f"the run costs more than ε = {promise.epsilon:.9g} at δ = {promise.delta:g} ({charge.unit}), which "
                 f"charge {charge_id} promised. It was not run, and nothing of it was released; its charge stays."
             )
-        with self._store.transaction(write=True) as records:
+        with self._records(write=True) as records:
             if self._still_open(charge_id, records).ran is not None:
                 raise PlanViolation(f"the promise of charge {charge_id} has been used. Nothing more was released.")
             used_for = event.events if isinstance(event, Compose) else (event,)
@@ -242,7 +266,7 @@ class Ledger:
             BudgetExceeded: the budget does not cover all of ``events``, charged one after another.
             InvalidInput: another unit than the budget's.
         """
-        with self._store.transaction(write=False) as records:
+        with self._records(write=False) as records:
             budget = records.budget(self.dataset)
             if budget is not None:
                 self._admit(events, Unit.of(unit), budget, records)
@@ -275,13 +299,13 @@ class Ledger:
         """
         if status not in ("completed", "stopped-early"):
             raise InvalidInput(f"a run ends 'completed' or 'stopped-early', got {status!r}.")
-        with self._store.transaction(write=True) as records:
+        with self._records(write=True) as records:
             self._still_open(charge_id, records)
             records.mark(charge_id, status)
 
     def history(self) -> tuple[Charge, ...]:
         """Every charge of this dataset, oldest first."""
-        with self._store.transaction(write=False) as records:
+        with self._records(write=False) as records:
             return records.charges(self.dataset)
 
     def spent(self, delta: float | None = None, adjacency: Adjacency | None = None) -> Bounds:
@@ -292,7 +316,7 @@ class Ledger:
                 answer holds for runs that were not chosen by looking at each other's results.
             adjacency: likewise, the unit.
         """
-        with self._store.transaction(write=False) as records:
+        with self._records(write=False) as records:
             budget, charges = records.budget(self.dataset), records.charges(self.dataset)
         if budget is not None:
             if delta not in (None, budget.delta) or (adjacency is not None and Unit.of(adjacency) != budget.unit):
@@ -326,7 +350,7 @@ class Ledger:
         return math.inf if budget is None else max(0.0, budget.epsilon - self.spent().upper)
 
     def __repr__(self) -> str:
-        budget = self.budget
+        budget = None if self._seen is None else self._seen.budget
         return f"Ledger({self.url!r}, dataset={self.dataset!r}, budget={'none' if budget is None else str(budget)})"
 
     def __copy__(self) -> Ledger:
@@ -338,7 +362,7 @@ class Ledger:
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.durable:
             _refuse_pickling()
-        return _reopen, (self.url, self.dataset, self._accountant)
+        return _reopen, (self.url, self.dataset, self._accountant, self._seen)
 
 
 def _entry(charge: Charge) -> Entry:
@@ -357,29 +381,18 @@ def _refuse_pickling() -> NoReturn:
     )
 
 
-def _reopen(url: str, dataset: str, accountant: Accountant) -> Ledger:
-    return Ledger(url, dataset=dataset, accountant=accountant)
-
-
-def _budget(epsilon: float | None, delta: float | None, adjacency: Adjacency | None) -> Budget | None:
-    if epsilon is None and delta is None and adjacency is None:
-        return None
-    if epsilon is None or delta is None or adjacency is None:
-        raise InvalidInput(
-            "a budget is epsilon, delta and adjacency together, for instance epsilon=1.0, delta=1e-6, "
-            f"adjacency='replace-one'; got epsilon={epsilon!r}, delta={delta!r}, adjacency={adjacency!r}."
-        )
-    try:
-        return Budget(float(epsilon), float(delta), Unit.of(adjacency))
-    except (TypeError, ValueError) as problem:
-        raise InvalidInput(f"not a budget: {problem}") from None
+def _reopen(url: str, dataset: str, accountant: Accountant, seen: Seen | None) -> Ledger:
+    """The ledger with what it has seen. Its file is not read before it is used: models travel without their ledger."""
+    ledger = Ledger.__new__(Ledger)
+    ledger.dataset, ledger._store, ledger._accountant, ledger._seen = dataset, _store(url), accountant, seen
+    return ledger
 
 
 def _store(url: str | os.PathLike[str]) -> Store:
     if isinstance(url, os.PathLike):
-        return SQLiteStore(Path(url))
+        return SQLiteStore(checked_path(url))
     if url == "memory:":
         return MemoryStore()
     if isinstance(url, str) and url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         return SQLiteStore(url.removeprefix("sqlite:///"))
-    raise InvalidInput(f"a ledger lives at 'memory:' or 'sqlite:///path.db', got {url!r}.")
+    raise InvalidInput(f"a ledger lives at 'memory:' or 'sqlite:///path.db', got {shortened(url)}.")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from threading import RLock
 
 from discreet.events import Event
-from discreet.ledger.base import Budget, Charge, Records, Status
+from discreet.ledger.base import Budget, Charge, Past, Records, Status
 
 __all__ = ["MemoryStore"]
 
@@ -25,7 +25,7 @@ class MemoryStore:
         self._charges: list[tuple[str, Charge]] = []
 
     @contextmanager
-    def transaction(self, *, write: bool) -> Iterator[Records]:
+    def transaction(self, *, write: bool, create: bool = True) -> Iterator[Records]:
         """All-or-nothing access; see `Store`."""
         with self._lock:
             budgets, charges = dict(self._budgets), list(self._charges)
@@ -49,6 +49,9 @@ class _MemoryRecords:
 
     def charges(self, dataset: str) -> tuple[Charge, ...]:
         return tuple(charge for name, charge in self._charges if name == dataset)
+
+    def past(self, dataset: str, last: int | None = None) -> Past:
+        return Past("memory:", 0, "")  # nobody else can reach it
 
     def append(self, dataset: str, charge: Charge) -> int:
         number = len(self._charges) + 1

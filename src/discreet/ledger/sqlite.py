@@ -4,13 +4,20 @@ A writing transaction begins with ``BEGIN IMMEDIATE``: SQLite grants the write l
 whoever reads the charges also holds the right to add one, and no two processes can both take the last of a budget.
 ``synchronous = EXTRA`` syncs the file *and* the directory entry of the rollback journal before a commit returns, so a
 charge survives a power cut that follows it at once.
+
+A half-written transaction is undone from the rollback journal, which SQLite finds by the *file's name*. A file with two
+names (hard links) would have two journals, and a crash under one name could lose charges that were committed under the
+other; so a file with more than one name is refused, symbolic links are followed once, when the store is opened, and a
+file that is renamed or exchanged while it is written to is refused too.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
+import secrets
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,10 +25,11 @@ from typing import Any
 
 from discreet.errors import DiscreetError, InvalidInput, LedgerUnavailable
 from discreet.events import Event, from_json
-from discreet.ledger.base import Budget, Charge, Records, Stated, Status
+from discreet.ledger.base import Budget, Charge, Past, Records, Stated, Status
+from discreet.text import checked_path
 from discreet.units import Unit
 
-__all__ = ["SQLiteStore"]
+__all__ = ["SQLiteStore", "require_readable"]
 
 _APPLICATION_ID = 0x64697363  # "disc": tells a ledger from any other SQLite file
 _FORMAT = 2
@@ -47,6 +55,9 @@ CREATE TABLE charges (
     ran           TEXT                 -- JSON: what a promise was used for
 ) STRICT;
 """
+_NAME = "CREATE TABLE store (name TEXT NOT NULL) STRICT"
+"""One random name, by which a ledger tells its own file from another that took its place. Files written before there
+were names get one when something is written to them; versions that know of no names ignore it."""
 _SINCE_FORMAT_1 = ("stated_epsilon REAL", "stated_delta REAL", "ran TEXT")
 
 
@@ -61,7 +72,10 @@ class SQLiteStore:
     durable = True
 
     def __init__(self, path: str | Path, *, patience: float = 60.0) -> None:
-        self.path = Path(path).expanduser().absolute()
+        try:
+            self.path = checked_path(path).expanduser().resolve()
+        except (OSError, RuntimeError) as problem:  # a circle of symbolic links, or no home
+            raise LedgerUnavailable(f"the ledger {path} cannot be found: {problem}. Nothing was released.") from None
         self._patience = patience
 
     @property
@@ -70,11 +84,14 @@ class SQLiteStore:
         return f"sqlite:///{self.path}"
 
     @contextmanager
-    def transaction(self, *, write: bool) -> Iterator[Records]:
+    def transaction(self, *, write: bool, create: bool = True) -> Iterator[Records]:
         """All-or-nothing access; see `Store`."""
-        if not write and not self.path.exists():
+        before = self._file()
+        if not write and before is None:
             yield _EmptyRecords()
             return
+        if not create and before is None:
+            raise self._unavailable("is not there any more")
         try:
             with closing(self._connect(write)) as connection:
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -87,11 +104,32 @@ class SQLiteStore:
                         connection.execute("ROLLBACK")
                     raise
         except sqlite3.Error as problem:
-            raise LedgerUnavailable(
-                f"the ledger {self.path} cannot be {'written' if write else 'read'}: {problem}. Nothing was charged "
-                "and nothing was released. Check the path, its permissions, free disk space and other running fits; "
-                "restore a damaged file from its backup."
-            ) from problem
+            raise self._unavailable(f"cannot be {'written' if write else 'read'}: {problem}") from problem
+        if before is not None and self._file() != before:
+            raise self._unavailable("was moved or exchanged while it was in use")
+
+    def _file(self) -> tuple[int, int] | None:
+        """Which file lies at the path; None where there is none."""
+        try:
+            found = os.stat(self.path, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as problem:
+            raise self._unavailable(f"cannot be found: {problem}") from None
+        if not stat.S_ISREG(found.st_mode):
+            raise self._unavailable("is not a plain file")
+        if found.st_nlink > 1:
+            raise self._unavailable(
+                f"has {found.st_nlink} names (hard links); after a crash, a charge that was paid under one of them "
+                "could be lost. Keep one name, or a symbolic link"
+            )
+        return found.st_dev, found.st_ino
+
+    def _unavailable(self, why: str) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"the ledger {self.path} {why}. Nothing more was charged and nothing was released. Check the path, its "
+            "permissions, free disk space and other running fits; restore a damaged or lost file from its backup."
+        )
 
     def _connect(self, write: bool) -> sqlite3.Connection:
         # A reader that may write can also roll back what a killed writer left half done.
@@ -103,6 +141,10 @@ class SQLiteStore:
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA fullfsync = ON")
             connection.execute("PRAGMA foreign_keys = ON")
+            if write:  # a write-ahead log that somebody chose would keep charges in a second file
+                (journal,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+                if journal != "delete":
+                    raise sqlite3.OperationalError(f"its journal mode is {journal!r}, and cannot be changed now")
         except BaseException:
             connection.close()
             raise
@@ -134,7 +176,27 @@ class SQLiteStore:
             for column in _SINCE_FORMAT_1:
                 connection.execute(f"ALTER TABLE charges ADD COLUMN {column}")
             connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        if write and not _is_named(connection):
+            connection.execute(_NAME)
+            connection.execute("INSERT INTO store VALUES (?)", (secrets.token_hex(16),))
         return _FORMAT
+
+
+def _is_named(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'store'").fetchone() is not None
+
+
+def require_readable(event: Event) -> None:
+    """Refuse an event that would not come back from its JSON: a charge of it would stop all spending afterwards.
+
+    Raises:
+        InvalidInput: it would not.
+    """
+    if from_json(event.to_json()) != event:
+        raise InvalidInput(
+            f"{event} does not come back from JSON as it was, so it cannot be recorded. Nothing was charged and "
+            "nothing was released."
+        )
 
 
 class _EmptyRecords:
@@ -148,6 +210,9 @@ class _EmptyRecords:
 
     def charges(self, dataset: str) -> tuple[Charge, ...]:
         return ()
+
+    def past(self, dataset: str, last: int | None = None) -> Past:
+        return Past(None, 0, "")
 
     def create(self, dataset: str, budget: Budget | None) -> None:
         raise LedgerUnavailable("this transaction only reads.")
@@ -189,7 +254,7 @@ class _SQLiteRecords:
         self._connection.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", (dataset, *row))
 
     def charges(self, dataset: str) -> tuple[Charge, ...]:
-        later = "NULL, NULL, NULL" if self._version == 1 else "stated_epsilon, stated_delta, ran"
+        later = f"{self._stated}, {'NULL' if self._version == 1 else 'ran'}"
         rows = self._connection.execute(
             f"SELECT id, at, event, relation, rows_per_unit, note, status, {later} FROM charges WHERE dataset = ? "
             "ORDER BY id",
@@ -197,7 +262,27 @@ class _SQLiteRecords:
         )
         return tuple(self._charge(row) for row in rows)
 
+    @property
+    def _stated(self) -> str:
+        return "NULL, NULL" if self._version == 1 else "stated_epsilon, stated_delta"
+
+    def past(self, dataset: str, last: int | None = None) -> Past:
+        named = _is_named(self._connection)
+        name = self._connection.execute("SELECT name FROM store").fetchone() if named else None
+        digest, seen = hashlib.sha256(), 0
+        rows = self._connection.execute(
+            f"SELECT id, at, event, relation, rows_per_unit, note, {self._stated} FROM charges WHERE dataset = ? "
+            "AND (? IS NULL OR id <= ?) ORDER BY id",
+            (dataset, last, last),
+        )
+        for row in rows:
+            seen = row[0]
+            digest.update(repr(row).encode())
+        return Past(None if name is None else name[0], seen, digest.hexdigest())
+
     def _charge(self, row: tuple[Any, ...]) -> Charge:
+        from discreet.accounting import last_iterate, matrix  # noqa: F401 - their events can then be read
+
         number, at, event, relation, rows_per_unit, note, status, epsilon, delta, ran = row
         try:
             return Charge(
@@ -205,7 +290,7 @@ class _SQLiteRecords:
                 stated=None if epsilon is None or delta is None else Stated(epsilon, delta),
                 ran=None if ran is None else from_json(ran),
             )  # fmt: skip
-        except (DiscreetError, json.JSONDecodeError) as problem:
+        except DiscreetError as problem:
             raise self._damaged(f"charge {number}", problem) from problem
 
     def append(self, dataset: str, charge: Charge) -> int:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from discreet import events
 from discreet._version import __version__
 from discreet.accounting.bounds import Bounds
 from discreet.errors import InvalidInput
+from discreet.text import read_json, shortened
 from discreet.units import Unit
 
-__all__ = ["Certificate"]
+__all__ = ["FROM_THE_DATA", "Certificate"]
+
+FROM_THE_DATA = "taken from the data without protection"
+"""Said of bounds in a certificate's list of what is not protected."""
 
 
 @dataclass(frozen=True)
 class Certificate:
     """A fitted model's privacy: (``epsilon``, ``delta``)-DP for ``unit``, certified from ``event``.
 
-    ``epsilon`` is the proved upper bound. ``protective`` is false when the noise came from a user's seed: such a run is
-    reproducible and therefore **not private**, whatever the other figures say.
+    ``epsilon`` is the proved upper bound. ``protective`` is false when the noise came from a user's seed, which makes
+    the run reproducible, or when bounds were taken from the data without protection, which ``unprotected`` then lists.
+    Such a run is **not private**, whatever the other figures say.
     """
 
     epsilon: float
@@ -32,6 +40,23 @@ class Certificate:
     unprotected: tuple[str, ...] = ()
     protective: bool = True
     version: str = __version__
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("epsilon", 0.0, math.inf), ("delta", 0.0, 1.0)):
+            value = getattr(self, name)
+            number = _real(value)
+            if not least <= number <= most:
+                raise InvalidInput(
+                    f"a certificate's {name} must be a number from {least:g} to {most:g}, got {shortened(value)}."
+                )
+            object.__setattr__(self, name, number)
+        for name, kind in _FIELDS.items():
+            if not isinstance(getattr(self, name), kind):
+                raise InvalidInput(
+                    f"a certificate's {name} must be of type {kind.__name__}, got {shortened(getattr(self, name))}."
+                )
+        if not all(isinstance(item, str) for item in self.unprotected):
+            raise InvalidInput(f"what is unprotected is listed in words, got {shortened(self.unprotected)}.")
 
     @property
     def adjacency(self) -> str:
@@ -71,28 +96,68 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """Read back what `to_json` wrote."""
-        tree = json.loads(text)
+        """Read back what `to_json` wrote.
+
+        Raises:
+            InvalidInput: it is not a certificate, or one that contradicts itself.
+        """
+        return cls.from_dict(read_json(text, "the certificate"))
+
+    @classmethod
+    def from_dict(cls, tree: Any) -> Certificate:
+        """Read back what `to_dict` wrote; see `from_json`."""
+        from discreet.accounting import last_iterate, matrix  # noqa: F401 - their events can then be read
+
         try:
-            return cls(
-                epsilon=float(tree["epsilon"]),
-                delta=float(tree["delta"]),
+            found = cls(
+                epsilon=math.inf if tree["epsilon"] == "inf" else tree["epsilon"],
+                delta=tree["delta"],
                 unit=Unit(tree["adjacency"], tree["rows_per_unit"]),
                 event=events.from_dict(tree["event"]),
                 solver=tree["solver"],
                 settings=_read(tree["settings"]),
-                unprotected=tuple(tree["unprotected"]),
+                unprotected=_words(tree["unprotected"]),
                 protective=tree["protective_randomness"],
                 version=tree["discreet"],
             )
+            claimed = tree["private"]
         except (KeyError, TypeError) as problem:
             raise InvalidInput(f"not a certificate: {problem!r}.") from None
+        if claimed is not found.private:
+            raise InvalidInput(
+                f"not a certificate: it says private = {shortened(claimed)}, and its figures say {found.private}."
+            )
+        return found
 
     def __str__(self) -> str:
         if self.epsilon == float("inf"):
             return "no privacy (ε = ∞)"
         line = f"ε = {self.epsilon:.4g}, δ = {self.delta:.3g} ({self.unit})"
-        return line if self.protective else f"NOT PRIVATE: seeded noise; would be {line}"
+        if self.protective:
+            return line
+        bounds = any(item.endswith(FROM_THE_DATA) for item in self.unprotected)
+        return f"NOT PRIVATE: {f'bounds {FROM_THE_DATA}' if bounds else 'seeded noise'}; would be {line}"
+
+
+_FIELDS: dict[str, type] = {
+    "unit": Unit, "event": events.Event, "solver": str, "settings": dict, "unprotected": tuple, "protective": bool,
+    "version": str,
+}  # fmt: skip
+
+
+def _real(value: Any) -> float:
+    """A number as a float; NaN for everything else, and for integers beyond all floats."""
+    try:
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        return float(value) if number else math.nan
+    except (OverflowError, TypeError):
+        return math.nan
+
+
+def _words(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"a list is expected, got {shortened(value)}")
+    return tuple(value)
 
 
 def _written(value: Any) -> Any:

@@ -8,8 +8,8 @@ Three kinds of Gaussian releases, whose shares of the budget (in 1/σ²) are fix
    w_j ∝ (f_j + τ)^−½: columns whose second moment exceeds the noise are brought to one scale, so that the same noise
    and the same step size are right for all of them;
 3. *gradients* of rows centred and weighted so (`discreet.queries.sums.scaled_gradient`), with momentum; the last
-   iterate is the answer. The clip is less than a row's gradient at θ = 0, so at first most rows have the same influence. Of many
-   rows each step takes a Poisson sample: amplification makes up for the smaller sum.
+   iterate is the answer. The clip is less than a row's gradient at θ = 0, so at first most rows have the same
+   influence. Of many rows each step takes a Poisson sample: amplification makes up for the smaller sum.
 
 The noise in a row's score depends on the steps by the *path length* (the sum of all step sizes) alone: whatever d, T or
 the clip, its standard deviation is c = path length·κ·C·R/n (κ the noise multiplier of one release with the whole

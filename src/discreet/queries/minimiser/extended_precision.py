@@ -1,8 +1,10 @@
 """The minimiser of a ridge-regularised objective in decimal arithmetic, for when float64 cannot certify a gradient.
 
 It is slow and meant to be needed never; it is here because a point that is not certified must not be released, and an
-exception would tell about the rows. It ends always: with M ⪰ ∇²J everywhere, θ ← θ − M⁻¹∇J(θ) lowers J by at least
-½∇JᵀM⁻¹∇J at every step; over a set accelerated projected gradients converge linearly (Nesterov 2004, section 2.2.4).
+exception would tell about the rows. How long it takes tells about them too: the threat model does not cover time.
+It ends always: with M ⪰ ∇²J everywhere, θ ← θ − M⁻¹∇J(θ) lowers J by at least ½∇JᵀM⁻¹∇J at every step, so the number of
+steps is bounded by the public ‖M‖/λ and the tolerance; over a set accelerated projected gradients converge linearly
+(Nesterov 2004, section 2.2.4).
 In few dimensions a Newton step comes before each of them, without which next to no regularisation would take ages; it
 goes only as far as J falls, so that the steps after it lower J as much as they would alone.
 The arithmetic has digits to spare: 60, and more where regularisation is so faint that minimisers are longer than 10^20.

@@ -1,0 +1,209 @@
+"""Every accountant against enclosures of δ(ε) in ball arithmetic, which share no code with any of them.
+
+See `tests/accounting/reference`: `laws` (the pairs), `sums` and `inversion` (two ways to δ), `make_table` (the stored
+random cases), `check` (what a case forbids).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.accounting.reference import inversion, sums
+from tests.accounting.reference.check import METHODS, Tally, check
+from tests.accounting.reference.draw import CLASSES, Case, ball_of, draw
+from tests.accounting.reference.make_table import read
+from tests.accounting.reference.truth import Unsupported, delta_ball
+
+from discreet.events import Compose, Event, Gaussian, Laplace, Poisson, PureDP, Repeat, from_dict
+
+TABLE = read()
+UPPER_ONLY = ("renyi", "zcdp", "basic", "advanced")
+# The contour needs a part that decays; on these classes it has one, in both directions, and answers in milliseconds.
+SMOOTH = (
+    "sampled and Gaussian",
+    "sampled, Gaussian and more",
+    "sampled, repeated",
+    "points and Gaussian",
+    "Laplace and Gaussian",
+    "Gaussians",
+)
+ROUGH = tuple(name for name in CLASSES if name not in SMOOTH)
+
+
+def report(false: list[str]) -> str:
+    return f"{len(false)} false claims\n" + "\n".join(false[:20])
+
+
+def ask(method: str, every: int, also_lower: bool, names: tuple[str, ...] = tuple(CLASSES)) -> tuple[list[str], Tally]:
+    """Put every so-manieth case of the table to one method."""
+    tally, false = Tally.empty(), []
+    for name, case in [row for row in TABLE if row[0] in names][::every]:
+        for claim in check(case, method, tally, also_lower=also_lower):
+            false.append(f"{name}: {case}\n    {claim}")
+    return false, tally
+
+
+def test_the_table_is_large_and_wide() -> None:
+    assert len(TABLE) >= 3000
+    for name, count in CLASSES.items():
+        assert sum(row[0] == name for row in TABLE) == count
+    deltas, epsilons = [case.lower for _, case in TABLE], [case.epsilon for _, case in TABLE]
+    assert min(deltas) < 1e-29
+    assert max(deltas) > 0.1
+    assert min(epsilons) < 1e-5
+    assert max(epsilons) > 80
+    assert {case.adjacency for _, case in TABLE} == {"add-remove", "replace-one"}
+    narrow = sum(case.upper <= case.lower * (1 + 1e-12) for _, case in TABLE)
+    assert narrow >= 0.97 * len(TABLE)
+    assert all(case.lower < case.upper for _, case in TABLE)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_table_is_found_again(name: str) -> None:
+    cases = [case for kind, case in TABLE if kind == name]
+    for case in random.Random(name).sample(cases, 8):
+        again = ball_of(case.event, case.adjacency, case.epsilon)
+        assert again.lower < case.upper, case
+        assert again.upper > case.lower, case
+
+
+@pytest.mark.parametrize("name", ["points and Gaussian", "sampled points"])
+def test_two_ways_to_the_reference_agree(name: str) -> None:
+    """Enumeration and inversion: a sum of positive terms, and an oscillating integral."""
+    compared = 0
+    for case in [case for kind, case in TABLE if kind == name][:120:3]:
+        try:
+            first = delta_ball(case.event, case.adjacency, case.epsilon, method=sums.positive_sum)
+            second = delta_ball(case.event, case.adjacency, case.epsilon, method=inversion.invert)
+        except Unsupported:
+            continue
+        assert first.overlaps(second), case
+        compared += bool(second.rel_accuracy_bits() > 30)
+    assert compared >= 15
+
+
+def test_the_reference_agrees_with_other_software() -> None:
+    """golden.json was computed with mpmath: closed forms, direct integration, enumeration, other inversions."""
+    golden = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
+    compared = 0
+    for entry in golden:
+        try:
+            ball = delta_ball(from_dict(entry["event"]), entry["adjacency"], entry["epsilon"])
+        except Unsupported:
+            continue
+        known = float(entry["delta"])
+        assert float(ball.lower()) <= known * (1 + 1e-14), entry
+        assert float(ball.upper()) >= known * (1 - 1e-14), entry
+        compared += 1
+    assert compared >= 120
+
+
+@pytest.mark.parametrize("factor", [1 - 1e-6, 1 + 1e-6])
+def test_a_false_interval_is_found(factor: float) -> None:
+    """If the truth were a millionth more or less, tight accountants would be caught."""
+    true = ball_of(Compose([Gaussian(5.0), Gaussian(3.0), Repeat(PureDP(0.1), 3)]), "replace-one", 2.0)
+    wrong = replace(true, lower=true.lower * factor, upper=true.upper * factor)
+    for method in ("auto", "contour"):
+        assert not list(check(true, method, Tally.empty()))
+        claims = list(check(wrong, method, Tally.empty()))
+        assert len(claims) == 3 if factor > 1 else len(claims) == 2, claims
+
+
+def test_every_case_is_put_to_some_accountant() -> None:
+    """`test_contour` asks about all of the smooth classes, `test_renyi_of_rough_classes` about all of the others."""
+    assert set(SMOOTH) | set(ROUGH) == set(CLASSES)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_contour(name: str) -> None:
+    false, tally = ask("contour", 1, also_lower=False, names=(name,))
+    assert not false, report(false)
+    assert tally.refused["contour"] <= 0.25 * tally.asked["contour"]
+
+
+def test_contour_from_both_sides() -> None:
+    false, _ = ask("contour", 23, also_lower=True, names=SMOOTH)
+    assert not false, report(false)
+
+
+def test_contour_of_rough_classes() -> None:
+    false, _ = ask("contour", 23, also_lower=False, names=ROUGH)
+    assert not false, report(false)
+
+
+@pytest.mark.parametrize(("names", "every"), [(SMOOTH, 13), (ROUGH, 47)], ids=["smooth", "rough"])
+def test_auto(names: tuple[str, ...], every: int) -> None:
+    false, tally = ask("auto", every, also_lower=False, names=names)
+    assert not false, report(false)
+    assert tally.refused["auto"] == 0
+
+
+def test_auto_from_both_sides() -> None:
+    false, _ = ask("auto", 89, also_lower=True, names=SMOOTH)
+    assert not false, report(false)
+
+
+def test_fourier() -> None:
+    false, tally = ask("fourier", 167, also_lower=False)
+    assert not false, report(false)
+    assert tally.refused["fourier"] <= 0.25 * tally.asked["fourier"]
+
+
+def test_renyi_of_rough_classes() -> None:
+    false, tally = ask("renyi", 1, also_lower=False, names=ROUGH)
+    assert not false, report(false)
+    assert tally.refused["renyi"] <= 0.75 * tally.asked["renyi"]
+
+
+@pytest.mark.parametrize("method", UPPER_ONLY)
+def test_bounds_from_above(method: str) -> None:
+    false, tally = ask(method, 43, also_lower=False)
+    assert not false, report(false)
+    assert tally.refused[method] <= 0.75 * tally.asked[method]
+
+
+# Bounds were once false here: one factor of the moments decays along the contour, another does not.
+KNOWN = [
+    (Compose([Repeat(Poisson(3.976e-4, Gaussian(1.1276)), 3), Gaussian(10.89)]), "replace-one", 1.747230),
+    (Compose([Repeat(Poisson(3.976e-4, Gaussian(1.1276)), 3), Gaussian(10.89)]), "replace-one", 1.74725),
+    (Compose([Repeat(Poisson(3.976e-4, Gaussian(1.1276)), 3), Gaussian(10.89)]), "add-remove", 1.0),
+    (Compose([Repeat(Poisson(1.365e-6, Gaussian(0.2965)), 17), Gaussian(13.76)]), "add-remove", 3.2),
+    (Compose([Repeat(Poisson(1.6e-6, Gaussian(1.047)), 25), Gaussian(16.1)]), "add-remove", 0.65),
+    (Compose([Repeat(Poisson(1.6e-6, Gaussian(1.047)), 25), Gaussian(16.1)]), "replace-one", 1.3),
+    (Compose([Repeat(Laplace(37.38), 5), Repeat(Laplace(3.168), 4), Gaussian(8.234)]), "replace-one", 3.86),
+]
+
+
+@functools.cache
+def known_ball(event: Event, adjacency: str, epsilon: float) -> Case:
+    return ball_of(event, adjacency, epsilon)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "zcdp"])  # which refuses sampled Gaussians
+@pytest.mark.parametrize(("event", "adjacency", "epsilon"), KNOWN)
+def test_where_bounds_were_once_false(event, adjacency, epsilon, method) -> None:
+    case = known_ball(event, adjacency, epsilon)
+    assert 1e-31 < case.lower < case.upper <= case.lower * (1 + 1e-5)
+    false = list(check(case, method, Tally.empty()))
+    assert not false, report(false)
+
+
+def test_the_known_event_is_as_bad_as_was_said() -> None:
+    case = known_ball(*KNOWN[0])
+    assert 4.14e-23 < case.lower < case.upper < 4.17e-23
+
+
+def test_new_events_of_every_class() -> None:
+    """A few that are not in the table, so that the way from a draw to a claim is walked in every run."""
+    rng, false = random.Random(7), []
+    for name in ("Gaussians", "points and Gaussian", "Laplace and Gaussian"):
+        for case in filter(None, (draw(rng, name) for _ in range(10))):
+            assert math.isfinite(case.upper)
+            false += check(case, "auto", Tally.empty(), also_lower=False)
+    assert not false, report(false)
