@@ -31,9 +31,9 @@ import discreet as dp
 from discreet import events
 from discreet.accounting import curve, epsilon, fold, gaussian, rules
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.contour import Contour
-from discreet.accounting.pairs import GaussianPair
-from discreet.accounting.transform import OnContour
+from discreet.accounting.exact.contour import Contour
+from discreet.accounting.exact.pairs import GaussianPair
+from discreet.accounting.exact.transform import OnContour
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, read_table
 from discreet.data.memory import in_memory
@@ -489,7 +489,9 @@ def accountants_that_disagree_are_intersected(planted: bool, patch: pytest.Monke
     honest = epsilon(run, 1e-6, "replace-one")
     patch.setattr(Contour, "epsilon", lambda self, delta: Bounds(0.4 * honest.lower, 0.5 * honest.lower))
     if planted:
-        patch.setattr("discreet.accounting.run.meet", lambda one, two, what: Bounds(0.0, min(one.upper, two.upper)))
+        patch.setattr(
+            "discreet.accounting.composed.meet", lambda one, two, what: Bounds(0.0, min(one.upper, two.upper))
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the disagreement
         return curve(run, "replace-one").upper(1e-6) < honest.lower

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.filters import PrivacyFilter
+from discreet.accounting.adaptive.filters import PrivacyFilter
 from discreet.calibration.rehearse import drive, rehearse
 from discreet.data.base import Dataset
 from discreet.errors import PlanViolation

@@ -11,8 +11,8 @@ import pytest
 import discreet as dp
 from discreet import events
 from discreet.accounting import epsilon
-from discreet.accounting.filters import RenyiFilter
-from discreet.accounting.renyi import divergence
+from discreet.accounting.adaptive.filters import RenyiFilter
+from discreet.accounting.upper.renyi import divergence
 from discreet.calibration import Guarantee
 from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory

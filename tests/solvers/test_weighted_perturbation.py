@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import discreet as dp
 from discreet import events
 from discreet.accounting import epsilon
-from discreet.accounting.pairs import GaussianPair
+from discreet.accounting.composed import Run
+from discreet.accounting.exact.pairs import GaussianPair
 from discreet.accounting.rules import rule
-from discreet.accounting.run import Run
 from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput

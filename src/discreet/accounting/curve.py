@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from typing import Literal, get_args
 
 from discreet.accounting.bounds import Bounds, Contradiction, guarded
-from discreet.accounting.fold import worlds
+from discreet.accounting.composed import ComposedLoss, Engine, composed_losses
+from discreet.accounting.histories import histories
 from discreet.accounting.rules import rule
-from discreet.accounting.run import Engine, Run, runs
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import Event
 from discreet.units import Adjacency, Unit
@@ -40,14 +39,15 @@ class Curve:
         self.event = event
         self.unit = Unit.of(adjacency)
         self.method: Method = method
-        self._runs: list[tuple[Run, ...]] | None = None
+        self._composed: list[tuple[ComposedLoss, ...]] | None = None
 
-    def _histories(self) -> list[tuple[Run, ...]]:
-        if self._runs is None:
-            self._runs = [
-                runs(world, lambda leaf: rule(leaf.event, leaf.unit)) for world in worlds(self.event, self.unit)
+    def _histories(self) -> list[tuple[ComposedLoss, ...]]:
+        if self._composed is None:
+            self._composed = [
+                composed_losses(history, lambda leaf: rule(leaf.event, leaf.unit))
+                for history in histories(self.event, self.unit)
             ]
-        return self._runs
+        return self._composed
 
     def delta(self, epsilon: float) -> Bounds:
         """The least δ such that the event is (ε, δ)-DP.
@@ -110,7 +110,7 @@ class Curve:
             self._tell(failure)
             return Bounds(0.0, self._other_upper(delta, self._named(failure)))
         wide = high - low > 1e-3 * high if lower else open_ended
-        settled = all(run.settled for both in self._histories() for run in both)
+        settled = all(run.has_direct_bound for both in self._histories() for run in both)
         if (math.isinf(high) or wide) and delta > 0 and not settled:
             other = self._other_upper(delta)
             high = other if low <= other <= high else high  # in doubt the guarantee is the larger
@@ -199,16 +199,21 @@ def _worst(found: Iterable[Bounds]) -> Bounds:
 
 
 def _upper_only(method: str) -> Callable[[Event, float, Unit], float]:
-    room, name = ("renyi", "epsilon_upper") if method == "renyi" else ("classical", f"{method}_epsilon_upper")
-    try:
-        found: Callable[[Event, float, Unit], float] = getattr(import_module(f"discreet.accounting.{room}"), name)
-    except ImportError:
-        raise NotCertifiable(f"method {method!r} is not part of this installation.") from None
-    return found
+    """The function that bounds ε(δ) by a method that knows no lower bound."""
+    from discreet.accounting.upper import classical, renyi, zcdp
+
+    methods: dict[str, Callable[[Event, float, Unit], float]] = {
+        "renyi": renyi.epsilon_upper,
+        "zcdp": zcdp.zcdp_epsilon_upper,
+        "advanced": classical.advanced_epsilon_upper,
+        "basic": classical.basic_epsilon_upper,
+    }
+    return methods[method]
 
 
 def _delta_upper(event: Event, epsilon: float, unit: Unit) -> float:
-    from discreet.accounting.renyi import delta_upper
+    """A bound of δ(ε) from Rényi divergences."""
+    from discreet.accounting.upper.renyi import delta_upper
 
     return delta_upper(event, epsilon, unit)
 

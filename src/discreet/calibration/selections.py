@@ -64,7 +64,7 @@ def selection_multiplier(count: int, guarantee: Guarantee, kind: Kind = "exponen
 
         return min(pure, float(calibrate(event, epsilon, guarantee.delta, guarantee.unit)))
     # Many bounded-range selections are accounted by their zCDP, which then has no certified rival for adaptive choices.
-    from discreet.accounting.classical import zcdp_epsilon_upper
+    from discreet.accounting.upper.zcdp import zcdp_epsilon_upper
 
     enough = rough_selection_multiplier(count, guarantee, kind)
     too_little = enough / 4

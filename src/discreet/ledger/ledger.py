@@ -210,7 +210,7 @@ class Ledger:
     def _verified(self, event: Event, unit: Unit, stated: tuple[float, float] | None) -> Stated | None:
         """The statement, if it holds; an event that is nothing but a statement makes it itself."""
         if stated is None:
-            from discreet.accounting.classical import approximate
+            from discreet.accounting.upper.classical import approximate
 
             found = approximate(event, unit) if isinstance(event, ApproxDP | Promise) else None
             return None if found is None else Stated(*found)

@@ -281,8 +281,6 @@ class _SQLiteRecords:
         return Past(None if name is None else name[0], seen, digest.hexdigest())
 
     def _charge(self, row: tuple[Any, ...]) -> Charge:
-        from discreet.accounting import last_iterate, matrix  # noqa: F401 - their events can then be read
-
         number, at, event, relation, rows_per_unit, note, status, epsilon, delta, ran = row
         try:
             return Charge(

@@ -143,7 +143,7 @@ def planned(solver: BiasReduced, problem: Problem, unit: Unit) -> BiasReduced:
 
 @lru_cache(maxsize=4096)
 def _divergence(event: Event, order: float, unit: Unit) -> float:
-    from discreet.accounting.renyi import divergence
+    from discreet.accounting.upper.renyi import divergence
 
     return divergence(event, order, unit)
 
@@ -229,7 +229,7 @@ def _shapes(problem: Problem, smallest: int | None, levels: int | None) -> list[
 
 def _budgets(guarantee: Guarantee) -> Iterator[tuple[float, float]]:
     """(α, τ) for each order that can prove the guarantee."""
-    from discreet.accounting.filters import RenyiFilter
+    from discreet.accounting.adaptive.filters import RenyiFilter
 
     for order in _ORDERS:
         try:

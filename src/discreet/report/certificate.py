@@ -106,8 +106,6 @@ class Certificate:
     @classmethod
     def from_dict(cls, tree: Any) -> Certificate:
         """Read back what `to_dict` wrote; see `from_json`."""
-        from discreet.accounting import last_iterate, matrix  # noqa: F401 - their events can then be read
-
         try:
             found = cls(
                 epsilon=math.inf if tree["epsilon"] == "inf" else tree["epsilon"],

@@ -42,7 +42,7 @@ from discreet.solvers.parts.sparse_means import gradient_entries, project, proje
 from discreet.units import Unit
 
 if TYPE_CHECKING:
-    from discreet.accounting.filters import RenyiFilter
+    from discreet.accounting.adaptive.filters import RenyiFilter
 
 __all__ = ["Batches", "BiasReduced", "Iterate"]
 
@@ -106,7 +106,7 @@ class BiasReduced:
         """The fresh filter that a run is to be given, or None for a run with a fixed plan."""
         if not self.budget:
             return None
-        from discreet.accounting.filters import RenyiFilter
+        from discreet.accounting.adaptive.filters import RenyiFilter
 
         return RenyiFilter(self.order, self.budget, unit)
 

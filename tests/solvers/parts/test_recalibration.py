@@ -40,7 +40,7 @@ def test_its_releases_cost_together_what_one_of_its_noise_costs() -> None:
     assert with_line[1:4] == without  # the offset, 3 gradients, where scores lie, the line
     fits = [with_line[0], *with_line[4:]]
     assert len(fits) == 3
-    assert {event.apart for event in fits} == {math.sqrt(2)}  # type: ignore[attr-defined]
+    assert {event.replace_one_factor for event in fits} == {math.sqrt(2)}  # type: ignore[attr-defined]
     assert sum(event.noise_multiplier**-2 for event in fits) == pytest.approx(7.0**-2)  # type: ignore[attr-defined]
     for unit in (ADD, REPLACE):
         alone = epsilon(Line(7.0).event(), 1e-6, unit).upper

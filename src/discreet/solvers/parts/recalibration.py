@@ -178,7 +178,7 @@ class Line:
 
     def event(self) -> Event:
         """One release that costs as much as the three."""
-        return events.Gaussian(self.noise_multiplier, ScoreHistogram.apart)
+        return events.Gaussian(self.noise_multiplier, ScoreHistogram.replace_one_factor)
 
     def _noise(self, share: float) -> float:
         return self.noise_multiplier / math.sqrt(share)
