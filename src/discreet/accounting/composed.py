@@ -140,7 +140,7 @@ class ComposedLoss:
         return Bounds(0.0 if self.one_sided else least, most)
 
     def _total(self, losses: list[float], side: int) -> float:
-        """Their sum, rounded up or down unless it is one number as it was stated."""
+        """The sum of ``losses``, rounded up (side 1) or down (−1), unless it is a single loss as it was stated."""
         total = math.fsum(losses)
         if self._single() is not None or math.isinf(total):
             return total
@@ -320,7 +320,7 @@ def _reach(pair: Pair | ProfilePair) -> float:
 
 
 def _evaluation_error(pair: Pair | ProfilePair) -> float:
-    """Of a profile, relative to P(L > ε): tails of the normal law to u(32 + 4·39²), finite sums as their bins."""
+    """A profile's error relative to P(L > ε): tails of the normal law to u(32 + 4·39²), finite sums as their bins."""
     if isinstance(pair, ProfilePair | Mixture | GaussianPair):
         return _EVALUATION
     return max(_EVALUATION, 2 * pair.bin_error(-745.0))

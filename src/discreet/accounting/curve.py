@@ -131,7 +131,7 @@ class Curve:
         return low, high, open_ended
 
     def _named(self, failure: NotCertifiable) -> NotCertifiable:
-        """The same failure, with the event that it is about."""
+        """A failure of the same type whose message also names the event."""
         text = repr(self.event)
         return type(failure)(f"{failure} Event: {text if len(text) < 1000 else text[:1000] + '…'}, {self.unit}.")
 
@@ -191,7 +191,7 @@ class Curve:
 
 
 def _worst(found: Iterable[Bounds]) -> Bounds:
-    """Of all histories: the largest lower and the largest upper bound."""
+    """The largest lower and the largest upper bound of all histories."""
     known = list(found)
     if any(not b.lower <= b.upper for b in known):
         raise Contradiction(f"a lower bound exceeds its upper one: {known}.")

@@ -81,7 +81,7 @@ class Mixture(MixtureMoments):
         return mixed, other
 
     def bin_error(self, log_tail: float) -> float:
-        """That of normal bins as far as the means go, and of the weights."""
+        """A bound on the relative errors of `masses`: of normal bins as far as the means go, and of the weights."""
         reach = math.sqrt(-2 * log_tail) + 2 * self._many * self.shift + 1
         weights = self._many + 64 - 4 * math.log(max(min(self.weights), _SMALLEST))
         return bin_error(reach) + (UNIT_ROUNDOFF * weights if self._many > 1 else 4 * UNIT_ROUNDOFF)

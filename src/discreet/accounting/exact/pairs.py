@@ -85,7 +85,7 @@ class GaussianPair:
         return normal_bins(z - self.mu / 2), normal_bins(z + self.mu / 2)
 
     def bin_error(self, log_tail: float) -> float:
-        """That of normal bins up to √(−2 log tail) + 2μ."""
+        """A bound on the relative errors of `masses`: those of normal bins up to √(−2 log tail) + 2μ."""
         return bin_error(math.sqrt(-2 * log_tail) + 2 * self.mu + 1)
 
     def slip(self, edges: Array) -> float:
@@ -114,7 +114,7 @@ class GaussianPair:
         return self.mu**2 * cs * (cs + 1) / 2
 
     def log_moment_upper(self, c: float) -> float:
-        """The same, rounded up."""
+        """log E e^{cL} at one c, rounded up."""
         return self.mu**2 * c * (c + 1) / 2 * (1 + _MU_ERROR)
 
     def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
@@ -193,7 +193,7 @@ class LaplacePair:
         return cs * self.epsilon + np.log((cs + 1) / (2 * cs + 1)) + rest
 
     def log_moment_upper(self, c: float) -> float:
-        """The same, rounded up."""
+        """log E e^{cL} at one c, rounded up."""
         value = float(self.log_moments(np.array([c]))[0])
         return value + 16 * UNIT_ROUNDOFF * (1 + c * self.epsilon)
 
@@ -241,7 +241,7 @@ class DiscretePair:
         return p, q
 
     def bin_error(self, log_tail: float) -> float:
-        """Of the probabilities, of e^−l, and of sums of all of them."""
+        """A bound on the relative errors of `masses`: of the probabilities, of e^−l, and of sums of all of them."""
         reach = min(float(np.abs(self.losses).max()), 750.0)
         return self.error + UNIT_ROUNDOFF * (len(self.losses) + 8 * reach + 4 * 750 + 32)
 
@@ -267,7 +267,7 @@ class DiscretePair:
         return out
 
     def log_moment_upper(self, c: float) -> float:
-        """The same, rounded up."""
+        """log E e^{cL} at one c, rounded up."""
         value = float(self.log_moments(np.array([c]))[0])
         size = 64 + 16 * (c * float(np.abs(self.losses).max()) + 750)
         return value + UNIT_ROUNDOFF * (len(self.losses) + size + 4 * abs(value)) + self.error
@@ -325,7 +325,7 @@ class ProfilePair:
     inverse: Callable[[float], float] | None = None
 
     def span(self, log_tail: float) -> tuple[float, float]:
-        """As declared."""
+        """The losses (low, high) that were given with the bound."""
         return self.low, self.high
 
     def profile(self, epsilon: Array) -> Array:

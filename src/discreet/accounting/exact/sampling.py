@@ -151,7 +151,7 @@ class Spliced:
 
     @property
     def infinite(self) -> float:
-        """As of the direction that can be certain."""
+        """P(L = ∞) of the removing direction, the one in which an output can be certain."""
         return self.remove.infinite
 
     @property
@@ -247,42 +247,42 @@ class UpperOnly:
 
     @property
     def infinite(self) -> float:
-        """Of the pair."""
+        """P(L = ∞) of the dominating pair."""
         return self.pair.infinite
 
     @property
     def top(self) -> float:
-        """Of the pair."""
+        """The greatest loss of the dominating pair."""
         return self.pair.top
 
     @property
     def anchor(self) -> float:
-        """Of the pair."""
+        """A loss of the dominating pair that a lattice should meet."""
         return self.pair.anchor
 
     @property
     def lattice(self) -> float | None:
-        """Of the pair."""
+        """The spacing of the dominating pair's atoms, None where it has none."""
         return self.pair.lattice
 
     def span(self, log_tail: float) -> tuple[float, float]:
-        """Of the pair."""
+        """Losses outside which the dominating pair has negligible probability."""
         return self.pair.span(log_tail)
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
-        """Of the pair."""
+        """P and Q of the bins between ``edges`` under the dominating pair."""
         return self.pair.masses(edges)
 
     def bin_error(self, log_tail: float) -> float:
-        """Of the pair."""
+        """A bound on the relative errors of `masses` on the span for ``log_tail``."""
         return self.pair.bin_error(log_tail)
 
     def slip(self, edges: Array) -> float:
-        """Of the pair."""
+        """A bound on how far rounding moves the ends of the bins of `masses`."""
         return self.pair.slip(edges)
 
     def profile(self, epsilon: Array) -> Array:
-        """Of the pair."""
+        """δ(ε) of the dominating pair, an upper bound of what it stands for."""
         return self.pair.profile(epsilon)
 
 

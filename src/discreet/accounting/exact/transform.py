@@ -29,7 +29,7 @@ class OnContour:
 
 
 def on_contour(log_moment: float, error: float, changes: NDArray[np.complex128], errors: Array) -> OnContour:
-    """The same from M(c + iω)/M(c) − 1 = x + iy, known to within ``errors``.
+    """The moments along a contour from M(c + iω)/M(c) − 1 = x + iy, known to within ``errors``.
 
     log|1 + x + iy| is ½log1p(x(2 + x) + y²) only where |x| + |y| < ½: there the argument is off by at most
     u(7.5|x| + |y|), and |1 + x + iy|² ≥ ¼. Elsewhere it is log hypot(1 + x, y), to 8u(1 + |log|): the difference
