@@ -37,7 +37,7 @@ _BOTH = "the contour and the Fourier accountant"
 
 
 def composed_losses(history: History, known: Callable[..., Rule]) -> tuple[ComposedLoss, ...]:
-    """The run of a history in each direction; one when they do not differ.
+    """The privacy loss of a history in each direction; one loss when they do not differ.
 
     Args:
         history: leaves and their counts.
@@ -84,7 +84,7 @@ def _checked(bounds: Bounds, top: float) -> Bounds:
 
 
 class ComposedLoss:
-    """Independent privacy losses that add up."""
+    """The sum of independent privacy losses: one history of one unit's rows, in one direction."""
 
     def __init__(self, parts: list[tuple[Pair | ProfilePair, int]], *, unbounded: bool = False) -> None:
         self.parts = parts
@@ -93,7 +93,7 @@ class ComposedLoss:
 
     @property
     def mu(self) -> float | None:
-        """μ when the run is exactly Gaussian."""
+        """μ when the composed loss is exactly Gaussian, else None."""
         if not self.parts:
             return math.inf if self.unbounded else 0.0
         if len(self.parts) == 1 and isinstance(self.parts[0][0], GaussianPair):
@@ -112,7 +112,7 @@ class ComposedLoss:
 
     @property
     def has_direct_bound(self) -> bool:
-        """Whether the run is one release whose bound answers for ε itself, and is the best that is known of it."""
+        """Whether the loss is that of one release whose bound states ε itself, the best bound that is known of it."""
         pair = self._single()
         return isinstance(pair, ProfilePair) and pair.inverse is not None
 
@@ -147,7 +147,7 @@ class ComposedLoss:
         return total * (1 + side * 4 * UNIT_ROUNDOFF)
 
     def contour(self) -> Contour:
-        """The contour accountant of this run."""
+        """The contour accountant of this loss."""
         if self._contour is None:
             rough = [type(pair).__name__ for pair, _ in self.parts if not hasattr(pair, "on_contour")]
             if rough:
@@ -238,7 +238,7 @@ class ComposedLoss:
         return list(both.values()) if engine == "auto" else [both[engine]]
 
     def _failure(self) -> float:
-        """The probability of an infinite loss anywhere in the run."""
+        """The probability that some of the composed losses is infinite."""
         if any(pair.infinite >= 1 for pair, _ in self.parts):
             return 1.0
         return 0.0 - math.expm1(sum(n * math.log1p(-pair.infinite) for pair, n in self.parts))

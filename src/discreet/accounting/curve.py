@@ -69,7 +69,7 @@ class Curve:
             return Bounds(0.0, guarded(lambda: _delta_upper(self.event, epsilon, self.unit)))
         engine: Engine = self.method if self.method in ("contour", "fourier") else "auto"
         try:
-            return _worst(run.delta(epsilon, engine) for both in self._histories() for run in both)
+            return _worst(loss.delta(epsilon, engine) for both in self._histories() for loss in both)
         except NotCertifiable as failure:
             if self.method != "auto":
                 raise self._named(failure) from failure
@@ -90,7 +90,7 @@ class Curve:
             self._all_gaussian()
         if self.method in ("contour", "fourier"):
             try:
-                return _worst(run.epsilon(delta, self.method) for both in self._histories() for run in both)
+                return _worst(loss.epsilon(delta, self.method) for both in self._histories() for loss in both)
             except NotCertifiable as failure:
                 raise self._named(failure) from failure
         return self._auto(delta)
@@ -110,7 +110,7 @@ class Curve:
             self._tell(failure)
             return Bounds(0.0, self._other_upper(delta, self._named(failure)))
         wide = high - low > 1e-3 * high if lower else open_ended
-        settled = all(run.has_direct_bound for both in self._histories() for run in both)
+        settled = all(loss.has_direct_bound for both in self._histories() for loss in both)
         if (math.isinf(high) or wide) and delta > 0 and not settled:
             other = self._other_upper(delta)
             high = other if low <= other <= high else high  # in doubt the guarantee is the larger
@@ -120,14 +120,14 @@ class Curve:
         """The worst interval of all histories, and whether some bound need not be reached."""
         low, high, open_ended = 0.0, 0.0, False
         for both in self._histories():
-            for run in both:
-                if run is not both[0] and run.within(high, delta):
+            for loss in both:
+                if loss is not both[0] and loss.within(high, delta):
                     continue
-                found_here = run.epsilon(delta, lower=lower)
+                found_here = loss.epsilon(delta, lower=lower)
                 if not found_here.lower <= found_here.upper:
                     raise Contradiction(f"a lower bound exceeds its upper one: {found_here}.")
                 low, high = max(low, found_here.lower), max(high, found_here.upper)
-                open_ended = open_ended or run.one_sided
+                open_ended = open_ended or loss.one_sided
         return low, high, open_ended
 
     def _named(self, failure: NotCertifiable) -> NotCertifiable:
@@ -145,10 +145,10 @@ class Curve:
         """A quick ε(δ) that proves nothing: where a search may start."""
         if (reason := self._without_a_rule()) is not None:
             return self._other_upper(delta, reason)
-        return max((run.estimate(delta) for both in self._histories() for run in both[:1]), default=0.0)
+        return max((loss.estimate(delta) for both in self._histories() for loss in both[:1]), default=0.0)
 
     def _all_gaussian(self) -> None:
-        if any(run.mu is None for both in self._histories() for run in both):
+        if any(loss.mu is None for both in self._histories() for loss in both):
             raise NotCertifiable(
                 "method 'gdp' is exact for unsampled Gaussian noise only; for sampled noise it would be a limit, not a "
                 "bound. Use 'auto'."

@@ -18,8 +18,8 @@ def equivalent(event: Event) -> Event:
     latter adaptivity is free (Denisov et al. 2022, theorem 2.1).
 
     Example:
-        >>> equivalent(BandedMatrix(6.0, (1.0,), steps=9, participations=9, separation=1))
-        Gaussian(noise_multiplier=2.0)
+        >>> round(equivalent(BandedMatrix(6.0, (1.0,), steps=9, participations=9, separation=1)).noise_multiplier, 9)
+        2.0
     """
     match event:
         case LastIterate(noise, steps, contraction, diameter, rounding):

@@ -49,8 +49,8 @@ def basic_epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> flo
     """Σ ε_i over all releases, each at an equal share of what δ is left after the stated Σ δ_i.
 
     Example:
-        >>> from discreet.events import Repeat
-        >>> basic_epsilon_upper(Repeat(PureDP(0.1), 30), 0.0, "add-remove")
+        >>> from discreet.events import PureDP, Repeat
+        >>> basic_epsilon_upper(Repeat(PureDP(0.125), 24), 0.0, "add-remove")
         3.0
     """
     return _over_histories(event, delta, adjacency, sum_up, 1.0)
@@ -63,7 +63,7 @@ def advanced_epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> 
     (Dwork–Rothblum–Vadhan 2010, heterogeneous with the sharper mean of Kairouz–Oh–Viswanath 2015, theorem 3.5).
 
     Example:
-        >>> from discreet.events import Repeat
+        >>> from discreet.events import PureDP, Repeat
         >>> round(advanced_epsilon_upper(Repeat(PureDP(0.1), 100), 1e-5, "add-remove"), 3)
         5.298
     """
