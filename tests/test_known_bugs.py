@@ -29,7 +29,9 @@ from tests.accounting.small_mechanisms import attained
 
 import discreet as dp
 from discreet import events
-from discreet.accounting import curve, epsilon, fold, gaussian, rules
+from discreet.accounting import curve, epsilon, histories
+from discreet.accounting.exact import gaussian
+from discreet.accounting.rules import sampling
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.exact.contour import Contour
 from discreet.accounting.exact.pairs import GaussianPair
@@ -423,8 +425,8 @@ def claims_less_than_is_attained(event: events.Event, unit: Unit, delta: float =
 def a_batch_of_all_rows_that_counts_one_of_three(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     """All rows are in the batch, and a person's three rows are charged as one."""
     if planted:
-        whole = rules._all_exchanged
-        patch.setattr(rules, "_all_exchanged", lambda event, unit: whole(event, Unit(unit.relation)))
+        whole = sampling._all_exchanged
+        patch.setattr(sampling, "_all_exchanged", lambda event, unit: whole(event, Unit(unit.relation)))
     return claims_less_than_is_attained(events.FixedSize(4, 4, events.Laplace(1.0)), Unit("add-remove", 3))
 
 
@@ -433,7 +435,9 @@ def the_worst_part_where_a_person_is_in_two(planted: bool, patch: pytest.MonkeyP
     """Two rows of one person may lie in two parts, and both parts are then charged to that person."""
     if planted:
         patch.setattr(
-            fold, "_parallel", lambda parts, unit: frozenset().union(*(fold._fold(part, unit) for part in parts))
+            histories,
+            "_parallel",
+            lambda parts, unit: frozenset().union(*(histories._flatten(part, unit) for part in parts)),
         )
     parts = events.Parallel([events.Promise(1.0, 0.0, 2)] * 2)
     return claims_less_than_is_attained(parts, Unit("replace-one", 2))
@@ -444,9 +448,9 @@ def an_exchange_read_as_two_rows_that_come_together(planted: bool, patch: pytest
     """A promise for two rows that are added together says nothing of one row that is exchanged for another."""
     if planted:
         patch.setattr(
-            rules,
+            sampling,
             "exchanged",
-            lambda leaf: fold.Leaf(leaf.event, Unit("add-remove", 2 * leaf.unit.rows_per_unit)),
+            lambda leaf: histories.Leaf(leaf.event, Unit("add-remove", 2 * leaf.unit.rows_per_unit)),
         )
     return claims_less_than_is_attained(events.FixedSize(1, 4, events.Promise(1.0, 0.0, 2)), Unit("add-remove"))
 
