@@ -30,12 +30,13 @@ from tests.accounting.small_mechanisms import attained
 import discreet as dp
 from discreet import events
 from discreet.accounting import curve, epsilon, histories
-from discreet.accounting.exact import gaussian
-from discreet.accounting.rules import sampling
 from discreet.accounting.bounds import Bounds
+from discreet.accounting.exact import gaussian
 from discreet.accounting.exact.contour import Contour
 from discreet.accounting.exact.pairs import GaussianPair
 from discreet.accounting.exact.transform import OnContour
+from discreet.accounting.rules import leaves as leaf_rules
+from discreet.accounting.rules import sampling as sampling_rules
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, read_table
 from discreet.data.memory import in_memory
@@ -425,8 +426,8 @@ def claims_less_than_is_attained(event: events.Event, unit: Unit, delta: float =
 def a_batch_of_all_rows_that_counts_one_of_three(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     """All rows are in the batch, and a person's three rows are charged as one."""
     if planted:
-        whole = sampling._all_exchanged
-        patch.setattr(sampling, "_all_exchanged", lambda event, unit: whole(event, Unit(unit.relation)))
+        whole = sampling_rules._all_exchanged
+        patch.setattr(sampling_rules, "_all_exchanged", lambda event, unit: whole(event, Unit(unit.relation)))
     return claims_less_than_is_attained(events.FixedSize(4, 4, events.Laplace(1.0)), Unit("add-remove", 3))
 
 
@@ -448,7 +449,7 @@ def an_exchange_read_as_two_rows_that_come_together(planted: bool, patch: pytest
     """A promise for two rows that are added together says nothing of one row that is exchanged for another."""
     if planted:
         patch.setattr(
-            sampling,
+            sampling_rules,
             "exchanged",
             lambda leaf: histories.Leaf(leaf.event, Unit("add-remove", 2 * leaf.unit.rows_per_unit)),
         )
@@ -459,7 +460,7 @@ def an_exchange_read_as_two_rows_that_come_together(planted: bool, patch: pytest
 def answers_of_rows_that_may_be_absent(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     """Randomised response hides what a row says, not that it says something."""
     if planted:
-        patch.setattr(rules, "require_presence", lambda unit: None)
+        patch.setattr(leaf_rules, "require_presence", lambda unit: None)
     return claims_less_than_is_attained(events.RandomizedResponse(1.0), Unit("add-remove"), 0.1)
 
 

@@ -13,15 +13,18 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
 
 from discreet.accounting.bounds import Bounds, guarded, meet
 from discreet.accounting.exact import gaussian
 from discreet.accounting.exact.contour import Contour, log_kappa
 from discreet.accounting.exact.fourier import Fourier
-from discreet.accounting.exact.mixture import Mixture
-from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, LaplacePair, Pair, ProfilePair, attained
-from discreet.accounting.exact.sampling import UpperOnly
+from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained
+from discreet.accounting.exact.single_release import (
+    delta_of_one,
+    epsilon_of_one,
+    greatest_finite_loss,
+    rough_epsilon_of_one,
+)
 from discreet.accounting.histories import History
 from discreet.accounting.rules import Mu, Pairs, Rho, Rule, Unbounded, zcdp_pair
 from discreet.errors import NotCertifiable
@@ -31,8 +34,6 @@ __all__ = ["ComposedLoss", "composed_losses"]
 
 Engine = Literal["auto", "contour", "fourier"]
 _TIGHT = 1e-6
-_EVALUATION = 2e-12  # relative error granted to a closed-form profile, of P(L > ε)
-_LARGEST_EXPONENT = 700.0
 _MOST_TIMES = 10**300
 _BOTH = "the contour and the Fourier accountant"
 
@@ -130,7 +131,7 @@ class ComposedLoss:
         return reach if stated <= Fraction(delta) or self._failure() * (1 + 1e-13) <= delta else math.inf
 
     def _most_finite(self) -> float:
-        return self._total([n * _reach(pair) for pair, n in self.parts], 1)
+        return self._total([n * greatest_finite_loss(pair) for pair, n in self.parts], 1)
 
     def _only_failure(self) -> Bounds:
         """δ beyond every finite loss."""
@@ -170,7 +171,7 @@ class ComposedLoss:
         if epsilon >= self._most_finite():
             return self._only_failure()
         if engine == "auto" and (pair := self._single()) is not None:
-            return _evaluate(pair, epsilon)
+            return delta_of_one(pair, epsilon)
         best = Bounds(0.0, 1.0)
         for answer in self._engines(engine):
             try:
@@ -196,7 +197,7 @@ class ComposedLoss:
         if (mu := self.mu) is not None and engine == "auto":
             return gaussian.epsilon_bounds(delta, mu)
         if engine == "auto" and (pair := self._single()) is not None:
-            found = _solve(pair, delta)
+            found = epsilon_of_one(pair, delta)
             return Bounds(min(found.lower, self.most(delta)), min(found.upper, self.most(delta)))
         best = Bounds(0.0, self.most(delta))
         problem: Exception | None = None
@@ -225,7 +226,7 @@ class ComposedLoss:
         if self.unbounded or self.mu is not None or delta <= 0 or delta >= 1:
             return self.epsilon(delta).upper
         if (pair := self._single()) is not None:
-            return min(_rough(pair, delta), self.most(delta))
+            return min(rough_epsilon_of_one(pair, delta), self.most(delta))
         try:
             if all(hasattr(pair, "on_contour") for pair, _ in self.parts):
                 return min(guarded(lambda: self.contour()._guess(delta)), self.top)
@@ -313,85 +314,3 @@ class _Failing:
         low, high = delta - self.most, delta - self.least
         bounds = self.contour.epsilon(low)
         return bounds if low == high or not lower else Bounds(self.contour.epsilon(high).lower, bounds.upper)
-
-
-def _reach(pair: Pair | ProfilePair) -> float:
-    """The greatest finite loss."""
-    if isinstance(pair, UpperOnly):
-        return _reach(pair.pair)
-    return float(pair.losses.max()) if isinstance(pair, DiscretePair) else pair.top
-
-
-def _evaluation_error(pair: Pair | ProfilePair) -> float:
-    """A profile's error relative to P(L > ε): tails of the normal law to u(32 + 4·39²), finite sums as their bins."""
-    if isinstance(pair, ProfilePair | Mixture | GaussianPair):
-        return _EVALUATION
-    return max(_EVALUATION, 2 * pair.bin_error(-745.0))
-
-
-def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
-    """One release's profile, with the error of its evaluation."""
-    if epsilon > _LARGEST_EXPONENT and not isinstance(pair, GaussianPair | LaplacePair | ProfilePair):
-        # e^ε exceeds a double there. δ falls as ε grows, so an earlier value bounds it; from below nothing is said
-        return Bounds(0.0, _evaluate(pair, _LARGEST_EXPONENT).upper)
-    at = np.array([epsilon])
-    with np.errstate(all="ignore"):
-        value = float(pair.profile(at)[0])
-        above = value if isinstance(pair, ProfilePair) else float(pair.masses(at)[0][1]) + pair.infinite
-    if math.isnan(value):
-        return Bounds(0.0, 1.0)
-    slack = _evaluation_error(pair) * (1.0 if math.isnan(above) else above)  # P(L > ε) is at most 1
-    slack += math.exp(min(epsilon, _LARGEST_EXPONENT)) * 1e-323  # of Q(L > ε), where it loses digits to underflow
-    reached = attained(pair)
-    if reached is pair:
-        return Bounds(max(0.0, value - slack), min(1.0, value + slack + 5e-324))
-    low = 0.0 if reached is None else _evaluate(reached, epsilon).lower
-    return Bounds(low, min(1.0, value + slack + 5e-324))
-
-
-def _solve(pair: Pair | ProfilePair, delta: float) -> Bounds:
-    """ε(δ) of one release: a root of its profile, then steps outwards until both sides are proved."""
-    if isinstance(pair, ProfilePair) and pair.inverse is not None and pair.attained is None:
-        return Bounds(0.0, pair.inverse(delta))
-    upper = _crossing(lambda e: _evaluate(pair, e).upper, pair, delta, 1)
-    return Bounds(_crossing(lambda e: _evaluate(pair, e).lower, pair, delta, -1), upper)
-
-
-def _crossing(bound: Callable[[float], float], pair: Pair | ProfilePair, delta: float, side: int) -> float:
-    """Where a falling bound of δ(ε) crosses δ: an ε at which it is at most δ (side 1), or above δ (side −1)."""
-    if bound(0.0) <= delta:
-        return 0.0
-    end = pair.span(-746.0)[1]
-    if bound(end) > delta:
-        return math.inf if side > 0 else end
-    root = _root(bound, delta, end, 1e-15)
-    step = 1e-15 * root
-    for _ in range(100):
-        at = min(max(root, 0.0), end)
-        if (bound(at) <= delta) == (side > 0):
-            return at
-        root, step = root + side * step, 4 * step
-    return end if side > 0 else 0.0
-
-
-def _root(bound: Callable[[float], float], delta: float, end: float, precision: float) -> float:
-    """Where log bound(ε) meets log δ on [0, end], where it changes sign; it proves nothing."""
-    target = math.log(delta)
-    found: float = brentq(
-        lambda e: math.log(max(bound(e), 1e-320)) - target, 0.0, end, xtol=precision * 1e-3, rtol=max(precision, 1e-15)
-    )
-    return found
-
-
-def _rough(pair: Pair | ProfilePair, delta: float) -> float:
-    """ε(δ) of one release to a thousandth; it proves nothing."""
-    if isinstance(pair, ProfilePair) and pair.inverse is not None and pair.attained is None:
-        return pair.inverse(delta)
-    end = pair.span(-746.0)[1]
-
-    def bound(epsilon: float) -> float:
-        return _evaluate(pair, epsilon).upper
-
-    if bound(0.0) <= delta:
-        return 0.0
-    return math.inf if bound(end) > delta else _root(bound, delta, end, 1e-4)
