@@ -40,7 +40,7 @@ def test_releases_are_second_moments_gradients_and_a_line() -> None:
     # the line's releases cost together what one of its multiplier costs
     line = sum(event.noise_multiplier**-2 for event in plan[5:])  # type: ignore[attr-defined]
     assert line == pytest.approx(5.0**-2)
-    assert len(rehearse(replace(solver, line=False), problem, unit)) == 5
+    assert len(rehearse(replace(solver, recalibrated=False), problem, unit)) == 5
 
 
 def test_weights_and_a_line_on_word_like_rows() -> None:
@@ -50,7 +50,7 @@ def test_weights_and_a_line_on_word_like_rows() -> None:
     scores = {}
     for name, solver, options in [
         ("all", "reweighted", {"iterations": 60}),
-        ("no line", "reweighted", {"iterations": 60, "line_share": 0.0}),
+        ("no recalibration", "reweighted", {"iterations": 60, "recalibration_share": 0.0}),
         ("auto", "auto", None),
     ]:
         model = dp.LogisticRegression(

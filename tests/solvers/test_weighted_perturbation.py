@@ -146,7 +146,7 @@ def test_what_centre_and_line_are_worth() -> None:
     for name, options in [
         ("all", {"centre_share": 0.05}),
         ("uncentred", {"centre_share": 0.0}),
-        ("no line", {"centre_share": 0.05, "line_share": 1e-7}),
+        ("no recalibration", {"centre_share": 0.05, "recalibration_share": 1e-7}),
     ]:
         runs = [
             dp.LogisticRegression(

@@ -17,6 +17,7 @@ from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.features import Features, checked_matrix
 from discreet.estimators.privacy import LENGTHS, PlanFor, PrivateEstimator, check_lengths, check_range
+from discreet.estimators.saving import save
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
@@ -185,8 +186,6 @@ class PrivateLinearModel(PrivateEstimator):
 
     def save(self, path: Any) -> None:
         """Write the model to one file that holds no code and no training data."""
-        from discreet.estimators.persistence import save
-
         save(self, path)
 
     def __sklearn_tags__(self) -> Any:

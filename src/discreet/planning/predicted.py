@@ -228,15 +228,16 @@ def _exponential_mechanism(solver: ExponentialMechanism, problem: Problem) -> Bo
     """Above the best candidate; of the usual grid, also how far that may be above the minimiser."""
     scale = solver.noise_multiplier * solver.loss_bound / 2 / problem.n
     bound = exponential_mechanism(candidates=len(solver.candidates), inverse_temperature=1 / scale)
-    radius, apart = problem.rows.radius, grid_radius(solver.candidates, problem)
-    if apart is None:
+    radius, spacing = problem.rows.radius, grid_radius(solver.candidates, problem)
+    if spacing is None:
         return bound
-    reach = Domain(score_bound=radius * float(np.linalg.norm(solver.candidates, axis=1).max()))
-    return Bound.of(bound.theorem, **bound.parts, grid=problem.loss.lipschitz(reach) * radius * apart)
+    domain = Domain(score_bound=radius * float(np.linalg.norm(solver.candidates, axis=1).max()))
+    return Bound.of(bound.theorem, **bound.parts, grid=problem.loss.lipschitz(domain) * radius * spacing)
 
 
 def _sparse_descent(solver: SparseDescent, problem: Problem) -> Bound:
-    each = solver.estimator in ("projection", "auto") and solver.iterate == "average" and not solver.line_multiplier
+    average = solver.iterate == "average" and not solver.recalibration_multiplier
+    each = solver.estimator in ("projection", "auto") and average
     require(
         each and solver.sampling is None, "every gradient projected by itself, full batches and the average iterate"
     )
@@ -258,7 +259,8 @@ def _sparse_descent(solver: SparseDescent, problem: Problem) -> Bound:
 def _bias_reduced(solver: BiasReduced, problem: Problem, unit: Unit | None) -> Bound:
     rows, diameter = problem.rows, problem.domain.diameter(_dimension(problem))
     require(math.isfinite(diameter), "a bounded constraint set")
-    require(solver.iterate == "average" and not solver.line_multiplier, "the average iterate and no fits beside")
+    averaged = solver.iterate == "average" and not solver.recalibration_multiplier
+    require(averaged, "the average iterate, without recalibration")
     require(rows.outputs == 1 and problem.domain.convex, "one output and a convex constraint set")
     require(not problem.ridge, "no ridge")
     most, least = solver.iterations, None
