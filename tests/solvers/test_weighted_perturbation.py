@@ -161,7 +161,7 @@ def test_what_centre_and_line_are_worth() -> None:
             assert predicted == pytest.approx(0.3, abs=0.03)  # probabilities are calibrated
     assert scores["all"] > 0.8
     assert scores["all"] > scores["uncentred"] + 0.03
-    assert scores["all"] > scores["no line"] + 0.03
+    assert scores["all"] > scores["no recalibration"] + 0.03
 
 
 def test_queries_refuse_what_has_no_bound() -> None:

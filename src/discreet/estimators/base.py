@@ -15,8 +15,9 @@ from discreet.calibration import Guarantee
 from discreet.data.columns import Column
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
+from discreet.estimators.checks import LENGTHS, check_lengths, check_range
 from discreet.estimators.features import Features, checked_matrix
-from discreet.estimators.privacy import LENGTHS, PlanFor, PrivateEstimator, check_lengths, check_range
+from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.estimators.saving import save
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
