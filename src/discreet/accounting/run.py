@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
+from scipy.optimize import brentq
 
 from discreet.accounting import gaussian
 from discreet.accounting.bounds import Bounds, guarded, meet
@@ -221,8 +222,10 @@ class Run:
 
     def estimate(self, delta: float) -> float:
         """ε(δ) to a per cent or so, by the saddle point alone where there is one."""
-        if self.unbounded or self.mu is not None or delta <= 0 or delta >= 1 or self._single() is not None:
+        if self.unbounded or self.mu is not None or delta <= 0 or delta >= 1:
             return self.epsilon(delta).upper
+        if (pair := self._single()) is not None:
+            return min(_rough(pair, delta), self.most(delta))
         try:
             if all(hasattr(pair, "on_contour") for pair, _ in self.parts):
                 return min(guarded(lambda: self.contour()._guess(delta)), self.top)
@@ -345,22 +348,48 @@ def _evaluate(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
 
 
 def _solve(pair: Pair | ProfilePair, delta: float) -> Bounds:
-    """ε(δ) of one release by bisection on its profile."""
-
-    def where(bound: Callable[[float], float]) -> tuple[float, float]:
-        if bound(0.0) <= delta:
-            return 0.0, 0.0
-        low, high = 0.0, pair.span(-746.0)[1]
-        if bound(high) > delta:
-            return high, math.inf
-        for _ in range(200):
-            middle = (low + high) / 2
-            if not low < middle < high or high - low <= 1e-15 * high:
-                break
-            low, high = (low, middle) if bound(middle) <= delta else (middle, high)
-        return low, high
-
+    """ε(δ) of one release: a root of its profile, then steps outwards until both sides are proved."""
     if isinstance(pair, ProfilePair) and pair.inverse is not None and pair.attained is None:
         return Bounds(0.0, pair.inverse(delta))
-    upper = where(lambda e: _evaluate(pair, e).upper)[1]
-    return Bounds(where(lambda e: _evaluate(pair, e).lower)[0], upper)
+    upper = _crossing(lambda e: _evaluate(pair, e).upper, pair, delta, 1)
+    return Bounds(_crossing(lambda e: _evaluate(pair, e).lower, pair, delta, -1), upper)
+
+
+def _crossing(bound: Callable[[float], float], pair: Pair | ProfilePair, delta: float, side: int) -> float:
+    """Where a falling bound of δ(ε) crosses δ: an ε at which it is at most δ (side 1), or above δ (side −1)."""
+    if bound(0.0) <= delta:
+        return 0.0
+    end = pair.span(-746.0)[1]
+    if bound(end) > delta:
+        return math.inf if side > 0 else end
+    root = _root(bound, delta, end, 1e-15)
+    step = 1e-15 * root
+    for _ in range(100):
+        at = min(max(root, 0.0), end)
+        if (bound(at) <= delta) == (side > 0):
+            return at
+        root, step = root + side * step, 4 * step
+    return end if side > 0 else 0.0
+
+
+def _root(bound: Callable[[float], float], delta: float, end: float, precision: float) -> float:
+    """Where log bound(ε) meets log δ on [0, end], where it changes sign; it proves nothing."""
+    target = math.log(delta)
+    found: float = brentq(
+        lambda e: math.log(max(bound(e), 1e-320)) - target, 0.0, end, xtol=precision * 1e-3, rtol=max(precision, 1e-15)
+    )
+    return found
+
+
+def _rough(pair: Pair | ProfilePair, delta: float) -> float:
+    """ε(δ) of one release to a thousandth; it proves nothing."""
+    if isinstance(pair, ProfilePair) and pair.inverse is not None and pair.attained is None:
+        return pair.inverse(delta)
+    end = pair.span(-746.0)[1]
+
+    def bound(epsilon: float) -> float:
+        return _evaluate(pair, epsilon).upper
+
+    if bound(0.0) <= delta:
+        return 0.0
+    return math.inf if bound(end) > delta else _root(bound, delta, end, 1e-4)
