@@ -30,7 +30,7 @@ from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
 
-__all__ = ["COUNT_NUMBERS", "SOME_ROWS", "CountNumbers", "PlanFor", "PrivateEstimator", "bits_for", "opened"]
+__all__ = ["NUMBERS", "SOME_ROWS", "CountNumbers", "PlanFor", "PrivateEstimator", "bits_for", "opened"]
 
 PlanFor: TypeAlias = Callable[[float, Guarantee], Plan]
 """From a number of rows, public or released, and a guarantee to a plan."""
@@ -46,14 +46,14 @@ _FEWEST_ROWS = 2.0
 class CountNumbers(Tuned):
     """Tuned numbers of the private count of rows."""
 
-    share: float = tuned(
+    count_share: float = tuned(
         0.02,
         "share of ε for a private number of rows, under add-remove where no number is declared public",
         "judgement: at ε = 1 the count errs by about 50 rows, little where a model can be learnt at all",
     )
 
 
-COUNT_NUMBERS = CountNumbers()
+NUMBERS = CountNumbers()
 
 
 def opened(ledger: Any) -> Ledger:
@@ -205,10 +205,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """The count of rows, and what the run that follows must keep: as a promise and as a guarantee.
 
         A private count is ε₁-DP and the run that follows is (ε − ε₁, δ)-DP whatever the count said: basic composition,
-        valid although the run's steps depend on the count.
+        valid although the run's steps depend on the count. The two add up to the tightened ε, so that their sum, which
+        a ledger rounds up, stays within the ε that is stated.
         """
-        share, unit = current(COUNT_NUMBERS).share * aim.epsilon, aim.unit
-        promise = Promise(aim.stated[0] - share, aim.delta, unit.rows_per_unit)
+        share, unit = current(NUMBERS).count_share * aim.epsilon, aim.unit
+        promise = Promise(aim.tightened().epsilon - share, aim.delta, unit.rows_per_unit)
         return Noisy(RowCount(), Laplace(unit.rows_per_unit / share)), promise, replace(aim, epsilon=promise.epsilon)
 
     def _must_count(self, guarantee: Guarantee) -> bool:

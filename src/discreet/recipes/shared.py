@@ -37,7 +37,7 @@ class SharedNumbers(Tuned):
     )
     recalibrated_score_bound: float = tuned(
         1.5,
-        "the same where scale and offset are fitted after the descent, which then has to find a direction only",
+        "largest |score| where scale and offset are fitted after the descent, which then finds a direction only",
         "sweep: sparse-reach",
     )
     recalibration_share: float = tuned(

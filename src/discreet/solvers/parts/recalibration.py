@@ -48,7 +48,7 @@ class RecalibrationNumbers(Tuned):
 
     octaves: int = tuned(
         12,
-        "halvings of the largest possible score that the first histogram tells apart, on either side",
+        "halvings of the largest possible score that the first histogram distinguishes, on either side",
         "judgement: scores below 1/4000 of the largest possible one are as good as 0",
     )
     least_bins: int = tuned(2, "fewest bins of scores", "judgement: with one bin no scale could be fitted")
