@@ -1,4 +1,4 @@
-"""scikit-learn estimators: thin shells around vault and solvers."""
+"""Estimators with the interface of scikit-learn: declarations in, a private model and its certificate out."""
 
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
 from discreet.estimators.loading import load

@@ -5,7 +5,7 @@ each row. Given the split, one trial draws a candidate uniformly, fits it privat
 with noise, how well it does on the validation part. K trials are independent given the data, K is geometric, and
 nothing but the best trial is shown. One person's row is in one part for the whole search. In the training part it
 meets the fits (the scores are post-processing of models and other rows): a `PrivateSelection` among runs that are
-each as private as the worst of the candidates' fits; drawing the candidate first and telling it changes nothing, as a
+each as private as the worst of the candidates' fits; to publish which candidate was drawn changes nothing, as a
 divergence is then an average over candidates. In the validation part it meets the scores alone: a `PrivateSelection`
 among noisy scores. The search is as private as the worse of the two, `Parallel`, each with the noise that it needs
 for itself (the theorem is in ``docs/maths/accounting.md``). Averaging over splits keeps the guarantee, by joint

@@ -382,7 +382,7 @@ def _refuse_pickling() -> NoReturn:
 
 
 def _reopen(url: str, dataset: str, accountant: Accountant, seen: Seen | None) -> Ledger:
-    """The ledger with what it has seen. Its file is not read before it is used: models travel without their ledger."""
+    """The ledger with what it has seen. Its file is read on first use: a model may be copied without its ledger."""
     ledger = Ledger.__new__(Ledger)
     ledger.dataset, ledger._store, ledger._accountant, ledger._seen = dataset, _store(url), accountant, seen
     return ledger

@@ -157,7 +157,7 @@ class Bits:
 
     @classmethod
     def seeded(cls, seed: int) -> Bits:
-        """A reproducible source, for experiments and tests; what is drawn from it protects nobody.
+        """A reproducible source, for experiments and tests; nothing drawn from it is private.
 
         Args:
             seed: any integer.

@@ -45,7 +45,8 @@ from discreet.updates import Sgd
 
 __all__ = ["predicted_bound", "predicted_risk"]
 
-_REACH = 5.0
+_SCORE_BOUND = 5.0
+"""Bounds are stated for a minimiser whose largest score is this: a probability of 99.3 % for the logistic loss."""
 _MOMENT_FAILURE = 0.05
 """The noise of a second moment is taken at a size that it exceeds once in twenty runs."""
 _NO_THEOREM = {
@@ -114,7 +115,7 @@ def _dimension(problem: Problem) -> int:
 
 def _target(problem: Problem) -> float:
     """The length of the minimiser that is looked for."""
-    return min(_REACH / problem.rows.radius, problem.domain.radius_in(_dimension(problem)))
+    return min(_SCORE_BOUND / problem.rows.radius, problem.domain.radius_in(_dimension(problem)))
 
 
 def _gradient_bound(problem: Problem, slope_bound: float) -> float:
@@ -134,7 +135,7 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
     require(problem.domain.convex, "a convex constraint set")
     points = {"average": steps, "suffix": steps - steps // 2, "last": 1}[solver.iterate]
     noise_std = solver.noise_multiplier * solver.clip / problem.n
-    smoothness = problem.loss.smoothness(Domain(score_bound=_REACH)) * problem.rows.radius**2 + problem.ridge
+    smoothness = problem.loss.smoothness(Domain(score_bound=_SCORE_BOUND)) * problem.rows.radius**2 + problem.ridge
     free = isinstance(problem.domain, WholeSpace)
     bounds = []
     if step * smoothness <= 1 + 1e-12:

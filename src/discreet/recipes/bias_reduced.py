@@ -133,7 +133,7 @@ def expected_cost(solver: BiasReduced, problem: Problem, unit: Unit) -> float:
 
 
 def planned(solver: BiasReduced, problem: Problem, unit: Unit) -> BiasReduced:
-    """The same solver without a filter: a plan of as many steps as the budget is expected to pay for."""
+    """The solver without its filter: a plan of as many steps as the budget is expected to pay for."""
     if not solver.budget:
         return solver
     left = solver.budget - (solver.costs[-1] if solver.costs else 0.0)

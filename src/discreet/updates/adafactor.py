@@ -49,7 +49,7 @@ class Adafactor(Update):
         check_positive("eps", self.eps)
 
     def init(self, d: int) -> AdafactorState:
-        """No moments yet."""
+        """Moments of zero, before the first step."""
         if self.shape is None:
             return AdafactorState(0, np.zeros(d), None, 0.0)
         if self.shape[0] * self.shape[1] != d:
@@ -59,7 +59,7 @@ class Adafactor(Update):
     def __call__(
         self, theta: Array, gradient: Array, state: AdafactorState, *, noise_std: float = 0.0
     ) -> tuple[Array, AdafactorState]:
-        """One step."""
+        """θ after one step, and the new moments."""
         check_noise(noise_std)
         t = state.t + 1
         keep = 1 - t**-0.8

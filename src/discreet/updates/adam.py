@@ -28,14 +28,14 @@ class AdamState(NamedTuple):
 class Adam(Update):
     """Adam whose second moment is corrected for the privacy noise.
 
-    The noisy gradient's square has mean g² + σ², so plain Adam divides by √(g² + σ²) ≈ σ and is gradient descent in
-    disguise. Here σ², averaged with the same weights, is subtracted:
+    The noisy gradient's square has mean g² + σ², so plain Adam divides by √(g² + σ²) ≈ σ, nearly gradient descent.
+    Here σ², averaged with the same weights, is subtracted:
 
         θ ← θ − η_t·m̂ / (√max(v̂ − σ̂², floor) + eps).
 
     What is left fluctuates by σ̂²·√(2Σw²) about the truth, with w the averaging weights; below one such standard
-    deviation it cannot be told from noise, and that is the floor. Without noise this is Adam (Kingma–Ba 2015; Tang,
-    Shpilevskiy and Lécuyer 2024, who set the floor by hand: ``floor`` overrides).
+    deviation it cannot be distinguished from noise, and that is the floor. Without noise this is Adam (Kingma–Ba 2015;
+    Tang, Shpilevskiy and Lécuyer 2024, who set the floor by hand: ``floor`` overrides).
 
     Raises:
         InvalidInput: a decay outside [0, 1), a step, eps or floor that is not positive.
@@ -56,13 +56,13 @@ class Adam(Update):
             check_positive("floor", self.floor)
 
     def init(self, d: int) -> AdamState:
-        """No moments yet."""
+        """Moments of zero, before the first step."""
         return AdamState(0, np.zeros(d), np.zeros(d), 0.0)
 
     def __call__(
         self, theta: Array, gradient: Array, state: AdamState, *, noise_std: float = 0.0
     ) -> tuple[Array, AdamState]:
-        """One step."""
+        """θ after one step, and the new moments."""
         direction, state = self.direction(gradient, state, noise_std)
         return theta - step_at(self.step, state.t - 1) * direction, state
 
@@ -104,6 +104,6 @@ class AdamW(Adam):
     def __call__(
         self, theta: Array, gradient: Array, state: AdamState, *, noise_std: float = 0.0
     ) -> tuple[Array, AdamState]:
-        """One step."""
+        """θ after one step, and the new moments."""
         direction, state = self.direction(gradient, state, noise_std)
         return theta - step_at(self.step, state.t - 1) * (direction + self.weight_decay * theta), state

@@ -22,7 +22,7 @@ class Update(ABC):
 
     @abstractmethod
     def __call__(self, theta: Array, gradient: Array, state: Any, *, noise_std: float = 0.0) -> tuple[Array, Any]:
-        """One step.
+        """θ after one step, and the new state.
 
         Args:
             theta: the current parameters.

@@ -33,7 +33,7 @@ class Momentum(Update):
         check_decay("decay", self.decay)
 
     def init(self, d: int) -> MomentumState:
-        """At rest."""
+        """A velocity of zero, before the first step."""
         return MomentumState(0, np.zeros(d))
 
     def __call__(

@@ -12,7 +12,7 @@ __all__ = ["Sgd"]
 
 @dataclass(frozen=True)
 class Sgd(Update):
-    """θ ← θ − η_t g.
+    """Gradient descent, θ ← θ − η_t g.
 
     Example:
         >>> import numpy as np
@@ -31,5 +31,5 @@ class Sgd(Update):
         return 0
 
     def __call__(self, theta: Array, gradient: Array, state: int, *, noise_std: float = 0.0) -> tuple[Array, int]:
-        """θ − η_t g."""
+        """θ − η_t g, and the number of steps taken."""
         return theta - step_at(self.step, state) * gradient, state + 1

@@ -45,7 +45,7 @@ class Svrg(Update):
             raise InvalidInput(f"period must be at least 1, got {self.period}.")
 
     def init(self, d: int) -> SvrgState:
-        """No anchor yet."""
+        """The state before the first step, in which there is no anchor yet."""
         return SvrgState(self.period, 0, np.zeros(d), np.zeros(d))
 
     def due(self, state: SvrgState) -> bool:
