@@ -250,3 +250,19 @@ def test_the_first_line_of_every_docstring_stands_alone() -> None:
         if isinstance(node, kinds) and (text := ast.get_docstring(node)) and text.startswith(DEPENDENT)
     ]
     assert dependent == []
+
+
+# --- names in the documentation ---------------------------------------------------------------------------------------
+
+DOCUMENTS = sorted([*(SOURCE.parents[1] / "docs").rglob("*.md"), *SOURCE.parents[1].glob("*.md")])
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_modules_and_files_that_a_page_names_exist(document: Path) -> None:
+    if document.name in ("CHANGELOG.md", "changelog.md"):  # the past has the names of its time
+        return
+    prose = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for name in re.findall(r"`discreet\.([\w.]+)`", prose):
+        assert resolved(name) is not None
+    for name in re.findall(r"`((?:bench|docs|src|tests)/[\w./-]+\.\w+)`", prose):
+        assert "NAME" in name or (SOURCE.parents[1] / name).exists(), name
