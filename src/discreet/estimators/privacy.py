@@ -89,6 +89,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ledger: Any = None
     random_state: int | None = None
 
+    # --- what was declared --------------------------------------------------------------------------------------------
+
     def _check_privacy(self) -> None:
         for field in fields(self):
             check_kind(field.name, getattr(self, field.name), str(field.type))
@@ -103,12 +105,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if self.n_public is not None:
             check_range("n_public", self.n_public, 1, 10**15, "rows are counted in doubles")
         Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
-
-    def _ledger(self) -> Ledger:
-        return opened(self.ledger)
-
-    def _bits(self) -> Bits:
-        return bits_for(self.random_state)
 
     def _delta(self, n: int, private: bool) -> float:
         if self.delta is not None:
@@ -129,6 +125,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
         return Guarantee(float(self.epsilon), self._delta(n, math.isfinite(self.epsilon)), unit)
 
+    # --- the private run ----------------------------------------------------------------------------------------------
+
     def _fit_in_vault(self, data: Dataset, n: int, plan_for: PlanFor, asked: str) -> NDArray[np.float64]:
         """Plan, charge, run and certify: sets ``privacy_`` and ``n_iter_``, and returns what the solver found.
 
@@ -139,7 +137,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             asked: the solver that was asked for, for the ledger's history.
         """
         guarantee = self._guarantee(n)
-        vault = Vault(data, guarantee.unit, self._ledger(), self._bits())
+        vault = Vault(data, guarantee.unit, opened(self.ledger), bits_for(self.random_state))
         aim = replace(guarantee, delta=vault.ledger.portion(guarantee.delta)) if guarantee.private else guarantee
         if self._must_count(guarantee):
             rows, rest, payment = self._counted(vault, aim, plan_for, asked)
@@ -171,25 +169,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         mark = f", NOT PRIVATE: bounds {FROM_THE_DATA}" if self._bounds_from_the_data() else ""
         return Payment(f"{type(self).__name__}({what}){mark}", aim.stated if aim.private else None)
 
-    def _counted(self, vault: Vault, aim: Guarantee, plan_for: PlanFor, asked: str) -> tuple[float, Guarantee, Payment]:
-        """Count the rows privately.
+    # --- the number of rows -------------------------------------------------------------------------------------------
 
-        Count and run are one charge, so that a budget of exactly this guarantee has room for them. Where less is left
-        they are two charges: a ledger that knows both events may find that they add up to less than their ε's.
-        What cannot be planned for `SOME_ROWS` is refused before rows are counted.
-
-        Returns:
-            The private number of rows, what the run must keep, and the payment for the run.
-        """
-        count, promise, rest = self._count(aim)
-        likely = plan_for(SOME_ROWS, rest)
-        try:
-            rows, payment = vault.release_first(count, promise, self._payment(aim, asked))
-        except BudgetExceeded:
-            vault.ledger.require([count.event(vault.unit), likely.event], vault.unit)
-            rows = vault.release(count, note=f"{type(self).__name__}: number of rows")
-            payment = self._payment(rest, asked)
-        return max(_FEWEST_ROWS, float(rows)), rest, payment
+    def _must_count(self, guarantee: Guarantee) -> bool:
+        """Whether the number of rows is private, and must be released first."""
+        return guarantee.private and guarantee.unit.relation == "add-remove" and self.n_public is None
 
     def _public_rows(self, n: int, guarantee: Guarantee) -> float:
         """The number of rows to divide by, where it is public."""
@@ -212,9 +196,27 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         promise = Promise(aim.tightened().epsilon - share, aim.delta, unit.rows_per_unit)
         return Noisy(RowCount(), Laplace(unit.rows_per_unit / share)), promise, replace(aim, epsilon=promise.epsilon)
 
-    def _must_count(self, guarantee: Guarantee) -> bool:
-        """Whether the number of rows is private, and must be released first."""
-        return guarantee.private and guarantee.unit.relation == "add-remove" and self.n_public is None
+    def _counted(self, vault: Vault, aim: Guarantee, plan_for: PlanFor, asked: str) -> tuple[float, Guarantee, Payment]:
+        """Count the rows privately.
+
+        Count and run are one charge, so that a budget of exactly this guarantee has room for them. Where less is left
+        they are two charges: a ledger that knows both events may find that they add up to less than their ε's.
+        What cannot be planned for `SOME_ROWS` is refused before rows are counted.
+
+        Returns:
+            The private number of rows, what the run must keep, and the payment for the run.
+        """
+        count, promise, rest = self._count(aim)
+        likely = plan_for(SOME_ROWS, rest)
+        try:
+            rows, payment = vault.release_first(count, promise, self._payment(aim, asked))
+        except BudgetExceeded:
+            vault.ledger.require([count.event(vault.unit), likely.event], vault.unit)
+            rows = vault.release(count, note=f"{type(self).__name__}: number of rows")
+            payment = self._payment(rest, asked)
+        return max(_FEWEST_ROWS, float(rows)), rest, payment
+
+    # --- the certificate ----------------------------------------------------------------------------------------------
 
     def _certificate(self, vault: Vault, plan: Plan, guarantee: Guarantee) -> Certificate:
         """The certificate of everything that the vault has charged."""

@@ -31,7 +31,7 @@ from discreet.data.base import Dataset
 from discreet.data.memory import Sparse
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.estimators.base import PrivateLinearModel
-from discreet.estimators.privacy import PrivateEstimator
+from discreet.estimators.privacy import PrivateEstimator, bits_for, opened
 from discreet.events import Event, Laplace, Parallel, PrivateSelection
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
@@ -116,7 +116,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
             model._problem(own, data.rows, isinstance(data, Sparse), training, guarantee)
             for model, own, data in zip(models, features, prepared, strict=True)
         ]
-        bits, ledger = self._bits(), self._ledger()
+        bits, ledger = bits_for(self.random_state), opened(self.ledger)
         aim = replace(guarantee, delta=ledger.portion(guarantee.delta))
         plan = self._plan(models, problems, aim)
         charge = ledger.charge(plan.event, unit, note="PrivateSearchCV", protective=bits.protective, stated=aim.stated)
