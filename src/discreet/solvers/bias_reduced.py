@@ -15,7 +15,7 @@ noisy mean: debiasing then adds no variance, whatever 1/p_N is.
 G_k is projected only at those levels where that is proved to help (`projecting_helps`). That depends on public facts
 alone, so the sum telescopes all the same; if none is projected, ĝ is unbiased. With ``projecting=False`` no leaf is
 needed: the whole batch is one sum under one noise ν. The levels N come from a public seed by hashing: they are
-independent of the rows and hide nothing, so anybody may know them. Rows are drawn by protective bits. The filter
+independent of the rows, and no privacy depends on them. Rows are drawn by protective bits. The filter
 decides at run time how many steps there are; a share of its budget is left for the fits of offset and scale before and
 after them (`discreet.solvers.parts.recalibration`), and the run stops at the first step that would use it.
 """
