@@ -113,7 +113,7 @@ def noise_for_one_clip_where_a_replaced_row_moves_two(planted: bool, patch: pyte
 def forgotten_clip(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     """A row's contribution, in integers, is longer than the bound that the event rests on."""
     if planted:
-        from discreet.queries.kernels.gradient import slope_caps
+        from discreet.queries.kernels import slope_caps
 
         def no_clip(squared_length: Any, bound: float) -> Any:
             return np.full(len(squared_length), 2.0**50)

@@ -150,7 +150,7 @@ def test_without_projection_the_estimate_is_the_mean_of_the_batch():
 def test_a_run_stops_with_its_filter_and_never_overspends(relation):
     unit = Unit(relation)
     guarantee = Guarantee(2.0, 1e-5, unit)
-    solver = recipe(PROBLEM, guarantee, sparsity=2, smallest=2, levels=3, noise_multiplier=8.0, line_share=0.0)
+    solver = recipe(PROBLEM, guarantee, sparsity=2, smallest=2, levels=3, noise_multiplier=8.0, recalibration_share=0.0)
     for seed in range(4):
         ledger, made = Ledger(), replace(solver, seed=seed)
         budget, done = made.filter(unit), []

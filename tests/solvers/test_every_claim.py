@@ -235,8 +235,8 @@ def bias_reduced() -> list[Case]:
     pair = rows((1, FAR), (1, -FAR)), rows((1, -FAR), (1, -FAR))
     noise = {REPLACE: 2.2, ADD: 0.78}  # one step nearly uses the filter up, which refuses the next
     ways = {
-        "filtered": {"projecting": True, "line_share": 0.0},
-        "one part": {"projecting": False, "line_share": 0.0},
+        "filtered": {"projecting": True, "recalibration_share": 0.0},
+        "one part": {"projecting": False, "recalibration_share": 0.0},
     }
     return [
         Case(
@@ -301,7 +301,7 @@ def weighted() -> list[Case]:
         found.append(
             Case("weighted_perturbation", "uncentred", Problem(ONE, Logistic(), 500.0), worlds, unit, options=strong)
         )
-    mean = {"centre_share": 0.97, "moment_share": 0.01, "place_share": 0.005, "line_share": 0.005}
+    mean = {"centre_share": 0.97, "moment_share": 0.01, "place_share": 0.005, "recalibration_share": 0.005}
     centred = Problem(RowSpec(1, 1.0, 0.5), Logistic(), 500.0)
     found.append(
         Case(

@@ -146,7 +146,7 @@ def test_what_centre_and_line_are_worth() -> None:
     for name, options in [
         ("all", {"centre_share": 0.05}),
         ("uncentred", {"centre_share": 0.0}),
-        ("no line", {"centre_share": 0.05, "line_share": 1e-7}),
+        ("no recalibration", {"centre_share": 0.05, "recalibration_share": 1e-7}),
     ]:
         runs = [
             dp.LogisticRegression(
@@ -161,7 +161,7 @@ def test_what_centre_and_line_are_worth() -> None:
             assert predicted == pytest.approx(0.3, abs=0.03)  # probabilities are calibrated
     assert scores["all"] > 0.8
     assert scores["all"] > scores["uncentred"] + 0.03
-    assert scores["all"] > scores["no line"] + 0.03
+    assert scores["all"] > scores["no recalibration"] + 0.03
 
 
 def test_queries_refuse_what_has_no_bound() -> None:

@@ -16,8 +16,14 @@ __all__ = ["register", "solvers"]
 def solvers(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="As in the documentation.")] = False,
+    numbers: Annotated[bool, typer.Option("--numbers", help="The tuned numbers instead, in Markdown.")] = False,
 ) -> None:
     """Show the rules of `auto`: the first one whose condition holds names the solver."""
+    if numbers:
+        from discreet.cli.numbers import numbers_as_markdown
+
+        print(numbers_as_markdown())
+        return
     from discreet.planning.auto import RULES, rules_as_markdown
 
     if as_json:

@@ -1,4 +1,4 @@
-"""Real, sensitive, public data to try things on.
+"""Bundled public data of a sensitive kind, to try the library on.
 
 `load_randhie` reads the RAND Health Insurance Experiment: 20 190 person-years with health, income and use of medical
 services. PROVENANCE.md beside this file says where it comes from and what each column means.

@@ -101,7 +101,7 @@ def _only(answers: NDArray[np.float64]) -> float:
 
 
 def protected(epsilon: float, bits: Bits) -> bool:
-    """Whether a release of this ε, drawn from these bits, protects anybody."""
+    """Whether a release of this ε from these bits is private: ε is finite, and the bits do not come from a seed."""
     return bits.protective and math.isfinite(epsilon)
 
 

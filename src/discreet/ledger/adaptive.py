@@ -126,7 +126,7 @@ class Accountant:
         ran, charged = [entry.ran for entry in entries], [entry.charged for entry in entries]
         found = math.inf
         for rule in (self._gaussian, self._renyi) if self._others_may_follow(entries[0], budget, shares) else ():
-            with suppress(NotCertifiable):  # the other may speak, and basic composition speaks of everything
+            with suppress(NotCertifiable):  # the other rule may apply, and basic composition always does
                 found = min(found, rule(ran, budget, shares))
         try:
             found = min(found, self._basic(charged, budget, shares, [entry.stated for entry in entries]))

@@ -171,7 +171,7 @@ class Ledger:
             event: everything that is about to be released.
             unit: the relation in which it will be released; it must be the budget's.
             note: a line for the history. It must not contain data.
-            protective: False for a run with a user's seed, whose noise protects nobody.
+            protective: False for a run with a user's seed, whose noise is not private.
             stated: an (ε, δ) that the event keeps. It is verified, and where it holds the charge counts as no more:
                 charges whose stated ε's and δ's add up to no more than the budget are admitted.
 
@@ -382,7 +382,7 @@ def _refuse_pickling() -> NoReturn:
 
 
 def _reopen(url: str, dataset: str, accountant: Accountant, seen: Seen | None) -> Ledger:
-    """The ledger with what it has seen. Its file is not read before it is used: models travel without their ledger."""
+    """The ledger with what it has seen. Its file is read on first use: a model may be copied without its ledger."""
     ledger = Ledger.__new__(Ledger)
     ledger.dataset, ledger._store, ledger._accountant, ledger._seen = dataset, _store(url), accountant, seen
     return ledger

@@ -51,7 +51,7 @@ class _MemoryRecords:
         return tuple(charge for name, charge in self._charges if name == dataset)
 
     def past(self, dataset: str, last: int | None = None) -> Past:
-        return Past("memory:", 0, "")  # nobody else can reach it
+        return Past("memory:", 0, "")  # no other process can change it
 
     def append(self, dataset: str, charge: Charge) -> int:
         number = len(self._charges) + 1

@@ -21,7 +21,7 @@ class Seen(NamedTuple):
     past: Past
 
     def require(self, records: Records, dataset: str, url: str) -> None:
-        """Find it again.
+        """Refuse records in which what was seen before is not found again.
 
         Raises:
             LedgerUnavailable: the records are other ones.

@@ -136,10 +136,10 @@ def _path_length(problem: Problem, guarantee: Guarantee, clip: float) -> float:
 
     With T steps of size η and noise √T·κ·C/n in each of d coordinates, averaging gives an excess risk of at most
     D²/(2ηT) + ηT·dκ²C²/(2n²), least at ηT = D·n/(√d·κ·C). D, the norm of the target, is taken as 5/radius. The noise
-    that this adds to a row's score is ηT·κC·radius/n, whatever d; two classes are told apart by scores, so there ηT is
+    that this adds to a row's score is ηT·κC·radius/n, whatever d; two classes are separated by scores, so there ηT is
     at least what makes that noise 1.
 
-    With K outputs (softmax) d counts every output, and the bound is too large by far: noise of size ηTκC/n a coordinate
+    With K outputs (softmax) d counts every output, and the bound is far too large: noise of size ηTκC/n a coordinate
     costs ½·tr(H)·(ηTκC/n)², and the Hessian's trace is at most (1 − 1/K)·radius² whatever d. A quarter of that and
     D²/(2ηT) with D = 10√K/radius balance at (ηT)³ = D²n²/(2·tr(H)·κ²C²).
     """

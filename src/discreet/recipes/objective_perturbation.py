@@ -37,13 +37,17 @@ class ObjectivePerturbationNumbers(Tuned):
         "judgement: half of the private Newton method's",
     )
     cut: float = tuned(0.5, "slope at which logistic losses are cut, their slope at a score of 0", "sweep: cut")
-    cutting_noise: float = tuned(1e-3, "noise share √d·ν/n above which they are cut", "sweep: noisy")
+    cutting_noise: float = tuned(
+        1e-3, "noise share √d·ν/n above which the slopes of logistic losses are cut", "sweep: noisy"
+    )
     deviations: float = tuned(
         300.0,
         "the deviation of the certified point has ε over this number",
         "judgement: costs less than 0.1 % of Gaussian noise",
     )
-    pure_share: float = tuned(0.01, "the same as a share of ε for Gamma-norm noise", "judgement: costs 1 % of ε")
+    pure_share: float = tuned(
+        0.01, "share of ε for the deviation of the certified point, with Gamma-norm noise", "judgement: costs 1 % of ε"
+    )
 
 
 NUMBERS = ObjectivePerturbationNumbers()

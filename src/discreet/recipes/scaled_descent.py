@@ -139,7 +139,7 @@ def _sampling(problem: Problem, guarantee: Guarantee, rate: float | None) -> Poi
 def _clip(problem: Problem, kappa: float) -> float:
     """0.036/√ν of a row's length, ν = √d·κ/n the noise in a mean gradient, from 0.4 to 0.7; without noise none.
 
-    Accuracy hardly depends on it; but a small clip makes probabilities too sure, which less noise does not mend.
+    Accuracy hardly depends on it; but a small clip makes probabilities too extreme, also where there is little noise.
     """
     if not kappa:
         return math.inf

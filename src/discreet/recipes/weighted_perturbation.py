@@ -62,7 +62,7 @@ def recipe(
     spread: float | None = None,
     moment_share: float | None = None,
     place_share: float | None = None,
-    line_share: float | None = None,
+    recalibration_share: float | None = None,
     centre_share: float | None = None,
     damping: float | None = None,
 ) -> WeightedPerturbation:
@@ -79,7 +79,7 @@ def recipe(
         spread: over how many entries a row's squared length is expected to be spread, by default 25.
         moment_share: of the budget (in 1/σ²) for the columns' second moments, by default 0.05.
         place_share: of the budget for the range of the scores, by default 0.02.
-        line_share: of the budget for scale and offset, by default 0.08.
+        recalibration_share: of the budget for scale and offset, by default 0.08.
         centre_share: of the budget for the mean row; 0 leaves rows uncentred. By default 0.05, or 0 for more than 1000
             columns (or 1e7 entries), little noise (√d·κ/n ≤ 0.01), and models without an intercept.
         damping: τ in units of the squared row norm; by default (ν/2)²·radius²/(norm²·n).
@@ -90,7 +90,7 @@ def recipe(
     """
     check(problem)
     numbers, weights = current(NUMBERS), current(column_weights.NUMBERS)
-    shares = _shares(problem, guarantee, moment_share, place_share, line_share, centre_share)
+    shares = _shares(problem, guarantee, moment_share, place_share, recalibration_share, centre_share)
     bound = _slope_bound(problem, guarantee) if slope_bound is None else slope_bound
     exponent, entries = numbers.power if power is None else power, weights.spread if spread is None else spread
     rest = exponent, bound, entries, numbers.least_scale
@@ -120,7 +120,7 @@ def _shares(
     guarantee: Guarantee,
     moment_share: float | None,
     place_share: float | None,
-    line_share: float | None,
+    recalibration_share: float | None,
     centre_share: float | None,
 ) -> dict[str, float]:
     """Shares of the budget (in 1/σ²) for everything but the minimiser.
@@ -131,7 +131,7 @@ def _shares(
     shares = {
         "moment_share": moments if moment_share is None else moment_share,
         "place_share": scores / 4 if place_share is None else place_share,
-        "line_share": scores if line_share is None else line_share,
+        "recalibration_share": scores if recalibration_share is None else recalibration_share,
         "centre_share": _centre_share(problem, guarantee) if centre_share is None else centre_share,
     }
     _left(shares)
@@ -189,7 +189,7 @@ def _with_noise(
             noise_multiplier=multiplier(noise, _left(shares)),
             moment_multiplier=multiplier(noise, shares["moment_share"]),
             place_multiplier=multiplier(noise, shares["place_share"]),
-            line_multiplier=multiplier(noise, shares["line_share"]),
+            recalibration_multiplier=multiplier(noise, shares["recalibration_share"]),
             centre_multiplier=multiplier(noise, shares["centre_share"]),
         )
 

@@ -65,7 +65,7 @@ class Certificate:
 
     @property
     def private(self) -> bool:
-        """Whether the release protects anybody."""
+        """Whether the release is private: ε is finite, no seed was used, and no bounds were taken from the data."""
         return self.protective and self.epsilon != float("inf")
 
     def recompute(self) -> Bounds:

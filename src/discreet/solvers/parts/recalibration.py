@@ -39,7 +39,7 @@ from discreet.queries.histograms.score_histogram import ScoreHistogram
 from discreet.solvers.base import Problem, Steps
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["NUMBERS", "Line", "RecalibrationNumbers", "fits", "fitted_line", "fitted_offset"]
+__all__ = ["NUMBERS", "Recalibration", "RecalibrationNumbers", "fits", "fitted_offset", "recalibrated"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RecalibrationNumbers(Tuned):
 
     octaves: int = tuned(
         12,
-        "halvings of the largest possible score that the first histogram tells apart, on either side",
+        "halvings of the largest possible score that the first histogram distinguishes, on either side",
         "judgement: scores below 1/4000 of the largest possible one are as good as 0",
     )
     least_bins: int = tuned(2, "fewest bins of scores", "judgement: with one bin no scale could be fitted")
@@ -85,7 +85,7 @@ class RecalibrationNumbers(Tuned):
     )
     offset_share: float = tuned(
         0.1,
-        "share of `Line`'s budget for the offset before a descent",
+        "share of `Recalibration`'s budget for the offset before a descent",
         "judgement: a count of targets is more accurate than bins of scores",
     )
     place_share: float = tuned(
@@ -106,11 +106,11 @@ def fits(problem: Problem) -> bool:
     return free and problem.rows.outputs == 1 and math.isfinite(problem.loss.smoothness(Domain()))
 
 
-def fitted_line(
+def recalibrated(
     problem: Problem,
     theta: Array,
     place_multiplier: float,
-    line_multiplier: float,
+    recalibration_multiplier: float,
     leverage: float = 0.0,
     anchor: float = 0.0,
     least: float = 0.0,
@@ -121,7 +121,7 @@ def fitted_line(
         problem: public facts; one score a row.
         theta: public.
         place_multiplier: noise in the counts that show the range of the scores.
-        line_multiplier: noise in the counts by which scale and offset are fitted.
+        recalibration_multiplier: noise in the counts by which scale and offset are fitted.
         leverage: at most what rows' own slopes moved their own scores, added up over rows, for slopes of 1.
         anchor: a public score about which others lie, such as that of a row of zeros.
         least: the least scale, over that which scores have.
@@ -132,9 +132,9 @@ def fitted_line(
     seen = yield Noisy(ScoreHistogram(rows, theta, edges), Gaussian(place_multiplier))
     middle, half_range = _score_range(_possible(np.asarray(seen, dtype=np.float64), n), edges)
     half_range = max(half_range, octaves[0])
-    bins = np.linspace(middle - half_range, middle + half_range, _bins(n, line_multiplier) + 1)
-    counts = yield from _counted(problem, theta, bins, line_multiplier)
-    centres, ridge = (bins[1:] + bins[:-1]) / 2, numbers.ridge * line_multiplier**2 / n
+    bins = np.linspace(middle - half_range, middle + half_range, _bins(n, recalibration_multiplier) + 1)
+    counts = yield from _counted(problem, theta, bins, recalibration_multiplier)
+    centres, ridge = (bins[1:] + bins[:-1]) / 2, numbers.ridge * recalibration_multiplier**2 / n
     optimism = numbers.optimism * leverage / half_range
     if not rows.intercept:
         design, prior = (centres / half_range)[:, None], np.array([half_range])
@@ -160,7 +160,7 @@ def fitted_offset(problem: Problem, multiplier: float) -> Steps:
 
 
 @dataclass(frozen=True)
-class Line:
+class Recalibration:
     """The fit of the offset before a descent, and of scale and offset after it.
 
     At θ = 0 the mean gradient of classes of unequal size is mostly the larger class's mean row; with the offset fitted
@@ -190,11 +190,11 @@ class Line:
     def after(self, problem: Problem, theta: Array, leverage: float) -> Steps:
         """θ with its scale and offset fitted anew."""
         numbers = current(NUMBERS)
-        place, line = (
+        place, fit = (
             self._noise(share) for share in (numbers.place_share, 1 - numbers.offset_share - numbers.place_share)
         )
         anchor = float(theta[-1]) * problem.rows.intercept
-        return (yield from fitted_line(problem, theta, place, line, leverage, anchor))
+        return (yield from recalibrated(problem, theta, place, fit, leverage, anchor))
 
 
 @dataclass(frozen=True, eq=False)

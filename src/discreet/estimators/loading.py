@@ -1,4 +1,4 @@
-"""Models in one file: numbers as npz arrays, all else as JSON. No pickle, no training data.
+"""Models read back from the files that `discreet.estimators.saving` writes.
 
 A file may come from anybody. What it declares is bounded by its own length before it is read, models and parameters are
 taken from a list, and what a *fit* needs (the guarantee, the ledger, the seed) is never taken from it: a loaded model
@@ -8,7 +8,6 @@ predicts, and a fit of it begins with the defaults of its class.
 from __future__ import annotations
 
 import io
-import json
 import math
 import re
 import struct
@@ -19,30 +18,26 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from discreet.data.columns import Ignore
 from discreet.data.encoding import Encoder
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
+from discreet.estimators import classifiers, regressors
+from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.features import Features
+from discreet.estimators.saving import FORMAT, MODELS, PARAMETERS
 from discreet.estimators.targets import Bounded
 from discreet.report.certificate import Certificate
-from discreet.text import checked_path, read_bounded, read_json, shortened
+from discreet.text import read_bounded, read_json, shortened
 
-__all__ = ["load", "save"]
+__all__ = ["load"]
 
-_FORMAT = 1
-_MODELS = (
-    "HuberRegression",
-    "Lasso",
-    "LinearRegression",
-    "LinearSVC",
-    "LogisticRegression",
-    "PoissonRegression",
-    "QuantileRegression",
-    "SparseLinearRegression",
-)
-_PARAMETERS = ("smoothing", "width", "quantile", "fit_intercept", "radius", "feature_bound", "sparsity")
+_KINDS: dict[str, type[PrivateLinearModel]] = {
+    name: getattr(classifiers, name, None) or getattr(regressors, name) for name in MODELS
+}
+"""Every model that can be read, by its name."""
 _OF_THE_FIT = ("epsilon", "delta", "adjacency", "rows_per_unit")
 """Written by earlier versions; they are in the certificate, and are not taken from here."""
 _MOST_BYTES = 1 << 30
@@ -52,41 +47,6 @@ _HEADER = re.compile(
     rb"\{'descr': '(<f8|>f8|<f4|\|u1)', 'fortran_order': (True|False), "
     rb"'shape': \((\d{0,10}(?:, \d{1,10})*),?\), \}\s*"
 )
-
-
-def save(model: Any, path: str | Path) -> None:
-    """Write a fitted model.
-
-    Raises:
-        InvalidInput: it is not a linear model of this library, or the path cannot be used.
-    """
-    from sklearn.utils.validation import check_is_fitted
-
-    name = type(model).__name__
-    if name not in _MODELS:
-        raise InvalidInput(f"{name} cannot be saved: models are {', '.join(_MODELS)}.")
-    check_is_fitted(model, "coef_")
-    features: Features = model._features
-    facts = {
-        "format": _FORMAT,
-        "model": name,
-        "parameters": {name: _number(getattr(model, name)) for name in _PARAMETERS if hasattr(model, name)},
-        "row_norm": _number(features.row_norm),
-        "names": list(features.names if features.encoder else getattr(model, "feature_names_in_", ())),
-        "schema": features.encoder.schema.to_dict() if features.encoder else None,
-        "target": features.encoder.target if features.encoder else None,
-        "n_features_in": model.n_features_in_,
-        "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
-        "target_coding": [_number(v) for v in vars(model._coding).values()] if hasattr(model, "_coding") else None,
-        "certificate": model.privacy_.to_dict(),
-    }
-    with checked_path(path).open("wb") as file:
-        np.savez(
-            file,
-            coef=np.asarray(model.coef_, dtype="<f8"),
-            intercept=np.asarray(model.intercept_, dtype="<f8"),
-            facts=np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
-        )
 
 
 def load(path: str | Path) -> Any:
@@ -100,8 +60,8 @@ def load(path: str | Path) -> Any:
     try:
         arrays = _arrays(data)
         facts = read_json(arrays["facts"].tobytes(), "the model's description")
-        if _of_kind(facts, dict)["format"] != _FORMAT:
-            raise InvalidInput(f"it has format {shortened(facts['format'])}, and format {_FORMAT} is read.")
+        if _of_kind(facts, dict)["format"] != FORMAT:
+            raise InvalidInput(f"it has format {shortened(facts['format'])}, and format {FORMAT} is read.")
         return _model(facts, arrays["coef"], arrays["intercept"])
     except _UNREADABLE as problem:
         why = f" ({problem})" if isinstance(problem, InvalidInput) else ""
@@ -110,13 +70,9 @@ def load(path: str | Path) -> Any:
 
 def _model(facts: dict[str, Any], coef: NDArray[Any], intercept: NDArray[Any]) -> Any:
     """The model that the facts describe; whatever does not fit together is refused."""
-    from sklearn.base import is_classifier
-
-    from discreet import estimators
-
-    if facts["model"] not in _MODELS:
+    if facts["model"] not in _KINDS:
         raise InvalidInput(f"there is no model {shortened(facts['model'])}")
-    kind = getattr(estimators, facts["model"])
+    kind = _KINDS[facts["model"]]
     if coef.ndim not in (1, 2) or coef.size == 0 or intercept.ndim > 1:
         raise InvalidInput("the shapes of coef and intercept are not those of a model")
     rows, columns = np.atleast_2d(coef).shape
@@ -169,7 +125,7 @@ def _schema(features: Features) -> Schema | None:
 
 
 def _parameters(kind: Any, given: Any) -> dict[str, Any]:
-    known = {field.name for field in fields(kind)} & set(_PARAMETERS)
+    known = {field.name for field in fields(kind)} & set(PARAMETERS)
     if strangers := sorted(set(_of_kind(given, dict)) - known - set(_OF_THE_FIT)):
         raise InvalidInput(f"{kind.__name__} takes no parameter {shortened(strangers[0])} from a file")
     return {name: _plain(value) for name, value in given.items() if name in known}
@@ -230,9 +186,3 @@ def _array(data: bytes) -> NDArray[Any]:
         raise InvalidInput("an array is not as long as it says")
     values = np.frombuffer(data, kind, offset=10 + length).reshape(sizes, order="F" if columns_first else "C")
     return values.astype(np.uint8 if kind == np.uint8 else np.float64)
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)
-    return value.item() if isinstance(value, np.generic) else value
