@@ -73,9 +73,13 @@ def group(epsilon: float, delta: float, rows: int) -> Guarantee:
         return Guarantee(sum_up([(epsilon, rows)]), 0.0)
     if epsilon == 0:
         return Guarantee(0.0, min(1.0, sum_up([(delta, rows)])))
-    log_delta = math.log(delta) + _log_expm1(rows * epsilon) - _log_expm1(epsilon)
-    log_delta += 4 * UNIT * (abs(math.log(delta)) + 2 * rows * epsilon + 8)  # rounding of the three logarithms
-    return Guarantee(sum_up([(epsilon, rows)]), min(1.0, _grown(math.exp(min(0.0, log_delta)))))
+    total = sum_up([(epsilon, rows)])
+    if total < 700:
+        growth = math.expm1(total) / math.expm1(epsilon) * (1 + 4 * UNIT * (total + 8))
+        return Guarantee(total, min(1.0, product_up(delta, growth)))
+    logs = math.log(delta), _log_expm1(total), _log_expm1(epsilon)
+    log_delta = logs[0] + logs[1] - logs[2] + 4 * UNIT * (sum(map(abs, logs)) + total + 8)
+    return Guarantee(total, min(1.0, _grown(math.exp(min(0.0, log_delta)))))
 
 
 def amplify(epsilon: float, delta: float, rate: float) -> Guarantee:
@@ -386,7 +390,7 @@ def zcdp_to_epsilon(rho: float, delta: float) -> float:
     """
     from discreet.accounting.renyi import epsilon_upper
 
-    return epsilon_upper(ZCDP(rho), delta, "add-remove")
+    return epsilon_upper(ZCDP(rho), delta, "add-remove") if math.isfinite(rho) else math.inf
 
 
 def zcdp_epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> float:

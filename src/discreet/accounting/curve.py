@@ -44,9 +44,11 @@ class Curve:
 
     def _histories(self) -> list[tuple[Run, ...]]:
         if self._runs is None:
-            self._runs = [
-                runs(world, lambda leaf: rule(leaf.event, leaf.unit)) for world in worlds(self.event, self.unit)
-            ]
+            self._runs = guarded(
+                lambda: [
+                    runs(world, lambda leaf: rule(leaf.event, leaf.unit)) for world in worlds(self.event, self.unit)
+                ]
+            )
         return self._runs
 
     def delta(self, epsilon: float) -> Bounds:

@@ -28,6 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.accounting.bounds import quotient_up, sum_up
+from discreet.accounting.classical import group
 from discreet.accounting.exchange import exchanged, require_presence
 from discreet.accounting.fold import Leaf, worlds
 from discreet.accounting.gaussian import root_of_squares
@@ -60,6 +62,8 @@ __all__ = ["Mu", "Pairs", "Rho", "Rule", "Unbounded", "from_profile", "profile_o
 Array = NDArray[Any]
 Side = Pair | ProfilePair
 _MOST_ATOMS = 2_000_000
+_MOST_LOSS = 1e300  # sums and spacings of larger losses are beyond the range of doubles: they count as infinite
+_MOST_SQUARE = 2000.0  # of μ of discrete Gaussian noise: larger losses are rounded by more than a profile is granted
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,8 @@ def _(event: Gaussian, unit: Unit) -> Rule:
 
 @rule.register
 def _(event: Laplace, unit: Unit) -> Rule:
-    return _same(LaplacePair(unit.sensitivity(1.0) / event.noise_multiplier))
+    loss = quotient_up(unit.sensitivity(1.0), event.noise_multiplier)
+    return Unbounded() if loss > _MOST_LOSS else _same(LaplacePair(loss))
 
 
 @rule.register
@@ -152,9 +157,13 @@ def _(event: DiscreteGaussian, unit: Unit) -> Rule:
     """P(x) ∝ e^{−x²/2σ²} against the same moved by Δ: L(x) = (Δ² − 2xΔ)/2σ². The family is log-concave, so the largest
     move dominates. Beyond 40σ less than the smallest double is left; that much is charged as failure.
     """
+    mu = unit.sensitivity(1.0) / event.noise_multiplier
+    if mu * mu > _MOST_LOSS:
+        return Unbounded()
+    many = event.bound > _MOST_ATOMS or 80 * event.noise_multiplier * event.bound > _MOST_ATOMS
+    if many or mu * mu > _MOST_SQUARE:
+        return Rho(mu * mu / 2)  # Canonne–Kamath–Steinke 2020, Theorem 4
     sensitivity, sigma = unit.sensitivity(event.bound), event.noise_multiplier * event.bound
-    if 80 * sigma > _MOST_ATOMS:
-        return Rho(sensitivity**2 / (2 * sigma**2))  # Canonne–Kamath–Steinke 2020, Theorem 4
     reach = math.ceil(40 * sigma) + 1
     x = np.arange(-reach, reach + 1, dtype=float)
     weight = np.exp(-((x / sigma) ** 2) / 2)
@@ -175,18 +184,21 @@ def _(event: DiscreteGaussian, unit: Unit) -> Rule:
 @rule.register
 def _(event: DiscreteLaplace, unit: Unit) -> Rule:
     """P(x) ∝ e^{−|x|/b} against the same moved by Δ: L(x) = (|x − Δ| − |x|)/b, ±Δ/b on the two half-lines."""
+    loss = quotient_up(unit.sensitivity(1.0), event.noise_multiplier)
+    if loss > _MOST_LOSS:
+        return Unbounded()
+    if event.bound > _MOST_ATOMS or unit.sensitivity(event.bound) > _MOST_ATOMS:
+        return _same(_two_atoms(loss))
     sensitivity, scale = int(unit.sensitivity(event.bound)), event.noise_multiplier * event.bound
-    if sensitivity > _MOST_ATOMS:
-        return _same(_two_atoms(sensitivity / scale))
     x = np.arange(1, sensitivity, dtype=float)
     outer = 1 / (1 + math.exp(-1 / scale))
-    losses = np.concatenate([[-sensitivity / scale], (sensitivity - 2 * x[::-1]) / scale, [sensitivity / scale]])
+    losses = np.concatenate([[-loss], (sensitivity - 2 * x[::-1]) / scale, [loss]])
     middle = math.tanh(0.5 / scale) * np.exp(-x[::-1] / scale)
     mass = np.concatenate([[math.exp(-sensitivity / scale) * outer], middle, [outer]])
-    lattice = 2 * sensitivity / scale if sensitivity == 1 else 2 / scale
+    lattice = 2 * loss if sensitivity == 1 else 2 / scale
     # a probability is e to an exponent of at most 745, which scale and quotient round by 3 units of itself
     error = 2.0**-53 * (8 + 3 * min(sensitivity / scale, 745.0))
-    return _same(Atoms(losses, mass, anchor=sensitivity / scale, lattice=lattice, error=error))
+    return _same(Atoms(losses, mass, anchor=loss, lattice=lattice, error=error))
 
 
 def _two_atoms(epsilon: float, failure: float = 0.0) -> Atoms:
@@ -198,7 +210,10 @@ def _two_atoms(epsilon: float, failure: float = 0.0) -> Atoms:
 
 @rule.register
 def _(event: PureDP, unit: Unit) -> Rule:
-    return _same(_two_atoms(unit.rows_per_unit * event.epsilon)) if event.epsilon > 0 else _NOTHING
+    loss = sum_up([(event.epsilon, unit.rows_per_unit)])
+    if loss > _MOST_LOSS:
+        return Unbounded()
+    return _same(_two_atoms(loss)) if loss > 0 else _NOTHING
 
 
 @rule.register
@@ -208,13 +223,12 @@ def _(event: ApproxDP, unit: Unit) -> Rule:
         return Unbounded()
     if epsilon == 0 and event.delta == 0:
         return _NOTHING
-    growth = k if epsilon == 0 else math.expm1(min(k * epsilon, 700.0)) / math.expm1(min(epsilon, 700.0 / k))
-    failure = event.delta * growth * (1 + 1e-14) if k > 1 else event.delta  # group privacy
-    if failure >= 1:
+    loss, failure = group(epsilon, event.delta, k)
+    if failure >= 1 or loss > _MOST_LOSS:
         return Unbounded()
     if epsilon == 0:
         return _same(Atoms(np.array([0.0]), np.array([1 - failure]), failure, 0.0, 1.0))
-    return _same(_two_atoms(k * epsilon, failure))
+    return _same(_two_atoms(loss, failure))
 
 
 @rule.register
@@ -230,6 +244,8 @@ def _(event: RandomizedResponse, unit: Unit) -> Rule:
     require_presence(unit)
     if event.epsilon == 0:
         return _NOTHING
+    if event.epsilon > _MOST_LOSS:
+        return Unbounded()
     if event.categories == 2:
         return _same(_two_atoms(event.epsilon), unit.rows_per_unit)
     others = event.categories - 1
@@ -248,9 +264,11 @@ def _(event: Selection, unit: Unit) -> Rule:
     occurs. Permute-and-flip: no worse than Laplace noise (McKenna–Sheldon 2020; Ding et al. 2021); nor is the noisy
     maximum.
     """
-    eta = event.epsilon * unit.rows_per_unit
+    eta = sum_up([(event.epsilon, unit.rows_per_unit)])
     if eta == 0:
         return _NOTHING
+    if eta > _MOST_LOSS:
+        return Unbounded()
     if event.mechanism != "exponential":
         return _same(UpperOnly(LaplacePair(eta)))
 
@@ -262,7 +280,8 @@ def _(event: Selection, unit: Unit) -> Rule:
 
 @rule.register
 def _(event: ZCDP, unit: Unit) -> Rule:
-    return Rho(event.rho * unit.rows_per_unit**2)
+    rho = sum_up([(event.rho, unit.rows_per_unit**2)])
+    return Unbounded() if rho > _MOST_LOSS else Rho(rho)
 
 
 @rule.register
@@ -271,6 +290,8 @@ def _(event: RenyiDP, unit: Unit) -> Rule:
     if unit.rows_per_unit > event.rows_per_unit:
         raise NotCertifiable(f"this bound is stated for units of up to {event.rows_per_unit} rows, not for {unit}.")
     alpha, tau = event.order, event.divergence * (1 + 1e-12)
+    if tau > _MOST_LOSS:
+        return Unbounded()
     constant = alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
 
     def bound(epsilon: Array) -> Array:
@@ -403,7 +424,7 @@ def _(event: Poisson, unit: Unit) -> Rule:
     if unit.relation == "add-remove":
         once = Pairs(amplified(_side(known, "remove"), q, "remove"), amplified(_side(known, "add"), q, "add"))
     elif isinstance(leaf.event, Laplace | DiscreteGaussian | DiscreteLaplace):  # noise protects a missing row too
-        once = _same(_spliced(known, q))
+        once = _exchanged_in_batch(known, q, replaced=True)
     else:
         # The guarantee was stated for exchanged rows only, and says nothing of a batch without the row: joint convexity
         # alone gives δ'(ε) = qδ(ε).
@@ -435,7 +456,7 @@ def _spliced(known: Rule, rate: float, reached: Pair | None = None) -> Spliced:
 def _group(known: Rule, k: int) -> Pairs:
     """k neighbours in a row."""
     profile, top = profile_of(known)
-    return from_profile(grouped(profile, k), k * top)
+    return from_profile(grouped(profile, k), sum_up([(top, k)]))
 
 
 @rule.register
