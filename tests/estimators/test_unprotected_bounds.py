@@ -242,6 +242,6 @@ def test_a_domain_of_unprotected_size_is_not_private() -> None:
     model = dp.LogisticRegression(
         epsilon=2.0, delta=1e-5, row_norm=2.0, classes=[0, 1], domain=L2Ball(UnprotectedFloat(3.0))
     )
-    certificate = model.fit(rows, labels).certificate_
+    certificate = model.fit(rows, labels).privacy_
     assert not certificate.private
     assert any(what.startswith("domain") for what in certificate.unprotected)
