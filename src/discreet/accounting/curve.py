@@ -43,10 +43,12 @@ class Curve:
 
     def _histories(self) -> list[tuple[ComposedLoss, ...]]:
         if self._composed is None:
-            self._composed = [
-                composed_losses(history, lambda leaf: rule(leaf.event, leaf.unit))
-                for history in histories(self.event, self.unit)
-            ]
+            self._composed = guarded(
+                lambda: [
+                    composed_losses(history, lambda leaf: rule(leaf.event, leaf.unit))
+                    for history in histories(self.event, self.unit)
+                ]
+            )
         return self._composed
 
     def delta(self, epsilon: float) -> Bounds:

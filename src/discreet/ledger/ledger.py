@@ -203,7 +203,7 @@ class Ledger:
             if budget is not None:
                 claim = self._verified(event, unit, stated)
                 self._admit([Entry(event, event, claim)], unit, budget, records)
-            now = datetime.now(UTC).isoformat(timespec="seconds")
+            now = datetime.now(UTC).isoformat(timespec="microseconds")  # tells equal charges apart in `Seen`
             charge = Charge(0, now, event, unit, note, protective=protective, stated=claim)
             return records.append(self.dataset, charge)
 

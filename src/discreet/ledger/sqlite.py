@@ -269,16 +269,18 @@ class _SQLiteRecords:
     def past(self, dataset: str, last: int | None = None) -> Past:
         named = _is_named(self._connection)
         name = self._connection.execute("SELECT name FROM store").fetchone() if named else None
-        digest, seen = hashlib.sha256(), 0
+        digest, seen, settled = hashlib.sha256(), 0, 0
+        used = "0" if self._version == 1 else "(ran IS NOT NULL)"
         rows = self._connection.execute(
-            f"SELECT id, at, event, relation, rows_per_unit, note, {self._stated} FROM charges WHERE dataset = ? "
-            "AND (? IS NULL OR id <= ?) ORDER BY id",
+            f"SELECT id, at, event, relation, rows_per_unit, note, {self._stated}, (status <> 'charged') + {used} "
+            "FROM charges WHERE dataset = ? AND (? IS NULL OR id <= ?) ORDER BY id",
             (dataset, last, last),
         )
-        for row in rows:
+        for *row, ends in rows:
             seen = row[0]
-            digest.update(repr(row).encode())
-        return Past(None if name is None else name[0], seen, digest.hexdigest())
+            settled += ends
+            digest.update(repr(tuple(row)).encode())
+        return Past(None if name is None else name[0], seen, digest.hexdigest(), settled)
 
     def _charge(self, row: tuple[Any, ...]) -> Charge:
         number, at, event, relation, rows_per_unit, note, status, epsilon, delta, ran = row

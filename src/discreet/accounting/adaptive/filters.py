@@ -201,7 +201,8 @@ class GDPFilter(PrivacyFilter):
                 if isinstance(leaf.event, Poisson) and leaf.event.rate == 1:
                     total += count * self._squared(leaf.event.event, leaf.unit)
                 elif isinstance(leaf.event, Gaussian):
-                    total += count * leaf.event.mu(leaf.unit) ** 2
+                    mu = leaf.event.mu(leaf.unit)
+                    total += count * (mu * mu)  # a product overflows to infinity, a power raises
                 else:
                     raise NotCertifiable(
                         f"a GDP filter takes Gaussian releases only, not {type(leaf.event).__name__}; use RenyiFilter."

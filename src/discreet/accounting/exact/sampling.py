@@ -25,6 +25,7 @@ from discreet.floats import UNIT_ROUNDOFF
 __all__ = ["Amplified", "Revealed", "Spliced", "UpperOnly", "amplified", "amplify_profile", "grouped"]
 
 Array = NDArray[Any]
+_UP = 1 + 16 * UNIT_ROUNDOFF  # what keeps a greatest loss above the truth, whatever its logarithms were rounded to
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +51,9 @@ class Amplified:
     def top(self) -> float:
         """The greatest loss."""
         top = self.inner.top
-        if self.kind == "add":
-            return -math.log1p(-self.rate) if math.isinf(top) else float(self._forward(np.array([top]))[0])
-        return top if math.isinf(top) else float(self._forward(np.array([top]))[0])
+        if math.isinf(top):
+            return top if self.kind == "remove" else -math.log1p(-self.rate) * _UP
+        return float(self._forward(np.array([top]))[0]) * _UP
 
     def _forward(self, loss: Array) -> Array:
         sign = 1.0 if self.kind == "remove" else -1.0
@@ -123,6 +124,7 @@ def amplified(inner: Pair | ProfilePair, rate: float, kind: Literal["remove", "a
             "an atom's likelihood ratio exceeds a double: a sampled release needs losses of at most 700."
         )
     losses = Amplified(inner, rate, kind)._forward(inner.losses)
+    losses = np.where(losses > 0, losses * _UP, losses)
     p = inner.probabilities
     q = p * np.exp(-inner.losses)
     if kind == "remove":
@@ -130,7 +132,7 @@ def amplified(inner: Pair | ProfilePair, rate: float, kind: Literal["remove", "a
         losses = np.append(losses, math.log1p(-rate))
         mass = np.append((1 - rate) * q + rate * p, (1 - rate) * unseen)
         return DiscretePair(losses, mass, inner.infinite * rate, float(losses[:-1].max()), error=1e-14)
-    losses = np.append(losses, -math.log1p(-rate))
+    losses = np.append(losses, -math.log1p(-rate) * _UP)
     return DiscretePair(losses, np.append(p, inner.infinite), 0.0, float(losses.max()), error=1e-14)
 
 

@@ -17,6 +17,7 @@ from discreet.events import Event
 from discreet.units import Unit
 
 __all__ = [
+    "MOST_LOSS",
     "NOTHING",
     "Mu",
     "Pairs",
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+MOST_LOSS = 1e300
+"""Sums and spacings of larger losses are beyond the range of doubles: they count as infinite."""
 Side = Pair | ProfilePair
 
 

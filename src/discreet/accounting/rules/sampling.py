@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discreet.accounting.bounds import sum_up
 from discreet.accounting.exact.gaussian import root_of_squares
 from discreet.accounting.exact.mixture import Mixture
 from discreet.accounting.exact.pairs import GaussianPair, Pair, ProfilePair
@@ -127,7 +128,7 @@ def _(event: Poisson, unit: Unit) -> Rule:
     if unit.relation == "add-remove":
         once = Pairs(amplified(_side(known, "remove"), q, "remove"), amplified(_side(known, "add"), q, "add"))
     elif isinstance(leaf.event, Laplace | DiscreteGaussian | DiscreteLaplace):  # noise protects a missing row too
-        once = both(_spliced(known, q))
+        once = _exchanged_in_batch(known, q, replaced=True)
     else:
         # The guarantee was stated for exchanged rows only, and says nothing of a batch without the row: joint convexity
         # alone gives δ'(ε) = qδ(ε).
@@ -159,7 +160,7 @@ def _spliced(known: Rule, rate: float, reached: Pair | None = None) -> Spliced:
 def _group(known: Rule, k: int) -> Pairs:
     """k neighbours in a row."""
     profile, top = profile_of(known)
-    return from_profile(grouped(profile, k), k * top)
+    return from_profile(grouped(profile, k), sum_up([(top, k)]))
 
 
 @rule.register

@@ -8,8 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.accounting.bounds import sum_up
 from discreet.accounting.exact.pairs import DiscretePair
-from discreet.accounting.rules.base import NOTHING, Rho, Rule, Unbounded, both, from_profile, rule, two_atoms
+from discreet.accounting.rules.base import (
+    MOST_LOSS,
+    NOTHING,
+    Rho,
+    Rule,
+    Unbounded,
+    both,
+    from_profile,
+    rule,
+    two_atoms,
+)
+from discreet.accounting.upper.stated import group
 from discreet.errors import NotCertifiable
 from discreet.events import ZCDP, ApproxDP, Promise, PureDP, RenyiDP
 from discreet.units import Unit
@@ -21,7 +33,10 @@ Array = NDArray[Any]
 
 @rule.register
 def _(event: PureDP, unit: Unit) -> Rule:
-    return both(two_atoms(unit.rows_per_unit * event.epsilon)) if event.epsilon > 0 else NOTHING
+    loss = sum_up([(event.epsilon, unit.rows_per_unit)])
+    if loss > MOST_LOSS:
+        return Unbounded()
+    return both(two_atoms(loss)) if loss > 0 else NOTHING
 
 
 @rule.register
@@ -31,13 +46,12 @@ def _(event: ApproxDP, unit: Unit) -> Rule:
         return Unbounded()
     if epsilon == 0 and event.delta == 0:
         return NOTHING
-    growth = k if epsilon == 0 else math.expm1(min(k * epsilon, 700.0)) / math.expm1(min(epsilon, 700.0 / k))
-    failure = event.delta * growth * (1 + 1e-14) if k > 1 else event.delta  # group privacy
-    if failure >= 1:
+    loss, failure = group(epsilon, event.delta, k)
+    if failure >= 1 or loss > MOST_LOSS:
         return Unbounded()
     if epsilon == 0:
         return both(DiscretePair(np.array([0.0]), np.array([1 - failure]), failure, 0.0, 1.0))
-    return both(two_atoms(k * epsilon, failure))
+    return both(two_atoms(loss, failure))
 
 
 @rule.register
@@ -49,7 +63,8 @@ def _(event: Promise, unit: Unit) -> Rule:
 
 @rule.register
 def _(event: ZCDP, unit: Unit) -> Rule:
-    return Rho(event.rho * unit.rows_per_unit**2)
+    rho = sum_up([(event.rho, unit.rows_per_unit**2)])
+    return Unbounded() if rho > MOST_LOSS else Rho(rho)
 
 
 @rule.register
@@ -58,6 +73,8 @@ def _(event: RenyiDP, unit: Unit) -> Rule:
     if unit.rows_per_unit > event.rows_per_unit:
         raise NotCertifiable(f"this bound is stated for units of up to {event.rows_per_unit} rows, not for {unit}.")
     alpha, tau = event.order, event.divergence * (1 + 1e-12)
+    if tau > MOST_LOSS:
+        return Unbounded()
     constant = alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
 
     def bound(epsilon: Array) -> Array:

@@ -173,9 +173,13 @@ def _split(history: History) -> tuple[float, History]:
         if guarantee is not None:
             survive += count * (math.log1p(-guarantee.delta) if guarantee.delta < 1 else -math.inf)
             failures.append((guarantee.delta, count))
-        otherwise = leaf if guarantee is None else Leaf(PureDP(guarantee.epsilon), _ONE)
+        otherwise = leaf if guarantee is None else Leaf(_pure_event(guarantee.epsilon), _ONE)
         rest[otherwise] = rest.get(otherwise, 0) + count
     return min(1.0, sum_up(failures), -math.expm1(survive) * (1 + _ROUNDING)), rest
+
+
+def _pure_event(epsilon: float) -> Event:
+    return PureDP(epsilon) if math.isfinite(epsilon) else NonPrivate()
 
 
 def _best(objective: Callable[[float], float]) -> float:
@@ -232,7 +236,8 @@ def _(event: Gaussian, order: float, unit: Unit) -> float:
 @leaf_divergence.register
 def _(event: DiscreteGaussian, order: float, unit: Unit) -> float:
     # Canonne–Kamath–Steinke 2020, theorem 4: never more than the continuous one, for whole shifts.
-    return order * (unit.sensitivity(1.0) / event.noise_multiplier) ** 2 / 2
+    mu = unit.sensitivity(1.0) / event.noise_multiplier
+    return order * (mu * mu) / 2
 
 
 @leaf_divergence.register
@@ -270,6 +275,8 @@ def _(event: RandomizedResponse, order: float, unit: Unit) -> float:
 @leaf_divergence.register
 def _(event: Selection, order: float, unit: Unit) -> float:
     epsilon = unit.rows_per_unit * event.epsilon
+    if math.isinf(epsilon):
+        return math.inf
     if event.mechanism != "exponential":
         return _laplace(epsilon, order)
     # ε-bounded range: ε²/8-zCDP (Cesar–Rogers 2021, lemma 3.4), and never above what pure ε-DP gives.
@@ -323,8 +330,10 @@ def _(event: WithReplacement, order: float, unit: Unit) -> float:
 
 
 def _capped(log_excess: float, order: float, most: float) -> float:
-    """log(1 + X)/(α − 1), which never exceeds the largest loss."""
-    if math.isinf(log_excess):
+    """log(1 + X)/(α − 1), which never exceeds the largest loss; where X leaves the range of doubles, that loss."""
+    if log_excess == -math.inf:
         return 0.0
+    if not log_excess < math.inf:
+        return most
     log_moment = math.log1p(math.exp(log_excess)) if log_excess < 0 else float(np.logaddexp(0.0, log_excess))
     return min(log_moment / (order - 1), most)

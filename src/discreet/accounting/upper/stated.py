@@ -64,9 +64,13 @@ def group(epsilon: float, delta: float, rows: int) -> EpsilonDelta:
         return EpsilonDelta(sum_up([(epsilon, rows)]), 0.0)
     if epsilon == 0:
         return EpsilonDelta(0.0, min(1.0, sum_up([(delta, rows)])))
-    log_delta = math.log(delta) + _log_expm1(rows * epsilon) - _log_expm1(epsilon)
-    log_delta += 4 * UNIT_ROUNDOFF * (abs(math.log(delta)) + 2 * rows * epsilon + 8)  # rounding of the three logarithms
-    return EpsilonDelta(sum_up([(epsilon, rows)]), min(1.0, grown(math.exp(min(0.0, log_delta)))))
+    total = sum_up([(epsilon, rows)])
+    if total < 700:
+        growth = math.expm1(total) / math.expm1(epsilon) * (1 + 4 * UNIT_ROUNDOFF * (total + 8))
+        return EpsilonDelta(total, min(1.0, product_up(delta, growth)))
+    logs = math.log(delta), _log_expm1(total), _log_expm1(epsilon)
+    log_delta = logs[0] + logs[1] - logs[2] + 4 * UNIT_ROUNDOFF * (sum(map(abs, logs)) + total + 8)
+    return EpsilonDelta(total, min(1.0, grown(math.exp(min(0.0, log_delta)))))
 
 
 def amplify(epsilon: float, delta: float, rate: float) -> EpsilonDelta:

@@ -77,7 +77,7 @@ def zcdp_to_epsilon(rho: float, delta: float) -> float:
         >>> round(zcdp_to_epsilon(0.5, 1e-5), 4)
         4.7284
     """
-    return epsilon_upper(ZCDP(rho), delta, "add-remove")
+    return epsilon_upper(ZCDP(rho), delta, "add-remove") if math.isfinite(rho) else math.inf
 
 
 def zcdp_epsilon_upper(event: Event, delta: float, adjacency: Adjacency) -> float:
