@@ -13,10 +13,10 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from discreet.accounting.classical import group
-from discreet.accounting.filters import GDPFilter
 
 from discreet import accounting
+from discreet.accounting.adaptive import GDPFilter
+from discreet.accounting.upper.stated import group
 from discreet.errors import BudgetExceeded, NotCertifiable
 from discreet.events import (
     ApproxDP,

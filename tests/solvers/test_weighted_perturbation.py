@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import discreet as dp
 from discreet import events
 from discreet.accounting import epsilon
-from discreet.accounting.composed import Run
+from discreet.accounting.composed import ComposedLoss
 from discreet.accounting.exact.pairs import GaussianPair
 from discreet.accounting.rules import rule
 from discreet.calibration.rehearse import rehearse
@@ -57,7 +57,7 @@ def test_a_minimiser_beside_gaussians_by_its_closed_form(unit: Unit, log_det: fl
     closed = epsilon(compose([minimum, other]), delta, unit).upper
     alone = rule(minimum, unit)
     mu = unit.sensitivity(1.0) / 9.0
-    numerical = Run([(GaussianPair(mu), 1), (alone.remove, 1)]).epsilon(delta).upper  # type: ignore[union-attr]
+    numerical = ComposedLoss([(GaussianPair(mu), 1), (alone.remove, 1)]).epsilon(delta).upper  # type: ignore[union-attr]
     assert closed <= numerical * (1 + 1e-6)
     both = math.hypot(unit.sensitivity(0.25), mu)
     exact = epsilon(events.Gaussian(unit.sensitivity(1.0) / both), delta, unit)

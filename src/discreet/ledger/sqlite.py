@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from typing import Any
 from discreet.errors import DiscreetError, InvalidInput, LedgerUnavailable
 from discreet.events import Event, from_json
 from discreet.ledger.base import Budget, Charge, Past, Records, Stated, Status
+from discreet.noise.bits import process_bits
 from discreet.text import checked_path
 from discreet.units import Unit
 
@@ -178,7 +178,7 @@ class SQLiteStore:
             connection.execute(f"PRAGMA user_version = {_FORMAT}")
         if write and not _is_named(connection):
             connection.execute(_NAME)
-            connection.execute("INSERT INTO store VALUES (?)", (secrets.token_hex(16),))
+            connection.execute("INSERT INTO store VALUES (?)", (process_bits().words(2).tobytes().hex(),))
         return _FORMAT
 
 
