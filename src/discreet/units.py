@@ -28,7 +28,7 @@ class Unit:
         2.0
         >>> Unit("add-remove", rows_per_unit=3).sensitivity(1.0)
         3.0
-        >>> Unit("replace-one").sensitivity(1.0, replace_one_factor=1.0)  # counts of one thing: one row gives 0 or 1
+        >>> Unit("replace-one").sensitivity(1.0, replace_one_factor=1.0)  # counts: one row gives 0 or 1
         1.0
     """
 
