@@ -158,6 +158,16 @@ def test_approx_filter_counts_both_currencies():
     assert width * math.sqrt(full.budget) + full.budget / 2 == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("delta", "slack", "spent"), [(1e-5, 1e-20, 1e-5 * (1 + 5e-13)), (1e-5, 1e-25, 1e-5)])
+def test_an_approx_filter_never_spends_more_than_its_delta(delta: float, slack: float, spent: float) -> None:
+    """The promise is (ε, δ); the releases' δ_i and the slack δ' add up to no more, exactly."""
+    budget = ApproxFilter(1.0, delta, "add-remove", slack=slack)
+    assert Fraction(spent) + Fraction(slack) > Fraction(budget.event().delta)
+    assert not budget.affords(ApproxDP(1e-3, spent))
+    with pytest.raises(BudgetExceeded):
+        budget.spend(ApproxDP(1e-3, spent))
+
+
 def test_filters_refuse_currencies_they_cannot_count():
     with pytest.raises(NotCertifiable, match="Gaussian releases only"):
         GDPFilter(1.0, "add-remove").spend(Laplace(1.0))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from fractions import Fraction
 
 from discreet.accounting.bounds import sum_up
 from discreet.accounting.histories import histories
@@ -263,7 +264,9 @@ class ApproxFilter(PrivacyFilter):
         root = 2 * epsilon / (self._width + math.sqrt(self._width**2 + 2 * epsilon))
         super().__init__(root * root * (1 - 2 * _SLACK), adjacency)
         self._promise = ApproxDP(epsilon, delta)
-        self.delta_budget = delta - slack
+        left = float(delta) - slack
+        exact = Fraction(left) + Fraction(slack) <= Fraction(delta)
+        self.delta_budget = left if exact else math.nextafter(left, -math.inf)  # with δ' never more than δ
         self.delta_spent = 0.0
 
     def cost(self, event: Event) -> float:
@@ -281,23 +284,26 @@ class ApproxFilter(PrivacyFilter):
 
     def affords(self, event: Event) -> bool:
         """Whether both its ε_i and its δ_i still fit."""
-        return super().affords(event) and self.delta_spent + self._both(event)[1] <= self.delta_budget * (1 + _SLACK)
+        return super().affords(event) and self._delta_after(self._both(event)[1]) <= self.delta_budget
 
     def spend(self, event: Event) -> None:
         """Pay for ``event`` in Σ ε_i² and in Σ δ_i, or in neither."""
         delta = self._both(event)[1]
-        if not self.delta_spent + delta <= self.delta_budget * (1 + _SLACK):
+        if not self._delta_after(delta) <= self.delta_budget:
             raise BudgetExceeded(
                 f"{type(event).__name__} fails with probability {delta:g}, but only "
                 f"{self.delta_budget - self.delta_spent:g} is left of δ. Nothing was released."
             )
         super().spend(event)
-        self.delta_spent += delta
+        self.delta_spent = self._delta_after(delta)
+
+    def _delta_after(self, delta: float) -> float:
+        return sum_up([(self.delta_spent, 1), (delta, 1)])
 
     def _both(self, event: Event) -> tuple[float, float]:
         squares, deltas = 0.0, 0.0
         for history in histories(event, self.unit):
-            square, delta = 0.0, 0.0
+            square, failures = 0.0, []
             for leaf, count in history.items():
                 stated = approximate(leaf.event, leaf.unit)
                 epsilon = stated.epsilon if stated else pure_epsilon(leaf.event, leaf.unit)
@@ -305,9 +311,9 @@ class ApproxFilter(PrivacyFilter):
                     raise NotCertifiable(
                         f"{type(leaf.event).__name__} states no (ε, δ); use RenyiFilter, or state it as ApproxDP."
                     )
-                square += count * epsilon**2
-                delta += count * (stated.delta if stated else 0.0)
-            squares, deltas = max(squares, square), max(deltas, delta)
+                square += count * (epsilon * epsilon)
+                failures.append((stated.delta if stated else 0.0, count))
+            squares, deltas = max(squares, square), max(deltas, sum_up(failures))
         return squares, deltas
 
 
