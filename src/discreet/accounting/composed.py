@@ -142,10 +142,10 @@ class ComposedLoss:
         return Bounds(0.0 if self.one_sided else least, most)
 
     def _total(self, losses: list[float], side: int) -> float:
-        """The sum of ``losses``, rounded up (side 1) or down (−1), unless it is a single loss as it was stated."""
+        """The sum of ``losses``, rounded up (side 1) or down (−1); a single loss has been rounded up by its rule."""
         total = math.fsum(losses)
         if self._single() is not None or math.isinf(total):
-            return total
+            return total if side > 0 else math.nextafter(total, 0.0)
         return total * (1 + side * 4 * UNIT_ROUNDOFF)
 
     def contour(self) -> Contour:
