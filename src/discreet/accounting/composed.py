@@ -144,7 +144,9 @@ class ComposedLoss:
     def _total(self, losses: list[float], side: int) -> float:
         """The sum of ``losses``, rounded up (side 1) or down (−1); a single loss has been rounded up by its rule."""
         total = math.fsum(losses)
-        if self._single() is not None or math.isinf(total):
+        if math.isinf(total):
+            return total
+        if self._single() is not None:
             return total if side > 0 else math.nextafter(total, 0.0)
         return total * (1 + side * 4 * UNIT_ROUNDOFF)
 

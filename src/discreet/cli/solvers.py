@@ -6,7 +6,7 @@ import json
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from discreet.cli.common import console
 
@@ -33,7 +33,7 @@ def solvers(
     if markdown:
         print(rules_as_markdown())
         return
-    table = Table("", "if", "auto takes", "because", "evidence", show_lines=True)
+    table = Table("", "if", Column("auto takes", no_wrap=True), "because", "evidence", show_lines=True)
     for place, rule in enumerate(RULES, start=1):
         table.add_row(str(place), rule.condition, rule.solver, rule.why, rule.evidence)
     console.print(table)

@@ -81,9 +81,16 @@ def _crossing(bound: Callable[[float], float], pair: Pair | ProfilePair, delta: 
 def _root(bound: Callable[[float], float], delta: float, end: float, precision: float) -> float:
     """Where log bound(ε) meets log δ on [0, end], where it changes sign; it proves nothing."""
     target = math.log(delta)
-    found: float = brentq(
-        lambda e: math.log(max(bound(e), 1e-320)) - target, 0.0, end, xtol=precision * 1e-3, rtol=max(precision, 1e-15)
-    )
+
+    def excess(epsilon: float) -> float:
+        return math.log(max(bound(epsilon), 1e-320)) - target
+
+    low, high = 0.0, min(end, 1.0)
+    while high < end and excess(high) > 0:  # few ε are large, and none is far from the last one that is too small
+        low, high = high, min(end, 16 * high)
+    if excess(high) >= 0:
+        return high
+    found: float = brentq(excess, low, high, xtol=precision * 1e-3, rtol=max(precision, 1e-15), maxiter=500, disp=False)
     return found
 
 
