@@ -55,8 +55,11 @@ from discreet.units import Unit
 __all__ = ["RESERVE", "Accountant", "Divergence", "Entry", "EpsilonFunction", "Shares"]
 
 RESERVE = 1 / 16
-"""Of the budget's δ: what is kept for the rules that add up to less than Σ ε_i. Runs that leave this much of their own
-δ unused, which costs them 0.2 % of noise, are admitted whenever their ε's and δ's add up to no more than the budget."""
+"""The share of the budget's δ that is kept for the rules whose total is less than Σ ε_i.
+
+Runs that leave this share of their own δ unused, which costs them 0.2 % of noise, are admitted whenever their ε's and
+δ's add up to no more than the budget.
+"""
 
 EpsilonFunction: TypeAlias = Callable[[Event, float, Unit], Bounds]
 """(event, δ, unit) → certified interval for ε."""
