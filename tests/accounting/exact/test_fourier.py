@@ -86,6 +86,21 @@ def test_each_law_is_on_its_side_of_the_pair(seed) -> None:
                 assert side * (got - exact_delta([(pair, 1)], at)) >= 0, make.__name__
 
 
+@pytest.mark.parametrize(
+    ("event", "at_most"),
+    [
+        (Repeat(Laplace(20.0), 300), 1e-6),
+        (Compose([Repeat(Laplace(10.0), 5), Gaussian(3.0)]), 1e-6),
+        (Compose([Repeat(Poisson(4e-4, Gaussian(1.1)), 3), Gaussian(10.9)]), 4e-6),
+        (Repeat(Poisson(0.01, Gaussian(1.0)), 1000), 2e-4),
+    ],
+)
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+def test_atoms_and_crowded_losses_leave_a_narrow_interval(event, at_most, adjacency) -> None:
+    found = epsilon(event, 1e-6, adjacency, method="fourier")
+    assert found.lower >= found.upper * (1 - at_most)
+
+
 def test_merging_meets_a_bulk_narrower_than_the_lattice() -> None:
     rare = Mixture(2.0, (1e-4,), "remove")
     spacing = 1e-3

@@ -173,6 +173,9 @@ class Fourier:
         count = 1 << max(4, math.ceil(math.log2(max(2.0, (top - bottom) / spacing + 2))))
         if count > 4 * _SIZES[-1]:
             raise NotCertifiable(f"{count} lattice points would be needed")
+        least = math.fsum(n * (w.offset + spacing * w.support[0]) for w, (_, n) in zip(laws, self.parts, strict=True))
+        if least < bottom:  # what the power of two leaves over: mass at the bottom should not wrap around
+            bottom = max(least - spacing / 2, bottom - max(0.0, (count - 2) * spacing - (top - bottom)))
         transform, phase = np.zeros(count // 2 + 1), np.zeros(count // 2 + 1)
         log_moment = slack = rounding = shift = log_finite = offset = offsets = stray = growth = 0.0
         depth, parts = math.log2(count), len(laws)
@@ -216,9 +219,7 @@ class Fourier:
     ) -> tuple[float, float]:
         """Bounds of the tilted mass above and below the window, whose lattice points are ``first`` to ``last``."""
         bottom, top = float(losses[0]), float(losses[-1])
-        ends = [
-            (law.first, law.first + len(law.probabilities) - 1, n) for law, (_, n) in zip(laws, self.parts, strict=True)
-        ]
+        ends = [(*law.support, n) for law, (_, n) in zip(laws, self.parts, strict=True)]
         reach, floor = sum(n * end for _, end, n in ends), sum(n * start for start, _, n in ends)
         scale = max(self._spread(laws, c), 1e-300)
         steps = [8 / scale, 4 / scale, 16 / scale, 2 / scale, c, c / 2, 1 / scale]

@@ -3,8 +3,8 @@ they were.
 
 δ as a function of α = e^ε is convex. Linear interpolation between its values at the lattice points lies above it and
 is the profile of a law on the lattice: "connect the dots" (Doroshenko et al. 2022). A piecewise linear convex
-function below it, with kinks at lattice points only, is the profile of a law that is never worse: the dots are
-lowered by the largest gap between chord and curve beside them. Both err by the square of the spacing.
+function below it, with kinks at lattice points only, is the profile of a law that is never worse: it is found by
+merging outcomes. Both err by the square of the spacing.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ Array = NDArray[Any]
 _PROFILE_ERROR = 1e-13  # relative, granted to bounds of δ(ε) (their contract)
 _SMALLEST = 1e-290  # masses of Q below it have lost digits to underflow
 _MOST_POINTS = 1 << 21
+_HEAVY = 1 / 16  # mass of a bin from which the lattice of a lower bound is moved to it
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,12 @@ class Law:
     def losses(self) -> Array:
         """The lattice points."""
         return self.offset + self.spacing * (self.first + np.arange(len(self.probabilities)))
+
+    @property
+    def support(self) -> tuple[int, int]:
+        """The first and the last lattice point of positive probability, as multiples of the spacing."""
+        positive = self.probabilities > 0
+        return self.first + int(np.argmax(positive)), self.first + len(positive) - 1 - int(np.argmax(positive[::-1]))
 
     def transform(self) -> DiscretePair:
         """The law as a pair that knows its moments."""
@@ -122,6 +129,14 @@ def _split_error(pair: Pair, edges: Array, log_tail: float) -> float:
     )
 
 
+def _times_exp(b: Array, losses: Array) -> Array:
+    """b·e^l, in logarithms where e^l alone would leave the range of doubles."""
+    if _moderate(losses):
+        return np.asarray(b * np.exp(losses))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.exp(np.minimum(np.log(b) + losses, 700.0)))
+
+
 def _split(p: Array, q: Array, edges: Array, spacing: float) -> tuple[Array, Array]:
     """Each bin's P mass at its left and right end."""
     a, b = p[1:-1], q[1:-1]
@@ -158,48 +173,71 @@ def _from_profile(pair: ProfilePair, offset: float, spacing: float, first: int, 
 def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
     """A law on the lattice that the pair dominates; part of its mass may be missing, which only lowers it.
 
-    Chord and curve differ in a bin by at most Δα·q₀q₁/(q₀ + q₁) (the corner of the tangents at its ends). Lowering
-    both ends by that keeps the chord below the curve. No dot may fall below 0: where the right end of a bin would, it
-    becomes 0 and the left end goes down to the tangent at the right, and to 0. Where the lowered dots are not convex
-    their convex minorant is taken (isotonic regression of the slopes).
+    Bins have the lattice points at their centres. All outcomes of a bin are merged; most of each stays at its own
+    point, a small share goes to the point below or above: post-processing, so the pair dominates it. What arrives at a
+    point of loss l, masses (A, B) of P and Q, counts as A at loss l if A ≥ B·e^l: `_shares` sees to that.
     """
     if (exact := _exact(pair, spacing, -1)) is not None:
         return exact
-    offset, first, edges = _edges(pair, spacing, log_tail)
-    if edges[-1] - edges[0] > 600:  # slopes would leave the range of doubles: claim nothing
-        return Law(offset, spacing, first, np.zeros(len(edges)), pair.infinite, _slip(pair, edges))
-    p, q = pair.masses(edges)
-    p = np.where(q > _SMALLEST, p, 0.0)  # where Q has lost digits nothing is claimed
-    error = _split_error(pair, edges, log_tail)
-    left, right = _split(p, q, edges, spacing)
-    unsure = 2 * error * p[1:-1] / -math.expm1(-spacing)  # of the split
-    taken = np.minimum(right, unsure)  # what rounding may have given to the right end goes back to the left
-    law = np.zeros(len(edges))
-    law[:-1] += left + taken
-    law[1:] += right - taken
-    shrink, grow = -math.expm1(-spacing), math.expm1(spacing)
-    high_left, high_right = left + unsure, (right + unsure) * math.exp(-spacing)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        gaps = grow * np.nan_to_num(high_left * high_right / (high_left + high_right))
-    certain = (left <= 2 * unsure) | (right <= 2 * unsure)  # an atom on a lattice point: no curve between the dots
-    gaps = np.where(certain, grow * 3 * unsure, gaps)
-    wanted = np.maximum(np.append(gaps, 0.0), np.append(0.0, gaps))
-    scale = np.exp(edges[-1] - edges)
-    tails = np.cumsum((law * scale)[::-1])[::-1]  # −slope to the left of each point, in units of e^−last
-    values = np.append(np.cumsum((tails[1:] / scale[:-1])[::-1])[::-1] * grow, 0.0)  # δ at each point
-    down = np.minimum(wanted, values)
-    short = values[1:] < wanted[1:]
-    down[:-1] = np.where(short, np.maximum(down[:-1], shrink * right + values[1:]), down[:-1])
-    down[:-1] = np.where(short, np.minimum(down[:-1] + grow * 3 * unsure, values[:-1]), down[:-1])
-    change = np.diff(down)
-    law[:-1] -= change / grow
-    law[1:] += change / shrink
-    if (law < 0).any():
-        law = _convex(law, edges)
-    law = np.maximum(law - 8 * UNIT_ROUNDOFF * np.abs(np.concatenate([change, [0.0]])) / grow, 0.0)
-    return Law(
-        offset, spacing, first, law * (1 - 4 * error - 4 * len(law) * UNIT_ROUNDOFF), pair.infinite, _slip(pair, edges)
-    )
+    offset, first, points = _edges(pair, spacing, log_tail)
+    p, q = _centred(pair, points, spacing)
+    for times in (1, 2):  # once to the heavy bins, whose outcomes change by that; then with something to spare
+        if move := _move(p, q, points):
+            offset += times * move
+            points = offset + spacing * (first + np.arange(len(points)))
+            p, q = _centred(pair, points, spacing)
+    error, slip = _split_error(pair, points, log_tail), _slip(pair, points)
+    down, up, touching = _shares(p, _times_exp(q, points), math.exp(spacing), error, slip)
+    law = (1 - down - up) * p
+    law[:-1] += down[1:] * p[1:]
+    law[1:] += up[:-1] * p[:-1]
+    shift = slip + (7 * error if touching else 0.0)
+    return Law(offset, spacing, first, law * (1 - 2 * error - 16 * UNIT_ROUNDOFF), pair.infinite, shift)
+
+
+def _shares(p: Array, here: Array, step: float, error: float, slip: float) -> tuple[Array, Array, bool]:
+    """Shares of the bins that go down and up by one lattice point, and whether some atom lies on its point.
+
+    ``here`` is q·e^l at each bin's own point. Where a bin is short of its loss, here > p, the bin above sends down just
+    what makes up for it; if all of that bin is too little, the bin itself goes down. Where it has some to spare, it
+    lifts a share of the bin below. Every comparison is made with the error that rounding may have against it. An atom
+    on its lattice point may seem short by rounding alone, and have no bin above: the law's shift covers that.
+    """
+    doubt, above = error * (here + p), here * step
+    short = np.maximum(here - p + doubt, 0.0)
+    spare = np.maximum(p - here - doubt, 0.0)
+    excess = np.append(np.maximum(p - here / step - doubt, 0.0)[1:], 0.0)  # of the next bin, at this bin's point
+    lack = above - p + error * (above + p)  # of this bin, at the next point
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        needed = np.where(short > 0, short / excess * (1 + 8 * UNIT_ROUNDOFF), 0.0)
+        most = np.where(lack > 0, np.append(spare[1:], 0.0) / lack * (1 - 8 * UNIT_ROUNDOFF), 0.0).clip(max=1.0)
+    touching = (needed > 1) & (here <= p * (1 + 4 * error + slip))
+    needed[touching] = 0.0
+    alone = needed > 1
+    down = np.where(alone, 1.0, np.append(0.0, np.where(alone, 0.0, needed)[:-1]))
+    lifted = np.minimum(most, 1 - down)
+    left = np.append((1 - down - lifted)[1:], 0.0)  # of the next bin, at its own point
+    return down, np.minimum(lifted, most * left * (1 - 8 * UNIT_ROUNDOFF)), bool(touching.any())
+
+
+def _centred(pair: Pair, points: Array, spacing: float) -> tuple[Array, Array]:
+    """P and Q of bins around the points, all beyond the last point in the last one.
+
+    What lies below the first bin is left out, and so are outcomes of which Q has lost digits.
+    """
+    p, q = pair.masses(np.append(points - spacing / 2, points[-1] + spacing / 2))
+    p, q = np.append(p[1:-2], p[-2] + p[-1]), np.append(q[1:-2], q[-2] + q[-1])
+    known = q > _SMALLEST
+    return np.where(known, p, 0.0), np.where(known, q, 0.0)
+
+
+def _move(p: Array, q: Array, points: Array) -> float:
+    """How far to move the lattice so that no heavy bin is short of the loss at its centre, and one has it exactly.
+
+    Heavy bins hold atoms, or what crowds where a unit rarely takes part: no other bin could make up for them.
+    """
+    heavy = p > _HEAVY
+    return float((np.log(p[heavy] / q[heavy]) - points[heavy]).min()) if heavy.any() else 0.0
 
 
 def merged_law(pair: Pair, spacing: float, log_tail: float) -> Law:
@@ -218,6 +256,8 @@ def merged_law(pair: Pair, spacing: float, log_tail: float) -> Law:
         raise NotCertifiable("the bulk of the losses is beyond the range of doubles")
     error = pair.bin_error(log_tail) + 64 * UNIT_ROUNDOFF
     offset = math.log(below / under) - 8 * error
+    if not max(abs(edges[-1] - offset), abs(edges[bulk - 1] - offset)) < _MOST_POINTS * spacing:
+        raise NotCertifiable("the bulk of the losses lies too far from the others")
     places = np.floor((edges[bulk - 1 :] - offset) / spacing * (1 - 4 * UNIT_ROUNDOFF) - 1e-9).astype(int)
     law = np.bincount(places - min(0, int(places.min())), weights=rest)
     first = min(0, int(places.min()))
@@ -225,18 +265,3 @@ def merged_law(pair: Pair, spacing: float, log_tail: float) -> Law:
     return Law(
         offset, spacing, first, law * (1 - 4 * error - len(rest) * UNIT_ROUNDOFF), pair.infinite, _slip(pair, edges)
     )
-
-
-def _convex(law: Array, edges: Array) -> Array:
-    """The law of the greatest convex function below the dots that ``law`` (with negative masses) describes."""
-    from scipy.optimize import isotonic_regression
-
-    scale = np.exp(edges[-1] - edges)
-    tails = np.cumsum((law * scale)[::-1])[::-1]  # −slope in the bin to the left of each point
-    slopes = -tails[1:]
-    widths = np.diff(np.exp(edges - edges[-1]))
-    fitted = isotonic_regression(slopes, weights=np.maximum(widths, 1e-300)).x
-    fitted = np.clip(fitted, -float(tails[0]), 0.0)  # never steeper than the tangent at the left end
-    steps = np.diff(np.concatenate([[-float(tails[0])], fitted, [0.0]]))
-    unsure = 16 * UNIT_ROUNDOFF * np.concatenate([[-fitted[0]], -fitted])
-    return np.maximum(steps - unsure, 0.0) / scale
