@@ -136,7 +136,7 @@ class ComposedLoss:
     def _only_failure(self) -> Bounds:
         """δ beyond every finite loss."""
         if (pair := self._single()) is not None:
-            most = least = pair.infinite
+            most, least = pair.infinite, math.nextafter(pair.infinite, 0.0)
         else:
             most, least = self._failure() * (1 + 1e-13), self._failure() * (1 - 1e-13)
         return Bounds(0.0 if self.one_sided else least, most)

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
+from scipy.optimize import brentq
+
 from discreet.accounting.bounds import Bounds, Contradiction, guarded
 from discreet.accounting.composed import ComposedLoss, Engine, composed_losses
 from discreet.accounting.histories import histories
@@ -221,14 +223,22 @@ def _delta_upper(event: Event, epsilon: float, unit: Unit) -> float:
 
 
 def _delta_from_epsilon(epsilon_of: Callable[[float], float], epsilon: float) -> float:
-    """The least power-of-two-refined δ whose proved ε is at most ``epsilon``."""
-    low, high = -745.0, 0.0
-    if epsilon_of(math.exp(low)) <= epsilon:
-        return math.exp(low)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if epsilon_of(math.exp(middle)) <= epsilon else (middle, high)
-    return math.exp(high)
+    """A δ whose proved ε is at most ``epsilon``, close to the least (a relative 1e-12 where ε falls smoothly in δ).
+
+    Brent's method proposes log δ; what is returned was itself found to be enough, or is 1.
+    """
+    least = -745.0
+    if epsilon_of(math.exp(least)) <= epsilon:
+        return math.exp(least)
+
+    def excess(log_delta: float) -> float:
+        value = epsilon_of(math.exp(log_delta)) - epsilon if log_delta < 0 else -1.0
+        return min(value, 1e9) or -1e-12  # enough is never 0: where ε is constant the least δ is sought
+
+    log_delta, step = float(brentq(excess, least, 0.0, xtol=1e-13, rtol=1e-15)), 2e-13
+    while log_delta < 0 and epsilon_of(math.exp(log_delta)) > epsilon:
+        log_delta, step = log_delta + step, 2 * step
+    return math.exp(min(log_delta, 0.0))
 
 
 def _real(name: str, value: object, least: float, most: float) -> float:

@@ -314,7 +314,7 @@ class Contour:
             value, slope = nodes.log_slope(guess)
             step = (target - value) / slope
             guess = max(0.0, guess + min(max(step, -0.5 * guess), 4 * guess + 1 / nodes.c))
-            if abs(step) <= 1e-12 * guess or guess == 0:
+            if abs(step * slope) <= 1e-6 or guess == 0:  # what is left of log δ is of the order of its square
                 break
 
         unsure = 4 * UNIT_ROUNDOFF * (1 + abs(target))  # of the logarithm that was taken of δ

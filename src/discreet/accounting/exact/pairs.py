@@ -32,7 +32,7 @@ class Pair(Protocol):
 
     @property
     def infinite(self) -> float:
-        """P(L = ∞)."""
+        """P(L = ∞), exactly or the next double above."""
 
     @property
     def top(self) -> float:

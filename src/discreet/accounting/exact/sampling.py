@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.accounting.bounds import product_up
 from discreet.accounting.exact.pairs import DiscretePair, Pair, ProfilePair, symmetric
 from discreet.errors import NotCertifiable
 from discreet.floats import UNIT_ROUNDOFF
@@ -39,8 +40,8 @@ class Amplified:
 
     @property
     def infinite(self) -> float:
-        """Only a unit that takes part can be given away for certain."""
-        return self.inner.infinite * self.rate if self.kind == "remove" else 0.0
+        """Only a unit that takes part can be given away for certain; rounded up."""
+        return product_up(self.inner.infinite, self.rate) if self.kind == "remove" else 0.0
 
     @property
     def anchor(self) -> float:
@@ -131,7 +132,8 @@ def amplified(inner: Pair | ProfilePair, rate: float, kind: Literal["remove", "a
         unseen = max(0.0, 1.0 - math.fsum(q.tolist())) if inner.infinite > 0 else 0.0  # Q where P has nothing
         losses = np.append(losses, math.log1p(-rate))
         mass = np.append((1 - rate) * q + rate * p, (1 - rate) * unseen)
-        return DiscretePair(losses, mass, inner.infinite * rate, float(losses[:-1].max()), error=1e-14)
+        failure = product_up(inner.infinite, rate)
+        return DiscretePair(losses, mass, failure, float(losses[:-1].max()), error=1e-14)
     losses = np.append(losses, -math.log1p(-rate) * _UP)
     return DiscretePair(losses, np.append(p, inner.infinite), 0.0, float(losses.max()), error=1e-14)
 
