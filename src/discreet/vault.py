@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.adaptive.filters import PrivacyFilter
-from discreet.calibration.rehearse import drive, rehearse
+from discreet.calibration.rehearse import rehearse
 from discreet.data.base import Dataset
 from discreet.errors import PlanViolation
 from discreet.events import Event, Promise, compose
 from discreet.ledger import Ledger
 from discreet.measurements import Measurement
+from discreet.measurements.program import drive
 from discreet.noise.bits import Bits
 from discreet.solvers.base import Problem, Solver
 from discreet.units import Unit
@@ -126,7 +127,7 @@ class Vault:
                 progress(done, len(plan))
             return value
 
-        theta = drive(solver.steps(problem), answer)
+        theta = np.asarray(drive(solver.steps(problem), answer), dtype=np.float64)
         self.ledger.release(charge, "completed" if done == len(plan) else "stopped-early")
         return theta
 
@@ -159,6 +160,6 @@ class Vault:
                 progress(done, 0)
             return value
 
-        theta = drive(solver.steps(problem), answer)
+        theta = np.asarray(drive(solver.steps(problem), answer), dtype=np.float64)
         self.ledger.release(charge)
         return theta

@@ -18,12 +18,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.special import logsumexp
 
-from discreet.calibration.rehearse import drive
 from discreet.data.steps import chunks
 from discreet.losses import Softmax
 from discreet.measurements import FixedSizeSampling, Joint, Noisy, PoissonSampling, SampleSplitting, SplitBatch
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
+from discreet.measurements.program import drive
 from discreet.measurements.vertex_choice import VertexChoice
 from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling
 from discreet.queries.mapped import MappedRows

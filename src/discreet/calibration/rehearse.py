@@ -1,22 +1,19 @@
-"""Run a solver: on blank answers, which shows its plan, or on the answers of a vault."""
+"""Run a solver on blank answers, which shows its plan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import DiscreetError
 from discreet.events import Event
 from discreet.geometry import Box, L1Ball, L2Ball, Simplex, SparseSet, WholeSpace
-from discreet.measurements import Measurement
-from discreet.solvers.base import Problem, Solver, Steps
+from discreet.measurements import program
+from discreet.solvers.base import Problem, Solver
 from discreet.units import Unit
 
-__all__ = ["drive", "foresee", "rehearse"]
+__all__ = ["foresee", "rehearse"]
 
 _FEW_COLUMNS = 256
 """The number of columns of the smaller problem on which `foresee` rehearses."""
@@ -24,14 +21,7 @@ _FEW_COLUMNS = 256
 
 def rehearse(solver: Solver, problem: Problem, unit: Unit) -> list[Event]:
     """The events of a run, found by running the solver itself on blank answers, so that plan and run cannot differ."""
-    plan: list[Event] = []
-
-    def answer(measurement: Measurement) -> Any:
-        plan.append(measurement.event(unit))
-        return measurement.blank()
-
-    drive(solver.steps(problem), answer)
-    return plan
+    return program.rehearse(solver.steps(problem), unit)[0]
 
 
 def foresee(solver: Solver, problem: Problem, unit: Unit) -> list[Event]:
@@ -57,18 +47,3 @@ def _outline(problem: Problem) -> Problem:
     if rows.n_features <= few or not sizeless:
         return problem
     return replace(problem, rows=replace(rows, n_features=few))
-
-
-def drive(steps: Steps, answer: Callable[[Measurement], Any]) -> NDArray[np.float64]:
-    """Answer each measurement until the solver returns; a refusal is thrown into the solver."""
-    try:
-        measurement = next(steps)
-        while True:
-            try:
-                value = answer(measurement)
-            except Exception as refusal:
-                measurement = steps.throw(refusal)
-            else:
-                measurement = steps.send(value)
-    except StopIteration as stop:
-        return np.asarray(stop.value, dtype=np.float64)

@@ -15,14 +15,19 @@ T = TypeVar("T")
 
 
 def drive(steps: Generator[Measurement, Any, T], answer: Callable[[Measurement], Any]) -> T:
-    """The value that a program returns when ``answer`` answers its measurements."""
+    """The value that a program returns when ``answer`` answers its measurements; a refusal is thrown into it."""
     try:
         measurement = next(steps)
         while True:
-            measurement = steps.send(answer(measurement))
+            try:
+                value = answer(measurement)
+            except Exception as refusal:
+                measurement = steps.throw(refusal)
+            else:
+                measurement = steps.send(value)
     except StopIteration as stop:
-        value: T = stop.value
-        return value
+        result: T = stop.value
+        return result
 
 
 def rehearse(steps: Generator[Measurement, Any, T], unit: Unit) -> tuple[list[Event], T]:

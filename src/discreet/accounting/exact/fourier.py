@@ -33,6 +33,7 @@ _SIZES = (1 << 13, 1 << 15, 1 << 17)
 _SETTLED = 1e-5  # the error falls with the square of the spacing: what is left is a fifteenth of the last change
 _FFT = 8.0  # ‖error‖ ≤ 8u·log₂N·‖·‖: Higham 2002, Theorem 24.2, with twiddle factors to 2u
 _SIZES_DISAGREE = "two lattices of the Fourier accountant"
+_ROOM = 0.05  # of the window, which `_spacing` leaves a tenth of its points
 _MARGIN = 32.0  # e^−32 of the tilted mass may fall outside the window
 
 
@@ -173,9 +174,6 @@ class Fourier:
         count = 1 << max(4, math.ceil(math.log2(max(2.0, (top - bottom) / spacing + 2))))
         if count > 4 * _SIZES[-1]:
             raise NotCertifiable(f"{count} lattice points would be needed")
-        least = math.fsum(n * (w.offset + spacing * w.support[0]) for w, (_, n) in zip(laws, self.parts, strict=True))
-        if least < bottom:  # what the power of two leaves over: mass at the bottom should not wrap around
-            bottom = max(least - spacing / 2, bottom - max(0.0, (count - 2) * spacing - (top - bottom)))
         transform, phase = np.zeros(count // 2 + 1), np.zeros(count // 2 + 1)
         log_moment = slack = rounding = shift = log_finite = offset = offsets = stray = growth = 0.0
         depth, parts = math.log2(count), len(laws)
@@ -284,7 +282,11 @@ class Fourier:
         if len(known) < len(reached):
             return None
         try:
-            return self._compose([law(pair, spacing, log_tail) for pair in known], c, bottom, top)
+            laws = [law(pair, spacing, log_tail) for pair in known]
+            least = sum(n * (w.offset + spacing * w.support[0]) for w, (_, n) in zip(laws, self.parts, strict=True))
+            if least < bottom:  # moved lattices may begin below the window, and mass there should not wrap around
+                bottom = max(least - spacing / 2, bottom - _ROOM * (top - bottom))
+            return self._compose(laws, c, bottom, top)
         except NotCertifiable:
             return None
 
