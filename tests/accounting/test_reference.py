@@ -180,6 +180,7 @@ KNOWN = [
     # The chance of a certain failure, qδ, was rounded to the nearest double: at the double below qδ no ε is enough.
     (Poisson(0.5116, ApproxDP(0.1213, 1.55e-15)), "add-remove", 0.0638925),
     (Poisson(0.4504, ApproxDP(1.025, 1.08e-16)), "add-remove", 0.59051),
+    (Poisson(0.02077, ApproxDP(1.912, 2.218e-18)), "replace-one", 25.79),
 ]
 
 

@@ -149,11 +149,13 @@ def optimal_composition(epsilon: float, delta: float, times: int, target_delta: 
     require_epsilon_delta(epsilon, delta)
     if times < 0 or times > 10_000_000:
         raise InvalidInput(f"times must be between 0 and 10⁷, got {times}.")
-    failed = -math.expm1(times * math.log1p(-delta)) if delta < 1 else float(times > 0)
+    failed = (delta if times == 1 else -math.expm1(times * math.log1p(-delta))) if delta < 1 else float(times > 0)
+    if times > 1 and delta > 0:
+        failed = min(1.0, failed * (1 + 8 * UNIT_ROUNDOFF))  # of log1p, the product and expm1
     if failed > target_delta or failed >= 1:
         return math.inf
-    free = (target_delta - failed) / (1 - failed)
-    if times == 0 or epsilon == 0 or free >= 1:
+    free = (target_delta - failed) / (1 - failed) * (1 - 4 * UNIT_ROUNDOFF)
+    if times == 0 or epsilon == 0 or target_delta >= 1:
         return 0.0
 
     import numpy as np

@@ -170,24 +170,33 @@ def _sampled(
     found = histories(leaf.event, unit)
     replaced = unit.relation == "replace-one"
     if isinstance(leaf, Poisson):
-        hit = 1.0 if leaf.rate == 1 else -math.expm1(k * math.log1p(-leaf.rate))
+        hit = leaf.rate if k == 1 or leaf.rate == 1 else _grown_chance(-math.expm1(k * math.log1p(-leaf.rate)), k)
         guarantees = [read(history) for history in found]
         if replaced and not all(isinstance(part.event, SUMS) for history in found for part in history):
             # A stated replace-one guarantee says nothing about a batch that lacks the row: only δ is amplified.
-            parts = [EpsilonDelta(epsilon, hit * delta) for epsilon, delta in guarantees]
+            parts = [EpsilonDelta(epsilon, product_up(hit, delta)) for epsilon, delta in guarantees]
         else:
             parts = [amplify(epsilon, delta, hit) for epsilon, delta in guarantees]
     elif isinstance(leaf, FixedSize):
         enough = leaf.n - k >= leaf.batch
-        hit = -math.expm1(sum(math.log1p(-leaf.batch / (leaf.n - i)) for i in range(k))) if enough else 1.0
+        missed = sum(math.log1p(-leaf.batch / (leaf.n - i)) for i in range(k)) if enough else -math.inf
+        hit = _grown_chance(-math.expm1(missed), k)
         resized = not enough and not replaced
         parts = [amplify(*read(exchanged_history(history, resized)), hit) for history in found]
     else:
         # each draw may be one of the unit's rows, so that as many as there are draws are exchanged
-        hit = -math.expm1(leaf.batch * math.log1p(-k / leaf.n)) if k < leaf.n else 1.0
+        hit = _grown_chance(-math.expm1(leaf.batch * math.log1p(-k / leaf.n)), 1) if k < leaf.n else 1.0
         drawn = histories(leaf.event, Unit(unit.relation, leaf.batch))
         parts = [amplify(*read(exchanged_history(history, k >= leaf.n)), hit) for history in drawn]
     return EpsilonDelta(max(p.epsilon for p in parts), max(p.delta for p in parts))
+
+
+def _grown_chance(chance: float, terms: int) -> float:
+    """A probability 1 − e^s above its rounding, s a sum of ``terms`` logarithms of one sign.
+
+    Each is off by 4 units (a quotient, log1p), sums by one a term, and 1 − e^s by no more than s relative to itself.
+    """
+    return min(1.0, chance * (1 + (terms + 8) * UNIT_ROUNDOFF))
 
 
 def require_epsilon_delta(epsilon: float, delta: float) -> None:
