@@ -6,7 +6,9 @@ random cases), `check` (what a case forbids).
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import json
 import math
 import random
@@ -20,6 +22,8 @@ from tests.accounting.reference.draw import CLASSES, Case, ball_of, draw
 from tests.accounting.reference.make_table import read
 from tests.accounting.reference.truth import Unsupported, delta_ball
 
+from discreet.accounting import curve
+from discreet.errors import NotCertifiable
 from discreet.events import ApproxDP, Compose, Event, Gaussian, Laplace, Poisson, PureDP, Repeat, from_dict
 
 TABLE = read()
@@ -166,6 +170,31 @@ def test_bounds_from_above(method: str) -> None:
     false, tally = ask(method, 43, also_lower=False)
     assert not false, report(false)
     assert tally.refused[method] <= 0.75 * tally.asked[method]
+
+
+def test_contours_placed_for_another_event() -> None:
+    """`Curve.start_from` tries the nodes of another event, near or far: what is then proved must be as true."""
+    cases = [case for name, case in TABLE if name in SMOOTH]
+    random.Random(11).shuffle(cases)
+    tried = used = within = 0
+    for other, case in itertools.pairwise(cases[:160]):
+        for near, at in ((other, other.upper), (case, min(1.5 * case.upper, 0.5))):
+            known = curve(near.event, near.adjacency, method="contour")
+            here, again, third = (curve(case.event, case.adjacency, method="contour") for _ in range(3))
+            with contextlib.suppress(NotCertifiable):
+                known.epsilon(at)
+                assert here.start_from(known).epsilon(case.lower).upper >= case.epsilon, (case, near)
+                assert again.start_from(known).epsilon(case.upper).lower <= case.epsilon, (case, near)
+                tried += 1
+            losses = [loss for both in here._histories() for loss in both if loss.near is not None]
+            used += any(loss.placement is not None and loss.placement.c == loss.near.c for loss in losses)
+            directions = third.start_from(known)._histories()[0]  # δ(ε) exceeds case.lower in one of them at least
+            answers = [loss.within(case.epsilon, case.lower) for loss in directions]
+            within += sum(answers)
+            assert not all(answers), (case, near)
+    assert tried >= 240
+    assert used >= 100
+    assert within > 0
 
 
 # Bounds were once false here: one factor of the moments decays along the contour, another does not.

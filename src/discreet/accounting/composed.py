@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.accounting.bounds import Bounds, guarded, meet
 from discreet.accounting.exact import gaussian
-from discreet.accounting.exact.contour import Contour, log_kappa
+from discreet.accounting.exact.contour import Contour, Placement, log_kappa
 from discreet.accounting.exact.fourier import Fourier
 from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained
 from discreet.accounting.exact.single_release import (
@@ -91,6 +91,7 @@ class ComposedLoss:
     def __init__(self, parts: list[tuple[Pair | ProfilePair, int]], *, unbounded: bool = False) -> None:
         self.parts = parts
         self.unbounded = unbounded
+        self.near: Placement | None = None
         self._contour: Contour | None = None
 
     @property
@@ -101,6 +102,11 @@ class ComposedLoss:
         if len(self.parts) == 1 and isinstance(self.parts[0][0], GaussianPair):
             return self.parts[0][0].mu
         return None
+
+    @property
+    def placement(self) -> Placement | None:
+        """Where the contour's nodes are, if there is one: a start for a similar loss (``near``)."""
+        return self._contour.placement if self._contour is not None else None
 
     @property
     def top(self) -> float:
@@ -158,7 +164,7 @@ class ComposedLoss:
                 raise NotCertifiable(f"the contour accountant needs moment generating functions; {rough[0]} has none.")
             if all(isinstance(pair, DiscretePair) for pair, _ in self.parts):
                 raise NotCertifiable("atoms do not decay along the contour.")
-            self._contour = Contour(self.parts)  # type: ignore[arg-type]
+            self._contour = Contour(self.parts, near=self.near)  # type: ignore[arg-type]
         return self._contour
 
     def _single(self) -> Pair | ProfilePair | None:
@@ -285,6 +291,8 @@ class ComposedLoss:
         contour = self.contour()
         if self._failure() > 0:
             raise NotCertifiable("not quickly")
+        if contour.quickly_within(epsilon, target):
+            return True
         cs, moments = contour._cumulants()
         height = moments - cs * epsilon + log_kappa(cs)
         j = int(np.argmin(height))
