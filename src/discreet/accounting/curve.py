@@ -15,6 +15,7 @@ from discreet.accounting.histories import histories
 from discreet.accounting.rules import rule
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import Event
+from discreet.floats import as_number
 from discreet.units import Adjacency, Unit
 
 __all__ = ["Curve", "Method", "curve", "delta", "epsilon"]
@@ -268,11 +269,10 @@ def _delta_from_epsilon(epsilon_of: Callable[[float], float], epsilon: float) ->
 
 
 def _real(name: str, value: object, least: float, most: float) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{name} must be a number, got {value!r}.") from None
-    if isinstance(value, bool) or math.isnan(number) or not least <= number <= most:
+    number = as_number(value)
+    if number is None:
+        raise InvalidInput(f"{name} must be a number, got {value!r}.")
+    if math.isnan(number) or not least <= number <= most:
         raise InvalidInput(f"{name} must be in [{least:g}, {most:g}], got {value!r}.")
     return number
 
