@@ -183,7 +183,8 @@ class Ledger:
 
         Raises:
             BudgetExceeded: the budget does not cover it.
-            InvalidInput: another unit than the budget's, a statement that is no (ε, δ), or a run that does not protect in a durable ledger.
+            InvalidInput: another unit than the budget's, a statement that is no (ε, δ), or a run that does not protect
+                in a durable ledger.
             LedgerUnavailable: the charge cannot be written.
         """
         if not isinstance(event, Event):
