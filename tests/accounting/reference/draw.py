@@ -102,7 +102,14 @@ def _one_sided(rng: random.Random, relation: str) -> ev.Event:
         [
             _fixed(rng, relation),
             _fixed(rng, relation),
-            ev.Repeat(ev.Selection(_between(rng, 1e-2, 5.0)), _count(rng, 20)),
+            ev.Repeat(
+                ev.Selection(_between(rng, 1e-2, 5.0), rng.choice(["exponential", "permute-and-flip", "noisy-max"])),
+                _count(rng, 20),
+            ),
+            ev.RenyiDP(_between(rng, 1.1, 60.0), _between(rng, 1e-4, 5.0)),
+            ev.PrivateSelection(
+                ev.PureDP(_between(rng, 1e-2, 2.0)), _between(rng, 1.01, 50.0), rng.choice(["geometric", "poisson"])
+            ),
             ev.ZCDP(_between(rng, 1e-5, 5.0)),
             ev.Poisson(_between(rng, 1e-5, 0.9), ev.Laplace(_between(rng, 0.3, 20.0))),
             ev.WithReplacement(draws, draws + rng.randint(1, 100), ev.Gaussian(_between(rng, 0.8, 20.0))),
