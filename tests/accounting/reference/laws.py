@@ -129,9 +129,7 @@ def directions(event: ev.Event, relation: str, rows: int = 1) -> list[list[tuple
 def is_attained_only(event: ev.Event, relation: str) -> bool:
     """Whether some law is that of one pair of neighbours that need not be the worst: δ(ε) is then at least the ball."""
     return any(
-        isinstance(
-            leaf, ev.FixedSize | ev.WithReplacement | ev.Selection | ev.PrivateSelection | ev.ZCDP | ev.RenyiDP
-        )
+        isinstance(leaf, ev.FixedSize | ev.WithReplacement | ev.Selection | ev.PrivateSelection | ev.ZCDP | ev.RenyiDP)
         or (
             relation == "replace-one"
             and isinstance(leaf, ev.Poisson)
