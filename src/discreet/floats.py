@@ -1,10 +1,11 @@
-"""Facts about IEEE double arithmetic that error bounds are made of. Imports nothing of the library."""
+"""Facts about IEEE double arithmetic that error bounds are made of, and what is a number. Imports nothing of the
+library."""
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ROUNDED_UP", "UNIT_ROUNDOFF"]
+__all__ = ["ROUNDED_UP", "UNIT_ROUNDOFF", "as_number"]
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 """u: an operation on doubles, rounded to nearest, has a relative error of at most u (Higham 2002, theorem 2.2)."""
@@ -12,3 +13,23 @@ UNIT_ROUNDOFF: Final = 2.0**-53
 ROUNDED_UP: Final = 1 + 2.0**-40
 """Outweighs the roundings of a formula of fewer than 2^12 operations in which no rounded terms cancel: its computed
 value times this is above its exact value."""
+
+
+def as_number(value: object) -> float | None:
+    """``value`` as a double, or None if it is no real number: a truth value, text, or nothing that has a size.
+
+    Example:
+        >>> as_number(2), as_number(True), as_number("1")
+        (2.0, None, None)
+    """
+    if callable(scalar := getattr(value, "item", None)):  # of numpy, whose truth values are none of Python's
+        try:
+            value = scalar()
+        except (TypeError, ValueError):
+            return None
+    if isinstance(value, bool | str | bytes | bytearray):
+        return None
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -19,6 +19,7 @@ from discreet.accounting.adaptive import GDPFilter
 from discreet.accounting.upper.stated import group
 from discreet.errors import BudgetExceeded, NotCertifiable
 from discreet.events import (
+    ZCDP,
     ApproxDP,
     Compose,
     DiscreteGaussian,
@@ -27,6 +28,7 @@ from discreet.events import (
     FixedSize,
     Gaussian,
     Laplace,
+    NonPrivate,
     ObjectivePerturbation,
     Poisson,
     PureDP,
@@ -67,6 +69,41 @@ def test_no_method_says_that_a_release_without_noise_is_private(event: Event, me
             except NotCertifiable:
                 continue
             assert found.upper > 1e290, (whole, k)
+
+
+@pytest.mark.parametrize(
+    ("event", "loss"),
+    [
+        (PureDP(1e305), 1e305),
+        (ApproxDP(1e305, 0.25), math.inf),
+        (RandomizedResponse(1e305), 1e305),
+        (RandomizedResponse(1e305, 5), 1e305),
+        (Selection(1e305), 1e305),
+        (Selection(1e305, "permute-and-flip"), 1e305),
+        (Laplace(1e-305), 2.1e305),
+        (DiscreteLaplace(1e-305), 2.1e305),
+        (ZCDP(1e305), math.inf),
+        (Compose([PureDP(1e305), Gaussian(1.0)]), 1.001e305),
+        (NonPrivate(), math.inf),
+    ],
+    ids=repr,
+)
+def test_lower_bounds_of_large_losses_are_true(event: Event, loss: float) -> None:
+    """ε is at most the greatest loss, and δ(ε) at most 0.25 (a stated failure) or a Gaussian's tail from there on."""
+    for delta in (0.0, 1e-9, 0.5, math.nextafter(1.0, 0.0)):
+        found = accounting.epsilon(event, delta, "replace-one")
+        assert found.lower <= loss
+        assert found.upper >= 1e299
+    assert accounting.delta(event, 1e307, "replace-one").lower <= (1.0 if isinstance(event, NonPrivate) else 0.25)
+    assert accounting.delta(event, 1e307, "replace-one").upper == 1.0
+
+
+def test_lower_bounds_of_samples_that_tell_all_are_true() -> None:
+    """At rate q the row is in the batch with probability q: δ(ε) = q at every ε, so that ε(δ) = 0 for δ ≥ q."""
+    for event in (Poisson(0.01, NonPrivate()), FixedSize(1, 100, NonPrivate()), Poisson(0.01, PureDP(1e305))):
+        for relation in ("add-remove", "replace-one"):
+            assert accounting.epsilon(event, 0.5, relation).lower == 0.0
+            assert accounting.delta(event, 1.0, relation).lower <= 0.01
 
 
 @pytest.mark.parametrize("event", _TELLS_ALL, ids=repr)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from discreet.accounting import calibrate, calibrate_rate, calibrate_steps, epsilon
+from discreet.accounting import calibrate, calibrate_rate, calibrate_steps, curve, epsilon
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import Compose, Gaussian, Laplace, NonPrivate, Poisson, PureDP, Repeat
 from discreet.units import Unit
@@ -29,6 +29,18 @@ def test_never_overshoots_and_never_wastes(name, adjacency, target) -> None:
     noise = calibrate(make, target, 1e-6, adjacency)
     assert epsilon(make(noise), 1e-6, adjacency).upper <= target
     assert epsilon(make(noise * (1 - 1e-5)), 1e-6, adjacency).upper > target
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one", Unit("add-remove", 3)])
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_search_may_stop_early_only_beyond_the_target(name, adjacency) -> None:
+    """`Curve.upper(δ, enough)` is at most ``enough`` exactly where all histories are, and is then the bound of all."""
+    for noise in (0.7, 5.0, 40.0):
+        known = epsilon(MAKERS[name](noise), 1e-6, adjacency).upper
+        for enough in (known * 0.5, known * (1 - 1e-4), known, known * 2):
+            found = curve(MAKERS[name](noise), adjacency).upper(1e-6, enough)
+            assert (found <= enough) == (known <= enough)
+            assert found == known or found > enough
 
 
 @pytest.mark.parametrize("target", [1e-3, 0.1, 8.0, 100.0])

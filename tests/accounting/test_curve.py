@@ -28,13 +28,13 @@ from discreet.events import (
 )
 
 
-@pytest.mark.parametrize("bad", [-1e-9, 1.1, math.nan, math.inf, "small", None, True])
+@pytest.mark.parametrize("bad", [-1e-9, 1.1, math.nan, math.inf, "small", "1e-6", None, True, np.True_])
 def test_bad_delta(bad) -> None:
     with pytest.raises(InvalidInput):
         epsilon(Gaussian(1.0), bad, "add-remove")
 
 
-@pytest.mark.parametrize("bad", [-0.1, math.nan, "large", None, False])
+@pytest.mark.parametrize("bad", [-0.1, math.nan, "large", "1", b"1", None, False, np.False_])
 def test_bad_epsilon(bad) -> None:
     with pytest.raises(InvalidInput):
         delta(Gaussian(1.0), bad, "add-remove")

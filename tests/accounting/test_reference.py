@@ -6,7 +6,9 @@ random cases), `check` (what a case forbids).
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import json
 import math
 import random
@@ -20,7 +22,23 @@ from tests.accounting.reference.draw import CLASSES, Case, ball_of, draw
 from tests.accounting.reference.make_table import read
 from tests.accounting.reference.truth import Unsupported, delta_ball
 
-from discreet.events import ApproxDP, Compose, Event, Gaussian, Laplace, Poisson, PureDP, Repeat, from_dict
+from discreet.accounting import curve
+from discreet.errors import NotCertifiable
+from discreet.events import (
+    ApproxDP,
+    Compose,
+    Event,
+    Gaussian,
+    Laplace,
+    Poisson,
+    PrivateSelection,
+    PureDP,
+    RenyiDP,
+    Repeat,
+    Selection,
+    from_dict,
+)
+from discreet.units import Unit
 
 TABLE = read()
 UPPER_ONLY = ("renyi", "zcdp", "basic", "advanced")
@@ -168,6 +186,31 @@ def test_bounds_from_above(method: str) -> None:
     assert tally.refused[method] <= 0.75 * tally.asked[method]
 
 
+def test_contours_placed_for_another_event() -> None:
+    """`Curve.start_from` tries the nodes of another event, near or far: what is then proved must be as true."""
+    cases = [case for name, case in TABLE if name in SMOOTH]
+    random.Random(11).shuffle(cases)
+    tried = used = within = 0
+    for other, case in itertools.pairwise(cases[:160]):
+        for near, at in ((other, other.upper), (case, min(1.5 * case.upper, 0.5))):
+            known = curve(near.event, near.adjacency, method="contour")
+            here, again, third = (curve(case.event, case.adjacency, method="contour") for _ in range(3))
+            with contextlib.suppress(NotCertifiable):
+                known.epsilon(at)
+                assert here.start_from(known).epsilon(case.lower).upper >= case.epsilon, (case, near)
+                assert again.start_from(known).epsilon(case.upper).lower <= case.epsilon, (case, near)
+                tried += 1
+            losses = [loss for both in here._histories() for loss in both if loss.near is not None]
+            used += any(loss.placement is not None and loss.placement.c == loss.near.c for loss in losses)
+            directions = third.start_from(known)._histories()[0]  # δ(ε) exceeds case.lower in one of them at least
+            answers = [loss.within(case.epsilon, case.lower) for loss in directions]
+            within += sum(answers)
+            assert not all(answers), (case, near)
+    assert tried >= 240
+    assert used >= 100
+    assert within > 0
+
+
 # Bounds were once false here: one factor of the moments decays along the contour, another does not.
 KNOWN = [
     (Compose([Repeat(Poisson(3.976e-4, Gaussian(1.1276)), 3), Gaussian(10.89)]), "replace-one", 1.747230),
@@ -201,6 +244,62 @@ def test_where_bounds_were_once_false(event, adjacency, epsilon, method) -> None
 def test_the_known_event_is_as_bad_as_was_said() -> None:
     case = known_ball(*KNOWN[0])
     assert 4.14e-23 < case.lower < case.upper < 4.17e-23
+
+
+@pytest.mark.parametrize("name", ["Gaussians", "points and Gaussian", "Laplace and Gaussian"])
+def test_units_of_several_rows(name: str) -> None:
+    rng, false, asked = random.Random(f"rows/{name}"), [], 0
+    for case in filter(None, (draw(rng, name, rows) for rows in (2, 3, 5) * 8)):
+        for method in ("auto", "renyi", "basic"):
+            false += check(case, method, Tally.empty(), also_lower=False)
+        asked += 1
+    assert not false, report(false)
+    assert asked >= 4
+
+
+def test_sampled_gaussians_of_several_rows() -> None:
+    event = Compose([Repeat(Poisson(0.01, Gaussian(1.2)), 4), Gaussian(6.0)])
+    for relation, rows, epsilon in (("add-remove", 2, 1.5), ("replace-one", 3, 5.0)):
+        case = ball_of(event, Unit(relation, rows), epsilon)
+        assert 1e-31 < case.lower < case.upper <= case.lower * (1 + 1e-6)
+        for method in ("auto", "contour", "renyi"):
+            assert not list(check(case, method, Tally.empty())), method
+
+
+ATTAINED = [
+    Selection(0.7, "permute-and-flip"),
+    Selection(3.0, "noisy-max"),
+    Repeat(Selection(0.4, "noisy-max"), 6),
+    RenyiDP(8.0, 0.3),
+    RenyiDP(1.2, 1.0),
+    PrivateSelection(PureDP(0.5), 10.0),
+    PrivateSelection(PureDP(1.0), 3.0, "poisson"),
+]
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("event", ATTAINED, ids=repr)
+def test_what_a_choice_or_a_statement_can_attain(event: Event, adjacency: str) -> None:
+    """Two candidates, a Gaussian with D_α = τ, the best of K coins: no accountant may promise less than these."""
+    asked = 0
+    for epsilon in (0.05, 0.3, 1.0):
+        case = ball_of(event, adjacency, epsilon)
+        for method in ("auto", "renyi", "basic", "zcdp") if case.lower > 0 else ():
+            assert not list(check(case, method, Tally.empty(), also_lower=False)), (epsilon, method)
+            asked += 1
+    assert asked >= 4
+    together = ball_of(Compose([event, Gaussian(3.0)]), adjacency, 0.5)
+    assert not list(check(together, "auto", Tally.empty(), also_lower=False))
+
+
+@pytest.mark.parametrize(("rate", "scale", "sigma"), [(0.02, 0.8, 3.0), (0.3, 2.0, 1.0), (1e-4, 0.4, 8.0)])
+def test_sampled_laplace_beside_a_gaussian(rate: float, scale: float, sigma: float) -> None:
+    event = Compose([Poisson(rate, Laplace(scale)), Gaussian(sigma)])
+    for epsilon in (0.1, 1.0):
+        case = ball_of(event, "add-remove", epsilon)
+        assert 0 < case.lower < case.upper <= case.lower * (1 + 1e-9)
+        for method in ("auto", "renyi"):
+            assert not list(check(case, method, Tally.empty(), also_lower=False)), (epsilon, method)
 
 
 def test_new_events_of_every_class() -> None:

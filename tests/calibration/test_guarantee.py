@@ -1,9 +1,11 @@
 """The noise of one release, exactly and in closed form."""
 
 import pytest
+from numpy import True_
 
 from discreet.calibration import Guarantee
 from discreet.calibration.guarantee import rough_multiplier
+from discreet.errors import InvalidInput
 from discreet.losses import Squared
 from discreet.recipes.descent import recipe
 from discreet.rows import RowSpec
@@ -21,3 +23,11 @@ def test_the_rough_multiplier_is_near_the_exact_one(delta, eps, relation):
     else:
         exact = asked.unit.sensitivity(1.0) / eps
     assert 0.95 * exact < rough_multiplier(asked) < 1.4 * exact
+
+
+@pytest.mark.parametrize("bad", [True, True_, "1", None, [1.0], 1j])
+def test_a_guarantee_is_made_of_numbers(bad):
+    with pytest.raises(InvalidInput, match="numbers"):
+        Guarantee(bad, 1e-6, Unit("replace-one"))
+    with pytest.raises(InvalidInput, match="numbers"):
+        Guarantee(1.0, bad, Unit("replace-one"))

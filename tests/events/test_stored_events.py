@@ -10,13 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.events.examples import EXAMPLES, concrete_types
 
 import discreet
 from discreet import accounting, events
 from discreet.errors import DiscreetError, InvalidInput
-from discreet.events import Event, Gaussian, compose, from_json
+from discreet.events import Event, Gaussian, PureDP, compose, from_json
 from discreet.ledger import Ledger
 from discreet.ledger.sqlite import require_readable
 from discreet.report.certificate import Certificate
@@ -156,3 +157,10 @@ def test_a_class_from_elsewhere_can_be_accounted_but_not_stored(tmp_path: Path) 
     with pytest.raises(DiscreetError):
         ledger.charge(Foreign(), "add-remove")
     assert [charge.event for charge in ledger.history()] == [Gaussian(4.0)]
+
+
+@pytest.mark.parametrize("bad", [True, np.True_, "1", b"1", None, 1j, [1.0]])
+def test_fields_of_events_are_numbers(bad: object) -> None:
+    with pytest.raises(InvalidInput, match="must be a number"):
+        PureDP(bad)  # type: ignore[arg-type]
+    assert PureDP(np.float32(0.5)).epsilon == 0.5

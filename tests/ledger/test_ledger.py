@@ -168,6 +168,9 @@ def test_seeded_runs_only_in_memory(tmp_path: Path) -> None:
         {"epsilon": math.nan, "delta": 1e-6, "adjacency": "replace-one"},
         {"epsilon": math.inf, "delta": 1e-6, "adjacency": "replace-one"},
         {"epsilon": "much", "delta": 1e-6, "adjacency": "replace-one"},
+        {"epsilon": "1", "delta": 1e-6, "adjacency": "replace-one"},
+        {"epsilon": True, "delta": 1e-6, "adjacency": "replace-one"},
+        {"epsilon": 1.0, "delta": False, "adjacency": "replace-one"},
         {"epsilon": 1.0, "delta": 1.0, "adjacency": "replace-one"},
         {"epsilon": 1.0, "delta": -1e-9, "adjacency": "replace-one"},
         {"epsilon": 1.0, "delta": 1e-6, "adjacency": "neighbours"},
@@ -178,6 +181,25 @@ def test_seeded_runs_only_in_memory(tmp_path: Path) -> None:
 def test_bad_budgets(url: str, arguments: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
         Ledger(url, **arguments)  # type: ignore[arg-type]
+
+
+STATEMENTS = ["ab", (1.0,), (1.0, 1e-7, 2.0), 5, (True, 1e-7), ("1", "0"), (math.nan, 0.0), (-1.0, 0.0), (1.0, 2.0), ()]
+
+
+@pytest.mark.parametrize("stated", STATEMENTS)
+def test_a_statement_is_a_pair_of_numbers(stated: object) -> None:
+    for ledger in (opened("memory:"), Ledger("memory:")):
+        with pytest.raises(InvalidInput, match="pair"):
+            ledger.charge(PureDP(0.1), "replace-one", stated=stated)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="pair"):
+            ledger.keeps(PureDP(0.1), Unit("replace-one"), stated)  # type: ignore[arg-type]
+        assert not ledger.history()
+
+
+@pytest.mark.parametrize("bad", [True, "1e-7", None, -1e-9, 1.0, math.nan])
+def test_a_portion_is_asked_of_a_number(bad: object) -> None:
+    with pytest.raises(InvalidInput):
+        opened("memory:").portion(bad)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bad", ["", "budget.db", "sqlite:///", "postgresql://host/db", "sqlite:", 3, None])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from discreet.accounting.curve import _real, curve
+from discreet.accounting.curve import Curve, _real, curve
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import Event
 from discreet.units import Adjacency
@@ -18,12 +18,24 @@ __all__ = ["calibrate", "calibrate_rate", "calibrate_steps"]
 _LEAST, _MOST = 1e-6, 1e12
 
 
-def _upper(event: Event, delta: float, adjacency: Adjacency) -> float:
-    return curve(event, adjacency).upper(delta)
-
-
 def _estimate(event: Event, delta: float, adjacency: Adjacency) -> float:
     return curve(event, adjacency).estimate(delta)
+
+
+class _Nearby:
+    """ε of the first history alone, on the contour of the event that was asked before: close, and it proves nothing."""
+
+    def __init__(self) -> None:
+        self.last: Curve | None = None
+
+    def __call__(self, event: Event, delta: float, adjacency: Adjacency) -> float:
+        self.last = curve(event, adjacency).start_from(self.last)
+        return self.last.upper(delta, 0.0)
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether the last answer came from a contour."""
+        return self.last is not None and self.last.has_contour
 
 
 def calibrate(
@@ -59,9 +71,13 @@ def calibrate(
     def excess(of: Callable[[Event, float, Adjacency], float], log_noise: float) -> float:
         return _log_ratio(of(make_event(math.exp(log_noise)), delta, adjacency), epsilon)
 
+    def upper(event: Event, delta: float, adjacency: Adjacency) -> float:
+        return curve(event, adjacency).upper(delta, epsilon)
+
     ends = math.log(_LEAST), math.log(_MOST)
     start, slope = _approach(lambda x: excess(_estimate, x), 0.0, *ends)
-    return math.exp(_search(lambda x: excess(_upper, x), start, slope, *ends, tolerance, "noise multiplier"))
+    start, slope = _polish(excess, start, slope, *ends, tolerance)
+    return math.exp(_search(lambda x: excess(upper, x), start, slope, *ends, tolerance, "noise multiplier"))
 
 
 def _target(epsilon: float) -> float:
@@ -95,6 +111,28 @@ def _approach(excess: Callable[[float], float], x: float, least: float, most: fl
         if abs(value) < 2e-3:
             break
     return min(max(x - value / slope, least), most), slope
+
+
+def _polish(
+    excess: Callable[[Callable[[Event, float, Adjacency], float], float], float],
+    x: float,
+    slope: float,
+    least: float,
+    most: float,
+    tolerance: float,
+) -> tuple[float, float]:
+    """A better guess and slope, where accounting along a contour makes two more questions cheap; it proves nothing."""
+    nearby = _Nearby()
+    last = math.nan, math.nan
+    for _ in range(2):
+        value = excess(nearby, x)
+        if not nearby.is_cheap or abs(value) > 0.1:
+            break
+        found = (value - last[1]) / (x - last[0]) if x != last[0] else math.nan
+        slope = found if found < -1e-3 else slope
+        last = x, value
+        x = min(max(x - (value + 0.4 * tolerance) / slope, least), most)
+    return x, slope
 
 
 def _search(
@@ -167,7 +205,7 @@ def calibrate_steps(
         raise InvalidInput(f"most must be a positive integer, got {most!r}.")
 
     def fits(steps: int) -> bool:
-        return _upper(make_event(steps), delta, adjacency) <= epsilon
+        return curve(make_event(steps), adjacency).upper(delta, epsilon) <= epsilon
 
     low, high = 0, 1
     while fits(high):
@@ -213,8 +251,12 @@ def calibrate_rate(
     def excess(of: Callable[[Event, float, Adjacency], float], minus_log_rate: float) -> float:
         return _log_ratio(of(make_event(min(1.0, math.exp(-minus_log_rate))), delta, adjacency), epsilon)
 
-    if excess(_upper, 0.0) <= 0:
+    def upper(event: Event, delta: float, adjacency: Adjacency) -> float:
+        return curve(event, adjacency).upper(delta, epsilon)
+
+    if excess(upper, 0.0) <= 0:
         return 1.0
     most = -math.log(1e-12)
     start, slope = _approach(lambda x: excess(_estimate, x), 3.0, 0.0, most)
-    return math.exp(-_search(lambda x: excess(_upper, x), start, slope, 0.0, most, tolerance, "inverse rate"))
+    start, slope = _polish(excess, start, slope, 0.0, most, tolerance)
+    return math.exp(-_search(lambda x: excess(upper, x), start, slope, 0.0, most, tolerance, "inverse rate"))

@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.accounting.bounds import Bounds, guarded, meet
 from discreet.accounting.exact import gaussian
-from discreet.accounting.exact.contour import Contour, log_kappa
+from discreet.accounting.exact.contour import Contour, Placement, log_kappa
 from discreet.accounting.exact.fourier import Fourier
 from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained
 from discreet.accounting.exact.single_release import (
@@ -54,8 +54,8 @@ def composed_losses(history: History, known: Callable[..., Rule]) -> tuple[Compo
                 f"more than 1e{len(str(_MOST_TIMES)) - 1} repetitions are beyond the range of doubles."
             )
         match known(leaf):
-            case Unbounded():
-                return (ComposedLoss([], unbounded=True),)
+            case Unbounded(least):
+                return (ComposedLoss([], unbounded=True, least=least),)
             case Mu(mu):
                 mus.append((mu, count))
             case Rho(value):
@@ -88,9 +88,13 @@ def _checked(bounds: Bounds, top: float) -> Bounds:
 class ComposedLoss:
     """The sum of independent privacy losses: one history of one unit's rows, in one direction."""
 
-    def __init__(self, parts: list[tuple[Pair | ProfilePair, int]], *, unbounded: bool = False) -> None:
+    def __init__(
+        self, parts: list[tuple[Pair | ProfilePair, int]], *, unbounded: bool = False, least: float = 0.0
+    ) -> None:
         self.parts = parts
         self.unbounded = unbounded
+        self.least = least  # of ε at every δ < 1, where nothing bounds it from above
+        self.near: Placement | None = None
         self._contour: Contour | None = None
 
     @property
@@ -101,6 +105,11 @@ class ComposedLoss:
         if len(self.parts) == 1 and isinstance(self.parts[0][0], GaussianPair):
             return self.parts[0][0].mu
         return None
+
+    @property
+    def placement(self) -> Placement | None:
+        """Where the contour's nodes are, if there is one: a start for a similar loss (``near``)."""
+        return self._contour.placement if self._contour is not None else None
 
     @property
     def top(self) -> float:
@@ -158,7 +167,7 @@ class ComposedLoss:
                 raise NotCertifiable(f"the contour accountant needs moment generating functions; {rough[0]} has none.")
             if all(isinstance(pair, DiscretePair) for pair, _ in self.parts):
                 raise NotCertifiable("atoms do not decay along the contour.")
-            self._contour = Contour(self.parts)  # type: ignore[arg-type]
+            self._contour = Contour(self.parts, near=self.near)  # type: ignore[arg-type]
         return self._contour
 
     def _single(self) -> Pair | ProfilePair | None:
@@ -166,8 +175,8 @@ class ComposedLoss:
 
     def delta(self, epsilon: float, engine: Engine = "auto") -> Bounds:
         """Certified bounds of δ(ε), ε ≥ 0."""
-        if self.unbounded:
-            return Bounds(1.0, 1.0)
+        if self.unbounded:  # ε below a loss of 1e299 leaves 1 − δ below all doubles
+            return Bounds(1 - UNIT_ROUNDOFF if epsilon < self.least / 2 else 0.0, 1.0)
         if (mu := self.mu) is not None and engine == "auto":
             return gaussian.delta_bounds(epsilon, mu)
         if epsilon >= self._most_finite():
@@ -190,7 +199,7 @@ class ComposedLoss:
     def epsilon(self, delta: float, engine: Engine = "auto", *, lower: bool = True) -> Bounds:
         """Certified bounds of the least ε ≥ 0 with δ(ε) ≤ δ; without ``lower`` the lower one may be 0."""
         if self.unbounded:
-            return Bounds(math.inf, math.inf) if delta < 1 else Bounds(0.0, 0.0)
+            return Bounds(self.least, math.inf) if delta < 1 else Bounds(0.0, 0.0)
         if delta >= 1 or not self.parts:
             return Bounds(0.0, 0.0)
         if delta == 0:
@@ -285,6 +294,8 @@ class ComposedLoss:
         contour = self.contour()
         if self._failure() > 0:
             raise NotCertifiable("not quickly")
+        if contour.quickly_within(epsilon, target):
+            return True
         cs, moments = contour._cumulants()
         height = moments - cs * epsilon + log_kappa(cs)
         j = int(np.argmin(height))

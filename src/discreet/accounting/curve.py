@@ -15,6 +15,7 @@ from discreet.accounting.histories import histories
 from discreet.accounting.rules import rule
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import Event
+from discreet.floats import as_number
 from discreet.units import Adjacency, Unit
 
 __all__ = ["Curve", "Method", "curve", "delta", "epsilon"]
@@ -52,6 +53,17 @@ class Curve:
                 ]
             )
         return self._composed
+
+    def start_from(self, other: Curve | None) -> Curve:
+        """This curve, whose contours are tried where those of ``other``, a similar event's, are.
+
+        It saves the search for them, and changes no bound by more than what the accountant allows itself.
+        """
+        if other is not None and self._without_a_rule() is None and other._without_a_rule() is None:
+            for here, there in zip(self._histories(), other._histories(), strict=False):
+                for loss, similar in zip(here, there, strict=False):
+                    loss.near = similar.placement
+        return self
 
     def delta(self, epsilon: float) -> Bounds:
         """The least δ such that the event is (ε, δ)-DP.
@@ -99,17 +111,23 @@ class Curve:
                 raise self._named(failure) from failure
         return self._auto(delta)
 
-    def upper(self, delta: float) -> float:
-        """The upper bound of `epsilon` alone, for searches: the lower one is not refined."""
+    def upper(self, delta: float, enough: float = math.inf) -> float:
+        """The upper bound of `epsilon` alone, for searches: the lower one is not refined.
+
+        Args:
+            delta: in [0, 1].
+            enough: once a history's bound exceeds this the others are not asked. A result of at most ``enough`` is a
+                bound of all; a larger one says no more than that it is larger.
+        """
         if self.method != "auto":
             return self.epsilon(delta).upper
-        return self._auto(_real("delta", delta, 0.0, 1.0), lower=False).upper
+        return self._auto(_real("delta", delta, 0.0, 1.0), lower=False, enough=enough).upper
 
-    def _auto(self, delta: float, *, lower: bool = True) -> Bounds:
+    def _auto(self, delta: float, *, lower: bool = True, enough: float = math.inf) -> Bounds:
         if (reason := self._without_a_rule()) is not None:
             return Bounds(0.0, self._other_upper(delta, reason))
         try:
-            low, high, open_ended = self._two_sided(delta, lower=lower)
+            low, high, open_ended = self._two_sided(delta, lower, enough)
         except NotCertifiable as failure:
             self._tell(failure)
             return Bounds(0.0, self._other_upper(delta, self._named(failure)))
@@ -120,13 +138,17 @@ class Curve:
             high = other if low <= other <= high else high  # in doubt the guarantee is the larger
         return Bounds(low, high)
 
-    def _two_sided(self, delta: float, *, lower: bool) -> tuple[float, float, bool]:
+    def _two_sided(self, delta: float, lower: bool, enough: float) -> tuple[float, float, bool]:
         """The worst interval of all histories, and whether some bound need not be reached."""
         low, high, open_ended = 0.0, 0.0, False
         for both in self._histories():
             for loss in both:
-                if loss is not both[0] and loss.within(high, delta):
-                    continue
+                if high > enough:
+                    return low, high, open_ended
+                if loss is not both[0]:
+                    loss.near = loss.near or both[0].placement
+                    if loss.within(high, delta):
+                        continue
                 found_here = loss.epsilon(delta, lower=lower)
                 if not found_here.lower <= found_here.upper:
                     raise Contradiction(f"a lower bound exceeds its upper one: {found_here}.")
@@ -150,6 +172,11 @@ class Curve:
         if (reason := self._without_a_rule()) is not None:
             return self._other_upper(delta, reason)
         return max((loss.estimate(delta) for both in self._histories() for loss in both[:1]), default=0.0)
+
+    @property
+    def has_contour(self) -> bool:
+        """Whether the last answer was found along a contour."""
+        return any(loss.placement is not None for both in self._composed or () for loss in both)
 
     def _all_gaussian(self) -> None:
         if any(loss.mu is None for both in self._histories() for loss in both):
@@ -242,11 +269,10 @@ def _delta_from_epsilon(epsilon_of: Callable[[float], float], epsilon: float) ->
 
 
 def _real(name: str, value: object, least: float, most: float) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{name} must be a number, got {value!r}.") from None
-    if isinstance(value, bool) or math.isnan(number) or not least <= number <= most:
+    number = as_number(value)
+    if number is None:
+        raise InvalidInput(f"{name} must be a number, got {value!r}.")
+    if math.isnan(number) or not least <= number <= most:
         raise InvalidInput(f"{name} must be in [{least:g}, {most:g}], got {value!r}.")
     return number
 

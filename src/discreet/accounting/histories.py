@@ -176,7 +176,7 @@ def _same_rows(event: Event) -> Iterator[Event]:
 
 
 def _sorted(found: frozenset[_Counts]) -> list[_Counts]:
-    return sorted(found, key=repr)
+    return sorted(found, key=repr) if len(found) > 1 else list(found)
 
 
 def _merge(parts: Iterable[_Counts]) -> _Counts:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from discreet.errors import InvalidInput
+from discreet.floats import as_number
 from discreet.units import Unit
 
 __all__ = ["PURE_REFUSED", "ROUNDING", "Guarantee", "rough_multiplier"]
@@ -35,6 +36,10 @@ class Guarantee:
     unit: Unit
 
     def __post_init__(self) -> None:
+        if as_number(self.epsilon) is None or as_number(self.delta) is None:
+            raise InvalidInput(
+                f"epsilon and delta must be numbers, got {self.epsilon!r} and {self.delta!r}; nothing was released."
+            )
         if not self.epsilon > 0:
             raise InvalidInput(f"epsilon must be positive, got {self.epsilon!r}; nothing was released.")
         if not 0 <= self.delta < 1:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from discreet.errors import InvalidInput
+from discreet.floats import as_number
 from discreet.text import read_json, shortened
 
 __all__ = ["Event", "count", "fraction", "from_dict", "from_json", "inner", "inner_tuple", "number", "positive"]
@@ -114,12 +115,10 @@ def number(event: Event, name: str, ok: Callable[[float], bool], requirement: st
         InvalidInput: it is no number, or ``ok`` is false of it; ``requirement`` says in words what it must be.
     """
     value: Any = getattr(event, name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        try:
-            value = float(getattr(value, "item")())  # noqa: B009 - numpy scalars are welcome, stored as plain floats
-        except (AttributeError, TypeError, ValueError):
-            raise InvalidInput(f"{type(event).__name__}.{name} must be a number, got {value!r}.") from None
-    value = float(value)
+    found = as_number(value)
+    if found is None:
+        raise InvalidInput(f"{type(event).__name__}.{name} must be a number, got {value!r}.")
+    value = found
     if math.isnan(value) or not ok(value):
         raise InvalidInput(f"{type(event).__name__}.{name} must be {requirement}, got {value!r}.")
     object.__setattr__(event, name, value)

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from discreet.errors import InvalidInput
 from discreet.events import Event
+from discreet.floats import as_number
 from discreet.units import Adjacency, Unit
 
 __all__ = ["Budget", "Charge", "Past", "Records", "Stated", "Status", "Store"]
@@ -48,10 +49,10 @@ class Budget:
                 "a budget is epsilon, delta and adjacency together, for instance epsilon=1.0, delta=1e-6, "
                 f"adjacency='replace-one'; got epsilon={epsilon!r}, delta={delta!r}, adjacency={adjacency!r}."
             )
-        try:
-            return cls(float(epsilon), float(delta), Unit.of(adjacency))
-        except (TypeError, ValueError, OverflowError) as problem:
-            raise InvalidInput(f"not a budget: {problem}") from None
+        found = as_number(epsilon), as_number(delta)
+        if found[0] is None or found[1] is None:
+            raise InvalidInput(f"a budget is two numbers, got epsilon={epsilon!r} and delta={delta!r}.")
+        return cls(found[0], found[1], Unit.of(adjacency))
 
     def __str__(self) -> str:
         return f"ε = {self.epsilon:g} at δ = {self.delta:g} ({self.unit})"
@@ -62,6 +63,19 @@ class Stated(NamedTuple):
 
     epsilon: float
     delta: float
+
+    @classmethod
+    def of(cls, stated: object) -> Stated:
+        """A statement from a caller's pair of numbers.
+
+        Raises:
+            InvalidInput: it is no pair of an ε ≥ 0 and a δ in [0, 1].
+        """
+        pair = stated if isinstance(stated, tuple | list) and len(stated) == 2 else (None, None)
+        epsilon, delta = map(as_number, pair)
+        if epsilon is None or delta is None or not epsilon >= 0 or not 0 <= delta <= 1:
+            raise InvalidInput(f"what a charge states is a pair (epsilon, delta) of numbers, got {stated!r}.")
+        return cls(epsilon, delta)
 
 
 @dataclass(frozen=True)

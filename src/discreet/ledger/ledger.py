@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from discreet.accounting.bounds import Bounds
 from discreet.errors import BudgetExceeded, InvalidInput, PlanViolation
 from discreet.events import ApproxDP, Compose, Event, Promise, compose
+from discreet.floats import as_number
 from discreet.ledger.adaptive import RESERVE, Accountant, Entry
 from discreet.ledger.base import Budget, Charge, Records, Stated, Status, Store
 from discreet.ledger.memory import MemoryStore
@@ -151,6 +152,8 @@ class Ledger:
         The budget keeps the rest for rules by which runs add up to less than the sum of their ε's. A run that takes
         all of the budget's δ leaves nothing to add up, and may use all of it.
         """
+        if (number := as_number(delta)) is None or not 0 <= number < 1:
+            raise InvalidInput(f"delta must be a number in [0, 1), got {delta!r}.")
         budget = self.budget
         return delta if budget is None or delta >= budget.delta else delta * (1 - RESERVE - 1e-9)
 
@@ -180,7 +183,8 @@ class Ledger:
 
         Raises:
             BudgetExceeded: the budget does not cover it.
-            InvalidInput: another unit than the budget's, or a run that does not protect in a durable ledger.
+            InvalidInput: another unit than the budget's, a statement that is no (ε, δ), or a run that does not protect
+                in a durable ledger.
             LedgerUnavailable: the charge cannot be written.
         """
         if not isinstance(event, Event):
@@ -192,6 +196,7 @@ class Ledger:
                 "or use Ledger('memory:') for experiments. Nothing was charged and nothing was released."
             )
         note = checked_text("a charge's note", str(note))
+        stated = None if stated is None else Stated.of(stated)
         if self.durable:
             require_readable(event)
         with self._records(write=True) as records:
@@ -214,11 +219,11 @@ class Ledger:
 
             found = approximate(event, unit) if isinstance(event, ApproxDP | Promise) else None
             return None if found is None else Stated(*found)
-        return Stated(*map(float, stated)) if self.keeps(event, unit, stated) else None
+        return Stated.of(stated) if self.keeps(event, unit, stated) else None
 
     def keeps(self, event: Event, unit: Unit, stated: tuple[float, float]) -> bool:
         """Whether ``event`` is certainly (ε, δ)-DP as ``stated``, by this ledger's accountant."""
-        return self._accountant.keeps(event, Stated(float(stated[0]), float(stated[1])), unit)
+        return self._accountant.keeps(event, Stated.of(stated), unit)
 
     def fulfil(self, charge_id: int, event: Event) -> None:
         """Say what the promise of a charge is used for, before anything of it is released. A promise is used once.

@@ -51,7 +51,7 @@ def _asked(rng: random.Random) -> tuple[Case, str]:
         (name,) = rng.choices(list(_OFTEN), list(_OFTEN.values()))
         methods = _METHODS_OF.get(name, _METHODS)
         (method,) = rng.choices(list(methods), list(methods.values()))
-        case = draw(rng, name)
+        case = draw(rng, name, rng.choice([1, 1, 1, 1, 2, 3]))
         if case is not None:
             return case, method
 

@@ -16,6 +16,7 @@ from tests.accounting.reference.laws import is_attained_only
 
 from discreet.accounting import Bounds, curve
 from discreet.errors import NotCertifiable
+from discreet.units import Unit
 
 __all__ = ["METHODS", "Tally", "check"]
 
@@ -45,7 +46,7 @@ def check(case: Case, method: str, tally: Tally, *, also_lower: bool = True) -> 
         also_lower: ask for the lower bound of ε too, which needs a search of its own.
     """
     known = curve(case.event, case.adjacency, method=method)  # type: ignore[arg-type]
-    least = math.inf if is_attained_only(case.event, case.adjacency) else case.upper
+    least = math.inf if is_attained_only(case.event, Unit.of(case.adjacency).relation) else case.upper
     questions = [("delta", case.epsilon), ("upper", case.lower)]
     if also_lower:
         questions += [("epsilon", case.lower), ("epsilon", case.upper)]

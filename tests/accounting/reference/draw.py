@@ -13,16 +13,17 @@ from tests.accounting.reference.saddle import epsilon_near
 from tests.accounting.reference.truth import Unsupported, delta_ball
 
 from discreet import events as ev
+from discreet.units import Adjacency, Unit
 
 __all__ = ["CLASSES", "Case", "ball_of", "draw"]
 
 
 @dataclass(frozen=True)
 class Case:
-    """An event, a relation, an ε and doubles strictly below and above the ball that holds δ(ε)."""
+    """An event, a relation (and rows a unit), an ε and doubles strictly below and above the ball that holds δ(ε)."""
 
     event: ev.Event
-    adjacency: str
+    adjacency: Adjacency
     epsilon: float
     lower: float
     upper: float
@@ -102,7 +103,14 @@ def _one_sided(rng: random.Random, relation: str) -> ev.Event:
         [
             _fixed(rng, relation),
             _fixed(rng, relation),
-            ev.Repeat(ev.Selection(_between(rng, 1e-2, 5.0)), _count(rng, 20)),
+            ev.Repeat(
+                ev.Selection(_between(rng, 1e-2, 5.0), rng.choice(["exponential", "permute-and-flip", "noisy-max"])),
+                _count(rng, 20),
+            ),
+            ev.RenyiDP(_between(rng, 1.1, 60.0), _between(rng, 1e-4, 5.0)),
+            ev.PrivateSelection(
+                ev.PureDP(_between(rng, 1e-2, 2.0)), _between(rng, 1.01, 50.0), rng.choice(["geometric", "poisson"])
+            ),
             ev.ZCDP(_between(rng, 1e-5, 5.0)),
             ev.Poisson(_between(rng, 1e-5, 0.9), ev.Laplace(_between(rng, 0.3, 20.0))),
             ev.WithReplacement(draws, draws + rng.randint(1, 100), ev.Gaussian(_between(rng, 0.8, 20.0))),
@@ -159,10 +167,11 @@ CLASSES = {
 """Kinds of events and how many of each are in the table."""
 
 
-def ball_of(event: ev.Event, relation: str, epsilon: float, effort: int = 8_000_000) -> Case:
+def ball_of(event: ev.Event, adjacency: Adjacency, epsilon: float, effort: int = 8_000_000) -> Case:
     """The case of one event at one ε."""
-    ball = delta_ball(event, relation, epsilon, effort=effort)
-    return Case(event, relation, epsilon, _below(ball), _over(ball))
+    unit = Unit.of(adjacency)
+    ball = delta_ball(event, unit.relation, epsilon, unit.rows_per_unit, effort=effort)
+    return Case(event, adjacency, epsilon, _below(ball), _over(ball))
 
 
 def _below(ball: arb) -> float:
@@ -179,17 +188,20 @@ def _over(ball: arb) -> float:
     return value
 
 
-def draw(rng: random.Random, name: str) -> Case | None:
-    """One case of a class, with ε in [1e-6, 100] and δ(ε) in [1e-31, 0.99]; None if the draw has none such."""
+def draw(rng: random.Random, name: str, rows: int = 1) -> Case | None:
+    """One case of a class, for units of so many rows, with ε in [1e-6, 100] and δ(ε) in [1e-31, 0.99].
+
+    None if the draw has none such.
+    """
     relation = rng.choice(["add-remove", "replace-one"])
     event = _class(name, rng, relation)
     log_delta, other, by_delta = rng.uniform(-69.0, -1.0), _between(rng, 1e-6, 100.0), rng.random() < 0.75
     try:
-        epsilon = epsilon_near(laws.directions(event, relation)[0], log_delta) if by_delta else other
+        epsilon = epsilon_near(laws.directions(event, relation, rows)[0], log_delta) if by_delta else other
         epsilon = float(f"{epsilon:.6g}")
         if not 1e-6 <= epsilon <= 100.0:
             return None
-        case = ball_of(event, relation, epsilon, effort=500_000)
+        case = ball_of(event, relation if rows == 1 else Unit(relation, rows), epsilon, effort=500_000)
     except (Unsupported, ArithmeticError, ValueError):
         return None
     return case if case.lower >= 1e-31 and case.upper <= 0.99 else None

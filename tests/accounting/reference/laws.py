@@ -129,7 +129,7 @@ def directions(event: ev.Event, relation: str, rows: int = 1) -> list[list[tuple
 def is_attained_only(event: ev.Event, relation: str) -> bool:
     """Whether some law is that of one pair of neighbours that need not be the worst: δ(ε) is then at least the ball."""
     return any(
-        isinstance(leaf, ev.FixedSize | ev.WithReplacement | ev.Selection | ev.ZCDP)
+        isinstance(leaf, ev.FixedSize | ev.WithReplacement | ev.Selection | ev.PrivateSelection | ev.ZCDP | ev.RenyiDP)
         or (
             relation == "replace-one"
             and isinstance(leaf, ev.Poisson)
@@ -149,6 +149,8 @@ def _law(leaf: ev.Event, kind: str, order: str, rows: int) -> Law:
             return Laplacian(arb(exchanged * rows) / exact(scale))
         case ev.ZCDP(rho) if rho > 0:  # a Gaussian is one
             return Normal(2 * exact(rho) * rows**2)
+        case ev.RenyiDP(order, divergence, most) if divergence > 0 and rows <= most:  # so is one with D_α = αμ²/2
+            return Normal(2 * exact(divergence) / exact(order))
         case ev.Poisson(rate, ev.Gaussian(sigma, 2.0)) if 0 < rate < 1:
             return Mixed(1 / exact(sigma), exact(rate), rows, kind)
         case ev.Poisson(rate, ev.Laplace(scale)) if 0 < rate < 1 and rows == 1 and kind != "replace":
@@ -191,6 +193,12 @@ def point_law(leaf: ev.Event, moved: int, rows: int) -> Points:
             return _failing(exact(epsilon), exact(delta))
         case ev.Selection(epsilon, "exponential") if epsilon > 0:
             return _window(rows * exact(epsilon))
+        case ev.Selection(epsilon, "permute-and-flip") if epsilon > 0:
+            return _two_candidates((-rows * exact(epsilon)).exp() / 2)
+        case ev.Selection(epsilon, "noisy-max") if epsilon > 0:
+            return _two_candidates((-rows * exact(epsilon)).exp() * (2 + rows * exact(epsilon)) / 4)
+        case ev.PrivateSelection(ev.PureDP(epsilon), mean, distribution) if epsilon > 0 and rows == 1:
+            return _best_of(exact(epsilon), exact(mean), distribution)
         case ev.RandomizedResponse(epsilon, k) if epsilon > 0 and rows == 1:
             e = exact(epsilon)
             total = e.exp() + (k - 1)
@@ -215,6 +223,37 @@ def _window(width: arb) -> Points:
     high, low = 3 * width / 4, -width / 4
     yes = ((-low).exp() - 1) / ((-low).exp() - (-high).exp())
     return Points((low, high), (1 - yes, yes), arb(0), arb(0), lattice=True)
+
+
+def _two_candidates(lower: arb) -> Points:
+    """Equal scores, so that either is chosen with ½, against the widest gap, where the lower one is with ``lower``.
+
+    Each of two scores may move by Δ, the gap x by 2Δ. Permute-and-flip takes the lower one if it comes first and is
+    accepted, ½e^{−εx/2Δ}; with Laplace noise of scale b = 2Δ/ε it wins with ½e^{−x/b}(1 + x/2b).
+    """
+    half = arb(1) / 2
+    return Points((-(2 - 2 * lower).log(), -(2 * lower).log()), (half, half), arb(0), arb(0), lattice=True)
+
+
+def _best_of(epsilon: arb, mean: arb, distribution: str) -> Points:
+    """The best of K runs that say "good" with probability e^ε·t against t, t = 1/8(1 + e^ε): "good", "bad" or none.
+
+    No run of K says "good" with probability E(1 − p)^K: γx/(1 − (1 − γ)x) at x = 1 − p for geometric K with mean 1/γ,
+    e^{−mp} for Poisson K, of which e^{−m} is no run at all.
+    """
+    least = 1 / (8 * (1 + epsilon.exp()))
+    bad, none = [], arb(0)
+    for p in (epsilon.exp() * least, least):
+        if distribution == "geometric":
+            bad.append((1 - p) / mean / (1 - (1 - 1 / mean) * (1 - p)))
+        elif distribution == "poisson":
+            none = (-mean).exp()
+            bad.append((-mean * p).exp() - none)
+        else:
+            raise Unsupported(distribution)
+    good = [1 - b - none for b in bad]
+    losses = ((bad[0] / bad[1]).log(), arb(0), (good[0] / good[1]).log())
+    return Points(losses, (bad[0], none, good[0]), arb(0), arb(0))
 
 
 @cache

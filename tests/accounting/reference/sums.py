@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from flint import arb, arb_poly
+from flint import acb, arb, arb_poly
 from tests.accounting.reference.laws import Amplified, Laplacian, Law, Mixed, Normal, Points, Unsupported
 
 __all__ = ["enumerate_losses", "gaussian_profile", "laplace_profile", "mixed_profile", "positive_sum"]
@@ -115,6 +115,29 @@ def amplified_profile(law: Amplified, epsilon: arb) -> arb:
     return weight * laplace_profile(law.shift, 1, inside.log())
 
 
+def amplified_beside(law: Amplified, mu_squared: arb, epsilon: arb) -> arb:
+    """One release of Laplace noise on a sample beside Gaussians: E δ_G(ε − L), an integral between two atoms.
+
+    With noise at x, likelihoods of moved to unmoved are e^{−s} left of 0, e^{2x−s} on [0, s] and e^s right of s.
+    """
+    s, q, mu = law.shift, law.rate, mu_squared.sqrt()
+    sign, root = (1 if law.kind == "remove" else -1), arb(2).sqrt()
+
+    def gaussian(e: acb) -> acb:
+        return ((e / mu - mu / 2) / root).erfc() / 2 - e.exp() * ((e / mu + mu / 2) / root).erfc() / 2
+
+    def part(unmoved: acb, moved: acb, ratio: acb, analytic: bool) -> acb:
+        mass = (1 - q) * unmoved + q * moved if law.kind == "remove" else unmoved
+        return mass * gaussian(epsilon - sign * (1 - q + q * ratio).log(analytic))
+
+    far = (-s).exp()
+    total = part(acb(1) / 2, acb(far) / 2, acb(far), False) + part(acb(far) / 2, acb(1) / 2, acb(1 / far), False)
+    total += acb.integral(
+        lambda x, analytic: part((-x).exp() / 2, (x - s).exp() / 2, (2 * x - s).exp(), analytic), acb(0), acb(s)
+    )
+    return total.real
+
+
 def _repeated(law: Points, times: int) -> list[tuple[arb, arb]]:
     """Losses and probabilities of ``times`` independent draws."""
     if law.lattice:
@@ -179,6 +202,11 @@ def _profile(smooth: list[tuple[Law, int]]) -> Profile:
     if all(isinstance(law, Normal) for law, _ in smooth):
         mu_squared = sum((n * law.mu_squared for law, n in smooth if isinstance(law, Normal)), arb(0))
         return lambda e: gaussian_profile(mu_squared, e)
+    noisy = [law for law, n in smooth if isinstance(law, Amplified) and n == 1]
+    normal = [(law, n) for law, n in smooth if isinstance(law, Normal)]
+    if len(noisy) == 1 and normal and len(normal) + 1 == len(smooth):
+        beside = sum((n * law.mu_squared for law, n in normal), arb(0))
+        return lambda e: amplified_beside(noisy[0], beside, e)
     if len(smooth) == 1:
         law, n = smooth[0]
         if isinstance(law, Laplacian):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.accounting.upper.moments import log_excess
+from discreet.accounting.upper.moments import FiniteLosses, log_excess, mixture_excess
 from discreet.accounting.upper.renyi import delta_upper, divergence, epsilon_upper, rdp
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import (
@@ -408,3 +408,49 @@ def test_log_excess_matches_many_digits(loss, power):
         expected = float(mp.log(truth)) if truth > 0 else -math.inf
     got = float(log_excess(power, np.array([loss]), np.expm1(np.array([loss])))[0])
     assert got == pytest.approx(expected, rel=1e-9, abs=1e-8)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    losses=st.lists(st.floats(-40, 40).filter(lambda x: abs(x) > 1e-12), min_size=2, max_size=6),
+    power=st.one_of(
+        st.floats(1.001, 300), st.floats(-300, -0.001), st.sampled_from([1 + 1e-6, 1 + 1e-9, 1 + 1e-12, -1e-6, -1e-9])
+    ),
+    rate=st.one_of(st.floats(1e-9, 1.0), st.sampled_from([1.0, 1 - 1e-6, 1 - 1e-12])),
+)
+def test_excesses_of_atoms_are_rounded_up_by_what_they_lose(losses, power, rate):
+    """Never below 140 digits, and above by no more than the condition of the sum explains."""
+    masses = [-math.log(len(losses)) - abs(loss) / 3 for loss in losses]
+    with mp.workdps(140):
+        truth = mp.mpf(0)
+        for loss, mass in zip(losses, masses, strict=True):
+            w = mp.mpf(rate) * mp.expm1(mp.mpf(loss))
+            truth += mp.exp(mp.mpf(mass)) * ((1 + w) ** mp.mpf(power) - 1 - mp.mpf(power) * w)
+        found = FiniteLosses(tuple(losses), tuple(masses)).excess(power, rate)
+        assert found >= mp.log(truth)
+        condition = (1 + abs(power)) / (min(1.0, abs(power), abs(power - 1)) * rate * (1 - rate if rate < 1 else 1.0))
+        assert found <= mp.log(truth) + 1e-12 * condition
+
+
+@pytest.mark.parametrize("direction", ["remove", "add", "replace"])
+@pytest.mark.parametrize(("order", "sigma", "rate"), [(1.001, 1.0, 0.3), (2.5, 1.5, 1e-6), (12.0, 1.0, 0.999)])
+def test_excesses_of_mixtures_are_above_a_finer_sum(order, sigma, rate, direction):
+    """The trapezoid rule with 40 digits and a step of σ/20, whose own error is below 1e-30."""
+    with mp.workdps(40):
+        variance = 2 * mp.mpf(sigma) ** 2
+        rest = mp.mpf(1 - rate)
+
+        def mixture(x):
+            return rest + mp.mpf(rate) * mp.exp((2 * x - 1) / variance)
+
+        def term(x):
+            p = mp.mpf(1) if direction == "add" else mixture(x)
+            q = {"remove": mp.mpf(1), "add": mixture(x), "replace": mixture(-x)}[direction]
+            return mp.exp(-x * x / variance) * q * ((p / q) ** mp.mpf(order) - 1 - mp.mpf(order) * (p / q - 1))
+
+        low, high = {"remove": (0, order), "add": (1 - order, 1), "replace": (-1, 2 * order - 1)}[direction]
+        step = mp.mpf(sigma) / 20
+        places = range(math.floor(20 * low / sigma) - 300, math.ceil(20 * high / sigma) + 300)
+        truth = mp.log(mp.fsum(term(step * i) for i in places) * step / mp.sqrt(mp.pi * variance))
+        found = mixture_excess(order, sigma, (1 - rate, rate), direction)
+        assert truth <= found <= truth + 1e-8

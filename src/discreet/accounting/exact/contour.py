@@ -19,18 +19,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.bounds import Bounds, meet
+from discreet.accounting.bounds import Bounds, guarded, meet
 from discreet.accounting.exact.transform import OnContour, short
 from discreet.errors import NotCertifiable
 from discreet.floats import UNIT_ROUNDOFF
 
-__all__ = ["Contour", "Transform"]
+__all__ = ["Contour", "Placement", "Transform"]
 
 Array = NDArray[Any]
 _SMALLEST = 2.0**-1020  # what underflow may take from a term
@@ -116,12 +116,31 @@ class _Nodes:
         return self.log_moment - self.c * epsilon + math.log(value), slope
 
 
-class Contour:
-    """A run of independent privacy losses, one direction of the neighbouring relation."""
+@dataclass(frozen=True)
+class Placement:
+    """Where a contour's nodes are, and the ε they were made for."""
 
-    def __init__(self, parts: Sequence[tuple[Transform, int]], tolerance: float = 3e-8) -> None:
+    c: float
+    spacing: float
+    count: int
+    alias_at: float
+    epsilon: float
+
+
+class Contour:
+    """A run of independent privacy losses, one direction of the neighbouring relation.
+
+    ``near`` says where the nodes of a similar run are: they are tried first, and others are sought where those prove
+    too little. ``placement`` says where the last ones are.
+    """
+
+    def __init__(
+        self, parts: Sequence[tuple[Transform, int]], tolerance: float = 3e-8, near: Placement | None = None
+    ) -> None:
         self.parts = list(parts)
         self.tolerance = tolerance
+        self.near = near
+        self.placement: Placement | None = None
         self._map: tuple[Array, Array] | None = None
 
     def _cumulants(self) -> tuple[Array, Array]:
@@ -148,8 +167,11 @@ class Contour:
         extra = np.exp(np.linspace(math.log(cs[max(j - 2, 0)]), last, 37)[1:-1])
         found = self._log_moments(extra)
         usable = np.isfinite(found) & (found < 1e8)
-        cs, order = np.unique(np.concatenate([cs, extra[usable]]), return_index=True)
-        self._map = cs, np.concatenate([moments, found[usable]])[order]
+        cs, moments = np.concatenate([cs, extra[usable]]), np.concatenate([moments, found[usable]])
+        order = cs.argsort(kind="stable")
+        order = order[np.diff(cs[order], prepend=0.0) > 0]
+        cs = cs[order]
+        self._map = cs, moments[order]
         if len(cs) < 3:
             raise NotCertifiable("too few moments of the privacy loss could be computed")
 
@@ -234,7 +256,14 @@ class Contour:
         count = int(omegas[i] / spacing) + 2
         if count > _MOST_NODES:
             raise NotCertifiable(f"{count} nodes would be needed on the contour")
+        self.placement = Placement(c, spacing, count, beyond, epsilon)
         return self._sum(c, spacing, count, beyond, math.exp(float(log_tails[i])))
+
+    def _nodes_near(self, near: Placement) -> _Nodes:
+        """Nodes at the places of another run's, with the errors that they have for this one."""
+        self.placement = near
+        log_tail = float(self._log_tails(near.c, np.array([near.spacing * near.count]))[0])
+        return self._sum(near.c, near.spacing, near.count, near.alias_at, math.exp(log_tail))
 
     def _log_tails(self, c: float, omegas: Array) -> Array:
         total = np.zeros(len(omegas))
@@ -290,9 +319,37 @@ class Contour:
         upper = math.exp(min(max(high, -700.0), 0.0)) * (1 + 8 * UNIT_ROUNDOFF)
         return Bounds(min(lower, 1.0), min(upper, 1.0))
 
+    def quickly_within(self, epsilon: float, target: float) -> bool:
+        """Whether log δ(ε) ≤ target is proved on the nodes of a similar run, by the moment at c or by the sum."""
+        near = self.near
+        try:
+            return near is not None and guarded(lambda: self._within(near, epsilon, target))
+        except NotCertifiable:
+            return False
+
+    def _within(self, near: Placement, epsilon: float, target: float) -> bool:
+        moment = sum(times * part.log_moment_upper(near.c) for part, times in self.parts)
+        size = abs(moment) + near.c * epsilon + abs(target)
+        if moment - near.c * epsilon + float(log_kappa(near.c)) < target - 1e-9 - 32 * UNIT_ROUNDOFF * size:
+            return True
+        return self._nodes_near(near).log_bounds(epsilon)[1] <= target - 4 * UNIT_ROUNDOFF * (1 + abs(target))
+
+    def _epsilon_near(self, near: Placement, target: float) -> Bounds | None:
+        """ε(δ) on the nodes of a similar run, if they prove enough."""
+        try:
+            guess, found = guarded(lambda: self._close(self._nodes_near(near), near.epsilon, target))
+        except NotCertifiable:
+            return None
+        if not found.upper - found.lower <= 3 * self.tolerance * found.upper < math.inf:
+            return None
+        self.placement = replace(near, epsilon=guess)
+        return found
+
     def epsilon(self, delta: float) -> Bounds:
         """Certified bounds of ε(δ), the least ε ≥ 0 with δ(ε) ≤ δ."""
         target = math.log(delta)
+        if self.near is not None and (known := self._epsilon_near(self.near, target)) is not None:
+            return known
         guess = self._guess(delta)
         best = Bounds(0.0, math.inf)
         for _ in range(3):  # the nodes are made for a guess; a poor one is replaced by what they found

@@ -107,8 +107,9 @@ class MixtureMoments(LikelihoodRatio):
         the right end; a cell holds so few nodes that its sum is below 3 times that. Left of −9.5 it is at most
         φ·e^{exponent(−9.5)}, right of `reach` it falls as e^{−9t}.
         """
-        if (known := self._cache.get(c)) is not None:
-            return known
+        known, found = self._cache.get("range", (None, None))
+        if known == c:
+            return found
         end = self.reach(c)
         if end > 400:
             raise NotCertifiable(f"the contour's abscissa {c:g} is too far out for shift {self.shift:g}")
@@ -123,8 +124,8 @@ class MixtureMoments(LikelihoodRatio):
         cells[first + 1 : last - 1] = 0.0  # one cell of margin covers sums that overhang by a step
         outside = _CELL * float(cells.sum()) + math.exp(height[-1] - peak)
         outside += math.exp(min(0.0, _FAR_LEFT + 4 + float(rise[0]) - peak))
-        self._cache.clear()
-        self._cache[c] = found = float(edges[first]), float(edges[last]), math.log(3 * outside) + peak
+        found = float(edges[first]), float(edges[last]), math.log(3 * outside) + peak
+        self._cache["range"] = c, found
         return found
 
     def _grid(self, c: float, omega: float) -> tuple[Array, float, float]:
@@ -135,6 +136,14 @@ class MixtureMoments(LikelihoodRatio):
         if count > _MOST_WORK // 16:
             raise NotCertifiable(f"{count} quadrature nodes for shift {self.shift:g} and frequency {omega:g}")
         return low + step * np.arange(count), step, outside
+
+    def _moment_at(self, c: float) -> _Moment:
+        """M(c) on nodes fine enough for real orders; the last one is kept, for three questions are asked at each c."""
+        known, found = self._cache.get("moment", (None, None))
+        if known != c:
+            found = self._moment(c, 0.0)
+            self._cache["moment"] = c, found
+        return found
 
     def _moment(self, c: float, omega: float) -> _Moment:
         """M(c) on nodes fine enough for frequencies up to ``omega``.
@@ -167,7 +176,7 @@ class MixtureMoments(LikelihoodRatio):
         quadrature = math.exp(min(0.0, outside - log_moment)) + 2 * math.exp(-_QUADRATURE)
         if not quadrature + rounding < 1e-3:
             raise NotCertifiable(f"the moment of order {c:g} of shift {self.shift:g} drowns in rounding")
-        return _Moment(terms, loss, size, loss_blur, log_moment, 1.01 * rounding, 1.01 * quadrature)
+        return _Moment(t, step, outside, terms, loss, size, loss_blur, log_moment, 1.01 * rounding, 1.01 * quadrature)
 
     def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
         """M(c + iω) at ω = 0, spacing, …, with error bounds.
@@ -178,7 +187,7 @@ class MixtureMoments(LikelihoodRatio):
         """
         lift, wide = self._lift(c)
         real = self._step(c, spacing * count)
-        moment = self._moment(c, 0.0 if wide > 1.5 * real else spacing * count)
+        moment = self._moment_at(c) if wide > 1.5 * real else self._moment(c, spacing * count)
         terms, loss, size, loss_blur, missing = moment.terms, moment.loss, moment.size, moment.loss_blur, 0.0
         if wide > 1.5 * real:
             terms, loss, size, loss_blur, missing = self._lifted(c, lift, wide)
@@ -238,7 +247,7 @@ class MixtureMoments(LikelihoodRatio):
 
     def log_moment_upper(self, c: float) -> float:
         """A proved upper bound on log M(c)."""
-        moment = self._moment(c, 0.0)
+        moment = self._moment_at(c)
         return moment.log_moment + 1.01 * (moment.rounding + moment.quadrature)
 
     def log_tails(self, c: float, omegas: Array) -> Array:
@@ -249,16 +258,16 @@ class MixtureMoments(LikelihoodRatio):
         Ω. Any 0 < θ < π will do; the least of a few is returned. The integrand's modulus is itself analytic for |Im
         t|·kν < π − θ with the bounds of `_step`, so the same quadrature serves.
         """
-        t, step, outside = self._grid(c, 0.0)
+        moment = self._moment_at(c)
+        t, step, outside = moment.nodes, moment.step, moment.outside
         angle = self._many * self.shift
         negative = 0.0 if self.kind == "remove" else c
-        moment = self._moment(c, 0.0)
         terms, loss, log_moment = moment.terms, moment.loss, moment.log_moment
         # The best shift is y = ω·E L' for small phases and about θ = π/2 for large ones.
         pull = float(terms[1:] @ (loss[1:] - loss[:-1])) / step
         wanted = np.minimum(omegas[:: max(1, len(omegas) // 4)] * pull, 1.57 / angle)
-        y = np.unique(np.concatenate([wanted, [0.5 / angle, 1.57 / angle]]))
-        y = y[(y > 0) & (y <= 12)]
+        y = np.sort(np.concatenate([wanted, [0.5 / angle, 1.57 / angle]]))
+        y = y[(y > 0) & (y <= 12) & (np.diff(y, prepend=0.0) > 0)]
         if len(y) == 0:
             return np.zeros(len(omegas))
         far = float(y[-1])
@@ -288,6 +297,9 @@ class MixtureMoments(LikelihoodRatio):
 class _Moment:
     """M(c) on a grid: normalised terms, their losses, and the errors of all."""
 
+    nodes: Array
+    step: float  # between nodes
+    outside: float  # log of a bound on what lies beyond them
     terms: NDArray[Any]
     loss: NDArray[Any]
     size: Array  # relative errors of the terms, in units of u

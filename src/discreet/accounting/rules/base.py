@@ -17,6 +17,7 @@ from discreet.events import Event
 from discreet.units import Unit
 
 __all__ = [
+    "LEAST_BEYOND",
     "MOST_LOSS",
     "NOTHING",
     "Mu",
@@ -35,7 +36,10 @@ __all__ = [
 
 Array = NDArray[Any]
 MOST_LOSS = 1e300
-"""Sums and spacings of larger losses are beyond the range of doubles: they count as infinite."""
+"""Sums and spacings of larger losses are beyond the range of doubles: they count as infinite, from above."""
+LEAST_BEYOND = 1e299
+"""ε(δ) is at least this at every double δ < 1 where some neighbours reach a loss above half of MOST_LOSS with
+probability 1/(1 + e^−loss), or a Laplace or Gaussian pair does: it is at least MOST_LOSS/2 + 2·log(1 − δ)."""
 Side = Pair | ProfilePair
 
 
@@ -69,7 +73,9 @@ class Rho:
 
 @dataclass(frozen=True)
 class Unbounded:
-    """ε = ∞."""
+    """No finite ε is proved at any δ < 1; ε is at least ``least``, infinite if the release tells all."""
+
+    least: float = 0.0
 
 
 Rule = Mu | Pairs | Rho | Unbounded

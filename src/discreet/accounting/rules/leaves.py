@@ -13,6 +13,7 @@ from discreet.accounting.exact.pairs import DiscretePair, LaplacePair
 from discreet.accounting.exact.sampling import UpperOnly
 from discreet.accounting.exchange import require_presence
 from discreet.accounting.rules.base import (
+    LEAST_BEYOND,
     MOST_LOSS,
     NOTHING,
     Mu,
@@ -45,7 +46,7 @@ _MOST_SQUARE = 2000.0  # of μ of discrete Gaussian noise: larger losses are rou
 
 @rule.register
 def _(event: NonPrivate, unit: Unit) -> Rule:
-    return Unbounded()
+    return Unbounded(math.inf)
 
 
 @rule.register
@@ -56,7 +57,7 @@ def _(event: Gaussian, unit: Unit) -> Rule:
 @rule.register
 def _(event: Laplace, unit: Unit) -> Rule:
     loss = quotient_up(unit.sensitivity(1.0), event.noise_multiplier)
-    return Unbounded() if loss > MOST_LOSS else both(LaplacePair(loss))
+    return Unbounded(LEAST_BEYOND) if loss > MOST_LOSS else both(LaplacePair(loss))
 
 
 @rule.register
@@ -66,7 +67,7 @@ def _(event: DiscreteGaussian, unit: Unit) -> Rule:
     """
     mu = unit.sensitivity(1.0) / event.noise_multiplier
     if mu * mu > MOST_LOSS:
-        return Unbounded()
+        return Unbounded(LEAST_BEYOND)
     many = event.bound > _MOST_ATOMS or 80 * event.noise_multiplier * event.bound > _MOST_ATOMS
     if many or mu * mu > _MOST_SQUARE:
         return Rho(mu * mu / 2)  # Canonne–Kamath–Steinke 2020, Theorem 4
@@ -93,7 +94,7 @@ def _(event: DiscreteLaplace, unit: Unit) -> Rule:
     """P(x) ∝ e^{−|x|/b} against the same moved by Δ: L(x) = (|x − Δ| − |x|)/b, ±Δ/b on the two half-lines."""
     loss = quotient_up(unit.sensitivity(1.0), event.noise_multiplier)
     if loss > MOST_LOSS:
-        return Unbounded()
+        return Unbounded(LEAST_BEYOND)
     if event.bound > _MOST_ATOMS or unit.sensitivity(event.bound) > _MOST_ATOMS:
         return both(two_atoms(loss))
     sensitivity, scale = int(unit.sensitivity(event.bound)), event.noise_multiplier * event.bound
@@ -115,7 +116,7 @@ def _(event: RandomizedResponse, unit: Unit) -> Rule:
     if event.epsilon == 0:
         return NOTHING
     if event.epsilon > MOST_LOSS:
-        return Unbounded()
+        return Unbounded(LEAST_BEYOND)
     if event.categories == 2:
         return both(two_atoms(event.epsilon), unit.rows_per_unit)
     others = event.categories - 1
@@ -138,7 +139,7 @@ def _(event: Selection, unit: Unit) -> Rule:
     if eta == 0:
         return NOTHING
     if eta > MOST_LOSS:
-        return Unbounded()
+        return Unbounded(LEAST_BEYOND if event.mechanism == "exponential" else 0.0)
     if event.mechanism != "exponential":
         return both(UpperOnly(LaplacePair(eta)))
 

@@ -95,7 +95,9 @@ def _whole(event: Event, unit: Unit, outer: str) -> Rule:
 def _rule_of(leaf: Leaf) -> Rule:
     """The rule of a leaf, along its chain of neighbours."""
     known = rule(leaf.event, leaf.unit)
-    return known if leaf.chain == 1 or isinstance(known, Unbounded) else _group(known, leaf.chain)
+    if leaf.chain == 1:
+        return known
+    return Unbounded() if isinstance(known, Unbounded) else _group(known, leaf.chain)
 
 
 def _binomial(k: int, q: float) -> tuple[float, ...]:
@@ -124,7 +126,7 @@ def _(event: Poisson, unit: Unit) -> Rule:
     leaf = _only_leaf(event.event.restated(k), Unit(unit.relation), "Poisson sampling")
     known = _rule_of(leaf)
     if isinstance(known, Unbounded):
-        return known
+        return Unbounded()  # the row may not be in the batch
     if unit.relation == "add-remove":
         once = Pairs(amplified(_side(known, "remove"), q, "remove"), amplified(_side(known, "add"), q, "add"))
     elif isinstance(leaf.event, Laplace | DiscreteGaussian | DiscreteLaplace):  # noise protects a missing row too
@@ -188,7 +190,7 @@ def _(event: FixedSize, unit: Unit) -> Rule:
         return once if k == 1 else _group(once, k)
     known = _rule_of(exchanged(_only_leaf(event.event.restated(k), Unit(unit.relation), "FixedSize")))
     if isinstance(known, Unbounded):
-        return known
+        return Unbounded()  # the row may not be in the batch
     once = _exchanged_in_batch(known, rate, replaced)
     return once if k == 1 else _group(once, k)
 
@@ -211,7 +213,9 @@ def _all_exchanged(event: Event, unit: Unit) -> Rule:
     mu = _gaussian_mu(event, Unit("replace-one", unit.rows_per_unit))
     known = Mu(mu) if mu is not None else _rule_of(exchanged(_only_leaf(event, unit, "FixedSize"), resized=True))
     match known:
-        case Mu(0.0) | Rho(0.0) | Unbounded():
+        case Unbounded():
+            return Unbounded()
+        case Mu(0.0) | Rho(0.0):
             return known
         case Pairs(remove, add, times):
             return both(_upper(remove), times) if remove is add else Pairs(_upper(remove), _upper(add), times)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from discreet.accounting.bounds import sum_up
 from discreet.accounting.exact.pairs import DiscretePair
 from discreet.accounting.rules.base import (
+    LEAST_BEYOND,
     MOST_LOSS,
     NOTHING,
     Rho,
@@ -35,7 +36,7 @@ Array = NDArray[Any]
 def _(event: PureDP, unit: Unit) -> Rule:
     loss = sum_up([(event.epsilon, unit.rows_per_unit)])
     if loss > MOST_LOSS:
-        return Unbounded()
+        return Unbounded(LEAST_BEYOND)
     return both(two_atoms(loss)) if loss > 0 else NOTHING
 
 
@@ -43,12 +44,12 @@ def _(event: PureDP, unit: Unit) -> Rule:
 def _(event: ApproxDP, unit: Unit) -> Rule:
     k, epsilon = unit.rows_per_unit, event.epsilon
     if event.delta >= 1:
-        return Unbounded()
+        return Unbounded(math.inf)
     if epsilon == 0 and event.delta == 0:
         return NOTHING
     loss, failure = group(epsilon, event.delta, k)
     if failure >= 1 or loss > MOST_LOSS:
-        return Unbounded()
+        return Unbounded(0.0 if failure >= 1 else LEAST_BEYOND)
     if epsilon == 0:
         return both(DiscretePair(np.array([0.0]), np.array([1 - failure]), failure, 0.0, 1.0))
     return both(two_atoms(loss, failure))
@@ -64,7 +65,7 @@ def _(event: Promise, unit: Unit) -> Rule:
 @rule.register
 def _(event: ZCDP, unit: Unit) -> Rule:
     rho = sum_up([(event.rho, unit.rows_per_unit**2)])
-    return Unbounded() if rho > MOST_LOSS else Rho(rho)
+    return Unbounded(LEAST_BEYOND) if rho > MOST_LOSS else Rho(rho)
 
 
 @rule.register

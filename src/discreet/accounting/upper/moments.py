@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import NotCertifiable
+from discreet.floats import UNIT_ROUNDOFF
 
 __all__ = [
     "FiniteLosses",
@@ -28,12 +29,12 @@ __all__ = [
     "laplace_losses",
     "lattice_half_excess",
     "log_excess",
+    "log_one_plus",
     "mixture_excess",
 ]
 
 Array = NDArray[np.float64]
 
-_ROUNDING = 1e-10  # relative; floats lose at most a few hundred ulps, or 1e-11 where orders come near 1
 _DECAY = 90.0  # aliasing and tails are pushed below e^-90 of the whole
 _MOST_NODES = 200_000
 _CELLS = 4000
@@ -59,6 +60,46 @@ def log_excess(power: float, log_ratio: Array, ratio_minus_1: Array) -> Array:
     return np.where(tiny, small, out)
 
 
+def log_one_plus(log_excess: float) -> float:
+    """log(1 + X) from log X, rounded up together with a quotient: e^x is off by |x| + 4 units of itself."""
+    value = math.log1p(math.exp(log_excess)) if log_excess < 0 else float(np.logaddexp(0.0, log_excess))
+    return value * (1 + 4 * UNIT_ROUNDOFF * (8 + max(-log_excess, 0.0)))
+
+
+def _log_error(power: float, log_ratio: Array, w: Array, unsure: Array, logs: Array) -> Array:
+    """log of a bound on the error of e^``logs``, the computed excess, where ``unsure`` bounds that of ``log_ratio``.
+
+    The error of w is granted (1 + w)·``unsure`` + 8u|w|. docs/maths/accounting.md, *Rounding of excesses*, derives the
+    four lines, one for each form of `log_excess`.
+    """
+    a, t, u = power, power * log_ratio, UNIT_ROUNDOFF
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        turned = abs(a) * (unsure + 2 * u * np.abs(log_ratio))
+        moved = np.exp(np.minimum(log_ratio, 700.0)) * unsure + 8 * u * np.abs(w)
+        below = np.minimum(t, 1.0)
+        direct = np.exp(below) * turned + 4 * u * np.abs(np.expm1(below)) + abs(a) * (moved + 4 * u * np.abs(w))
+        tiny = (np.abs(a * w) < 0.05) & (np.abs(w) < 0.05)
+        small = 1.2 * abs(a * (a - 1)) * (np.abs(w) * moved + moved * moved + 64 * u * w * w)
+        parts = abs(1 - a) * np.exp(-t) * (turned + 8 * u) + abs(a) * np.exp(log_ratio - t) * (turned + unsure + 8 * u)
+        leading = logs + np.log(turned + 4 * u + (parts + 4 * u) * np.exp(np.minimum(t - logs, 700.0)))
+        out = np.where(t > 1, leading, np.log(direct))
+        if a < 0:
+            out = np.where(log_ratio > 40, logs + np.log(unsure + 8 * u * (8 + log_ratio)), out)
+        out = np.where(tiny, np.log(small), out)
+        taken = np.where(np.isfinite(logs), logs + np.log(8 * u * (2 + np.abs(logs))), -np.inf)  # of the logarithm
+    return np.logaddexp(out, taken)
+
+
+def _upper_sum(values: Array, errors: Array, masses: Array) -> float:
+    """log Σ e^masses·(e^values + e^errors), rounded up: masses to 16u(40 + |mass|), the sum of n terms to 16nu."""
+    sizes = np.where(np.isfinite(masses), np.abs(masses), 0.0)
+    rounding = np.log(16 * UNIT_ROUNDOFF * (len(values) + 40 + sizes))
+    total = _log_sum(
+        np.concatenate([values + masses, errors + masses, np.logaddexp(values, errors) + masses + rounding])
+    )
+    return total + 8 * UNIT_ROUNDOFF * (64 + abs(total)) if math.isfinite(total) else total
+
+
 def _log_sum(logs: Array) -> float:
     top = float(np.max(logs))
     return top if math.isinf(top) else top + math.log(float(np.sum(np.exp(logs - top))))
@@ -80,8 +121,9 @@ class FiniteLosses:
         losses, masses = np.array(self.losses), np.array(self.log_masses)
         if above:
             losses, masses = losses[self._up()], masses[self._up()]
-        log_ratio, w = _mixed(losses, rate)
-        return _log_sum(log_excess(power, log_ratio, w) + masses) + _ROUNDING
+        log_ratio, w, unsure = _mixed(losses, rate)
+        values = log_excess(power, log_ratio, w)
+        return _upper_sum(values, _log_error(power, log_ratio, w, unsure, values), masses)
 
     def _up(self) -> NDArray[np.bool_]:
         return np.array(self.losses) >= 0
@@ -91,10 +133,16 @@ def _log_rest(rate: float) -> float:
     return math.log1p(-rate) if rate < 1 else -math.inf
 
 
-def _mixed(losses: Array, rate: float) -> tuple[Array, Array]:
-    """log(1 + w) and w of w = rate·(e^loss − 1)."""
+def _mixed(losses: Array, rate: float, loss_error: Array | float = 0.0) -> tuple[Array, Array, Array]:
+    """log(1 + w) and w of w = rate·(e^loss − 1), and a bound on the error of the first; a loss is good to 8u of itself
+    and ``loss_error``.
+
+    1 + w = 1 − q + qe^l moves by at most min(1, qe^l/(1 + w)) times what l does; log1p adds what the rounding of w does
+    to log(1 + w), 8u|w|/(1 + w), and logaddexp some units of its exponents.
+    """
     if rate == 1:
         log_ratio = losses
+        unsure = 8 * UNIT_ROUNDOFF * np.abs(losses) + loss_error
     else:
         with np.errstate(over="ignore"):
             log_ratio = np.where(
@@ -102,8 +150,15 @@ def _mixed(losses: Array, rate: float) -> tuple[Array, Array]:
                 np.log1p(rate * np.expm1(np.minimum(losses, 1))),
                 np.logaddexp(_log_rest(rate), math.log(rate) + losses),
             )
+        share = np.exp(np.minimum(math.log(rate) + losses - log_ratio, 0.0))
+        lost = np.where(
+            losses < 1,
+            np.abs(np.expm1(np.minimum(-log_ratio, 700.0))),
+            1 + abs(math.log(rate)) + np.abs(losses),
+        )
+        unsure = 8 * UNIT_ROUNDOFF * (share * np.abs(losses) + np.abs(log_ratio) + lost) + share * loss_error
     w = np.where(losses < 1, rate * np.expm1(np.minimum(losses, 1)), np.expm1(np.minimum(log_ratio, 700)))
-    return log_ratio, w
+    return log_ratio, w, unsure
 
 
 @lru_cache(maxsize=256)
@@ -144,21 +199,29 @@ def gaussian_half_excess(order: float, mu: float, rate: float) -> float:
         return gaussian_norm_excess(order, mu, rate)
     edges = np.linspace(mu / 2, order * mu + 14, _CELLS + 1)
 
-    def log_mass(shift: float) -> Array:
+    def log_mass(shift: float) -> tuple[Array, Array]:
+        """Of each cell; and a bound on its error: log Φ(−x) is good to 16u(1 + its size), a difference loses digits."""
         above = log_ndtr(-(edges - shift))
-        return above[:-1] + np.log(-np.expm1(above[1:] - above[:-1]))
+        inside = -np.expm1(above[1:] - above[:-1])
+        return above[:-1] + np.log(inside), 32 * UNIT_ROUNDOFF * (1 + np.abs(above[1:])) / inside
 
-    log_q = log_mass(0.0)
-    losses = mu * edges - mu * mu / 2
-    # The share of a cell that its upper end gets, so that P keeps its mass.
-    share = np.clip(np.expm1(log_mass(mu) - log_q - losses[:-1]) / np.expm1(np.diff(losses)), 0, 1)
-    log_ratio, w = _mixed(np.maximum(losses, 0.0), rate)
-    value = np.logaddexp(log_excess(order, log_ratio, w), log_excess(1 - order, log_ratio, w))
+    (log_q, unsure), (log_p, other) = log_mass(0.0), log_mass(mu)
+    losses = mu * (edges - mu / 2)
+    # The share of a cell that its upper end gets, so that P keeps its mass; what it is off by moves mass between ends.
+    grown, wide = log_p - log_q - losses[:-1], np.expm1(np.diff(losses))
+    share = np.clip(np.expm1(grown) / wide, 0, 1)
+    moved = np.exp(grown) * (unsure + other + 8 * UNIT_ROUNDOFF * losses[1:]) / wide + 8 * UNIT_ROUNDOFF * share
+    value, error = _both_excesses(order, np.maximum(losses, 0.0), rate)
     with np.errstate(divide="ignore"):
-        cells = log_q + np.logaddexp(value[:-1] + np.log1p(-share), value[1:] + np.log(share))
+        masses = np.concatenate([log_q + np.log1p(-share), log_q + np.log(share)])
+        apart = value[1:] + np.log(-np.expm1(np.minimum(value[:-1] - value[1:], 0.0)) * moved + unsure)
+        error = np.concatenate([error[:-1], error[1:]])
+    cells = float(
+        np.logaddexp(_upper_sum(np.concatenate([value[:-1], value[1:]]), error, masses), _log_sum(apart + log_q))
+    )
     tail = order * (order - 1) * mu * mu / 2 + float(log_ndtr(-14.0))
     linear = math.log(order) + float(log_ndtr(-(14 + (order - 1) * mu)))
-    return float(np.logaddexp(_log_sum(cells), np.logaddexp(tail, linear))) + _ROUNDING
+    return _up(float(np.logaddexp(cells, np.logaddexp(tail, linear))), tail)
 
 
 def lattice_half_excess(order: float, sigma: float, rate: float, grid: float) -> float | None:
@@ -175,17 +238,29 @@ def lattice_half_excess(order: float, sigma: float, rate: float, grid: float) ->
     log_phi -= _log_sum(log_phi)
     up = 2 * z >= 1
     losses = (2 * z[up] - 1) / (2 * sigma**2)
-    log_ratio, w = _mixed(losses, rate)
-    both = np.logaddexp(log_excess(order, log_ratio, w), log_excess(1 - order, log_ratio, w))
+    value, error = _both_excesses(order, losses, rate, 4 * UNIT_ROUNDOFF * (2 * z[up] + 1) / (2 * sigma**2))
     end = float(log_phi[-1]) + float(np.logaddexp(order * losses[-1], math.log(order) + losses[-1]))
     tail = end - math.log(-math.expm1(-reach * grid / sigma))
-    return float(np.logaddexp(_log_sum(both + log_phi[up]), tail)) + _ROUNDING
+    return _up(float(np.logaddexp(_upper_sum(value, error, log_phi[up]), tail)), tail)
 
 
 def gaussian_norm_excess(order: float, mu: float, rate: float) -> float:
     """A closed bound on `gaussian_half_excess`: ‖1 − q + q·r‖_α ≤ 1 − q + q·‖r‖_α (Minkowski), and (α − 1)·q."""
     norm = float(np.logaddexp(_log_rest(rate), math.log(rate) + (order - 1) * mu * mu / 2))
-    return float(np.logaddexp(order * norm, math.log((order - 1) * rate))) + _ROUNDING
+    return _up(float(np.logaddexp(order * norm, math.log((order - 1) * rate))), order * (abs(norm) + mu * mu * order))
+
+
+def _both_excesses(order: float, losses: Array, rate: float, loss_error: Array | float = 0.0) -> tuple[Array, Array]:
+    """The logarithms of the excesses at α and 1 − α together, and of a bound on their error."""
+    log_ratio, w, unsure = _mixed(losses, rate, loss_error)
+    one, two = log_excess(order, log_ratio, w), log_excess(1 - order, log_ratio, w)
+    first = _log_error(order, log_ratio, w, unsure, one)
+    return np.logaddexp(one, two), np.logaddexp(first, _log_error(1 - order, log_ratio, w, unsure, two))
+
+
+def _up(value: float, size: float) -> float:
+    """A logarithm rounded up that was made of a few others, the largest of which has this size."""
+    return value + 32 * UNIT_ROUNDOFF * (64 + abs(value) + abs(size))
 
 
 Direction = Literal["remove", "add", "replace"]
@@ -234,18 +309,18 @@ def mixture_excess(
     log_p = _log_rows(up) if direction != "add" else np.zeros_like(z)
     down = _tilts(-z, sigma, weights) if direction == "replace" else up
     log_q = np.zeros_like(z) if direction == "remove" else _log_rows(down)
-    log_ratio, w = _ratio(log_p, log_q, z, sigma, weights, direction)
+    apart = (_rows_error(up, log_p) if direction != "add" else 0.0) + (
+        _rows_error(down, log_q) if direction != "remove" else 0.0
+    )
+    log_ratio, w, unsure = _ratio(log_p, log_q, z, sigma, weights, direction, apart)
 
-    terms = log_excess(order, log_ratio, w) + log_q + log_phi
-    value = _log_sum(terms)
+    excess = log_excess(order, log_ratio, w)
+    value = _upper_sum(excess, _log_error(order, log_ratio, w, unsure, excess), log_q + log_phi)
     ends = [0, -1]
     plain = np.stack([order * log_p + (1 - order) * log_q, math.log(order) + log_p, math.log(order) + log_q])
     tails = _log_sum((plain + log_phi)[:, ends].ravel()) - math.log(-math.expm1(-reach * step / sigma))
     aliasing = -math.inf if exact_grid else math.log(2) + float(np.logaddexp(value, math.log(2 * order))) - _DECAY
-    # Terms that matter are differences of exponents this large, each good to a few units in the last place.
-    exponents = (np.abs(log_phi) + order * (np.abs(log_p) + np.abs(log_q)))[terms > value - 40]
-    rounding = _ROUNDING + 1e-15 * float(np.max(exponents, initial=0.0))
-    return float(np.logaddexp(value, np.logaddexp(tails, aliasing))) + rounding
+    return _up(float(np.logaddexp(value, np.logaddexp(tails, aliasing))), tails)
 
 
 def _tilts(z: Array, sigma: float, weights: tuple[float, ...]) -> Array:
@@ -260,18 +335,38 @@ def _log_rows(tilts: Array) -> Array:
     return top + np.log(np.sum(np.exp(tilts - top), axis=0))
 
 
+def _rows_error(tilts: Array, log_rows: Array) -> Array:
+    """A bound on the error of `_log_rows`, in units of 8u: of each tilt a few of its own, weighted by its share."""
+    with np.errstate(invalid="ignore"):
+        sizes = np.where(np.isfinite(tilts), np.abs(tilts), 0.0)
+    return np.sum(np.exp(tilts - log_rows) * (sizes + 1), axis=0) + np.abs(log_rows) + len(tilts)
+
+
 def _ratio(
-    log_p: Array, log_q: Array, z: Array, sigma: float, weights: tuple[float, ...], direction: Direction
-) -> tuple[Array, Array]:
-    """log(P/Q) and P/Q − 1, by expm1 where the two are close."""
+    log_p: Array,
+    log_q: Array,
+    z: Array,
+    sigma: float,
+    weights: tuple[float, ...],
+    direction: Direction,
+    apart: Array | float,
+) -> tuple[Array, Array, Array]:
+    """log(P/Q) and P/Q − 1, by expm1 where the two are close, and a bound on the error of the first."""
     log_ratio = log_p - log_q
     j = np.arange(len(weights))[:, None]
     gap = 2 * j * z / sigma**2 if direction == "replace" else (2 * j * z - j * j) / (2 * sigma**2)
     base = -(2 * j * z + j * j) / (2 * sigma**2) if direction == "replace" else np.zeros_like(gap)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        close = np.sum(np.array(weights)[:, None] * np.exp(base) * np.expm1(np.minimum(gap, 700)), axis=0)
+        each = np.array(weights)[:, None] * np.exp(base) * np.expm1(np.minimum(gap, 700))
+        close = np.sum(each, axis=0)
         w = -close / (1 + close) if direction == "add" else close * np.exp(-log_q)
         near = np.abs(log_ratio) < 0.5
         near &= np.abs(w) < 1
         w = np.where(near, w, np.expm1(np.minimum(log_ratio, 700)))
-        return np.where(near, np.log1p(np.where(near, w, 0.0)), log_ratio), w
+        blur = np.abs(each) * (np.abs(base) + len(weights) + 16) + np.array(weights)[:, None] * (
+            np.exp(base + np.minimum(gap, 700)) * np.abs(gap)
+        )
+        # where P and Q are close, w is a quotient of a sum with both signs and of Q/φ
+        lost = np.sum(blur, axis=0) * np.exp(-np.minimum(log_q, log_p)) + np.abs(w) * (16 + 2 * np.abs(log_q))
+        unsure = 8 * UNIT_ROUNDOFF * np.where(near, 2 * lost, apart)
+        return np.where(near, np.log1p(np.where(near, w, 0.0)), log_ratio), w, unsure

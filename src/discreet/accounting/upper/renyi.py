@@ -17,6 +17,7 @@ from discreet.accounting.bounds import sum_up
 from discreet.accounting.exchange import require_presence
 from discreet.accounting.histories import History, Leaf, histories
 from discreet.accounting.upper import subsampled
+from discreet.accounting.upper.moments import log_one_plus
 from discreet.accounting.upper.stated import approximate, pure_epsilon
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import (
@@ -335,5 +336,4 @@ def _capped(log_excess: float, order: float, most: float) -> float:
         return 0.0
     if not log_excess < math.inf:
         return most
-    log_moment = math.log1p(math.exp(log_excess)) if log_excess < 0 else float(np.logaddexp(0.0, log_excess))
-    return min(log_moment / (order - 1), most)
+    return min(log_one_plus(log_excess) / (order - 1), most)

@@ -31,6 +31,7 @@ from discreet.accounting.upper.moments import (
     gaussian_norm_excess,
     laplace_losses,
     lattice_half_excess,
+    log_one_plus,
     mixture_excess,
 )
 from discreet.errors import NotCertifiable
@@ -47,6 +48,7 @@ from discreet.events import (
     Selection,
     WithReplacement,
 )
+from discreet.floats import UNIT_ROUNDOFF
 from discreet.units import Unit
 
 __all__ = ["finite_losses", "fixed_size", "poisson", "with_replacement"]
@@ -169,11 +171,8 @@ def _gaussian_poisson(noise_multiplier: float, rate: float, order: float, unit: 
 
 
 def _divergence(log_excess: float | None, order: float) -> float:
-    """log(1 + X)/(α − 1) from log X."""
-    if log_excess is None:
-        return math.inf
-    log_moment = math.log1p(math.exp(log_excess)) if log_excess < 0 else float(np.logaddexp(0.0, log_excess))
-    return log_moment / (order - 1)
+    """log(1 + X)/(α − 1) from log X, rounded up."""
+    return math.inf if log_excess is None else log_one_plus(log_excess) / (order - 1)
 
 
 def _sampled(
@@ -254,12 +253,15 @@ def _expansion(leaves: tuple[tuple[Leaf, int], ...], rate: float, order: int, re
         return math.lgamma(order + 1) - math.lgamma(j + 1) - math.lgamma(order - j + 1)
 
     log_rate, log_rest = math.log(rate), (math.log1p(-rate) if rate < 1 else -math.inf)
-    second = log_moment(2)
+    second, most = log_moment(2), log_moment(order)
+    # a term is a sum of eight numbers of these sizes, each good to some units of itself; then n terms are summed
+    sizes = 3 * math.lgamma(order + 1) + order * (abs(log_rate) + (abs(log_rest) if rate < 1 else 0.0)) + abs(most)
+    rounding = 32 * UNIT_ROUNDOFF * (64 + order + sizes)
     if replaced:
         first = min(math.log(4) + _log_expm1(second), math.log(2) + second)
         terms = [2 * log_rate + log_choose(2) + first]
         terms += [j * log_rate + log_choose(j) + math.log(2) + log_moment(j) for j in range(3, order + 1)]
-        return float(np.logaddexp.reduce(terms)) + 1e-10
+        return float(np.logaddexp.reduce(terms)) + rounding
     terms = [
         log_choose(j) + (order - j) * (log_rest if j < order else 0.0) + j * log_rate + _log_expm1(log_moment(j))
         for j in range(2, order + 1)
@@ -267,7 +269,7 @@ def _expansion(leaves: tuple[tuple[Leaf, int], ...], rate: float, order: int, re
     remove = float(np.logaddexp.reduce(terms))
     # The other direction, E_A[(1 − q + q·r)^{1−α}]: Taylor's theorem with the second derivative at its largest, r = 0.
     add = math.log(order * (order - 1) / 2) + 2 * log_rate - (order + 1) * log_rest + _log_expm1(second)
-    return max(remove, min(add, _log_expm1(log_moment(order)))) + 1e-10
+    return max(remove, min(add, _log_expm1(most))) + rounding
 
 
 def _log_expm1(value: float) -> float:
