@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check format bench audit docs clean
+.PHONY: demo test check check-style check-types check-imports check-docs format bench audit docs clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "discreet needs Python 3.11 or newer")'
@@ -22,13 +22,22 @@ demo: $(VENV)/.installed  ## fit a private model on real bundled data
 	$(BIN)/discreet demo
 
 test: $(VENV)/.dev  ## all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-check: $(VENV)/.dev  ## style, types, import rules, docs
+check: $(VENV)/.dev  ## style, types, import rules, docs: two at a time
+	$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-docs check-imports check-style
+
+check-style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+check-types:
 	$(BIN)/mypy
+
+check-imports:
 	$(BIN)/lint-imports
+
+check-docs:
 	$(BIN)/mkdocs build --strict --quiet --site-dir .site-check && rm -rf .site-check
 
 format: $(VENV)/.dev  ## rewrite style in place

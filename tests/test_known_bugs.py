@@ -417,7 +417,7 @@ def unprotected_quantiles_as_bounds(planted: bool, patch: pytest.MonkeyPatch) ->
 def claims_less_than_is_attained(event: events.Event, unit: Unit, delta: float = 0.0) -> bool:
     """Whether an explicit mechanism on a few rows, whose law is enumerated, loses more than is claimed."""
     try:
-        return epsilon(event, delta, unit).upper < attained(event, unit, delta)
+        return epsilon(event, delta, unit).upper < attained(event, unit, delta)[0]
     except dp.errors.NotCertifiable:
         return False
 

@@ -10,7 +10,7 @@ vector of probabilities over outputs that are the same for all datasets.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import combinations, product
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from discreet.accounting.histories import inner_events
 from discreet.events import (
     ZCDP,
     ApproxDP,
@@ -303,30 +304,57 @@ def neighbours(unit: Unit) -> Iterator[tuple[Rows, Rows]]:
                     yield from ((one + base, other + base) for other in units[:i])
 
 
-def attained(event: Event, unit: Unit, delta: float, variants: int = 2) -> float:
-    """The largest ε at δ over mechanisms and neighbours, in both orders."""
-    worst = 0.0
-    for variant in range(variants):
+def attained(event: Event, unit: Unit, *deltas: float) -> list[float]:
+    """The largest ε at each δ over mechanisms and neighbours, in both orders."""
+    worst = [0.0] * len(deltas)
+    if not deltas:
+        return worst
+    for variant in range(variants(event, unit.relation)):
         laws = Laws(unit.relation, variant)
-        for one, other in neighbours(unit):
+        for one, other in different_neighbours(unit, has_parts(event)):
             p, q = laws.law(event, one), laws.law(event, other)
-            worst = max(worst, _epsilon(p, q, delta), _epsilon(q, p, delta))
+            both = zip(epsilons(p, q, deltas), epsilons(q, p, deltas), strict=True)
+            worst = [max(most, *found) for most, found in zip(worst, both, strict=True)]
     return worst
 
 
-def _epsilon(p: Array, q: Array, delta: float) -> float:
-    """The least ε with Σ (p − e^ε q)₊ ≤ δ, rounded down; tails that floats cannot hold are left out."""
+def variants(event: Event, relation: str) -> int:
+    """The most mechanisms that any leaf of an event has."""
+    parts = inner_events(event)
+    return max(variants(part, relation) for part in parts) if parts else len(mechanisms(event, relation))
+
+
+def has_parts(event: Event) -> bool:
+    """Whether it matters in which part a row is."""
+    return isinstance(event, Parallel) or any(has_parts(part) for part in inner_events(event))
+
+
+@cache
+def different_neighbours(unit: Unit, in_parts: bool) -> list[tuple[Rows, Rows]]:
+    """`neighbours` in order, without those that differ from an earlier pair by nothing that a law depends on.
+
+    No law depends on the order of rows, and without `Parallel` none depends on the parts that they are in.
+    """
+
+    def relevant(rows: Rows) -> Rows:
+        return tuple(sorted(rows if in_parts else [(value, 0) for value, _ in rows]))
+
+    return list(dict.fromkeys((relevant(one), relevant(other)) for one, other in neighbours(unit)))
+
+
+def epsilons(p: Array, q: Array, deltas: Sequence[float]) -> list[float]:
+    """For each δ the least ε with Σ (p − e^ε q)₊ ≤ δ, rounded down; tails that floats cannot hold are left out."""
     keep = p > 1e-13
     p, q = p[keep], q[keep]
-    if float(p[q < 1e-300].sum()) > delta + 1e-12:
-        return math.inf
     held = q >= 1e-300
     lost, p, q = float(p[~held].sum()), p[held], q[held]
-    loss = np.log(p / q)
-    order = np.argsort(-loss)
-    p, q, loss = p[order], q[order], loss[order]
+    order = np.argsort(-np.log(p / q))
     # between two losses δ(ε) = P(L ≥ l) − e^ε Q(L ≥ l) + lost
-    above_p, above_q = np.cumsum(p) + lost, np.cumsum(q)
+    above_p, above_q = np.cumsum(p[order]) + lost, np.cumsum(q[order])
+    return [math.inf if lost > delta + 1e-12 else _least(above_p - delta, above_q) for delta in deltas]
+
+
+def _least(above_p: Array, above_q: Array) -> float:
     with np.errstate(divide="ignore"):
-        found = np.log(np.maximum(above_p - delta, 0.0) / above_q)
+        found = np.log(np.maximum(above_p, 0.0) / above_q)
     return max(0.0, float(found.max()) * (1 - 1e-9) - 1e-9)

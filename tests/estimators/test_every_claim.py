@@ -50,7 +50,11 @@ MODELS = {"lasso": (dp.Lasso, {"radius": 0.4}), "sparse": (dp.SparseLinearRegres
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("name", MODELS)
 def test_an_attack_on_what_is_fitted(name: str, relation: str) -> None:
-    """Rows without features fill up n; one row has the largest target, or the least one, or is not there."""
+    """Rows without features fill up n; one row has the largest target, or the least one, or is not there.
+
+    At half the noise {log ratio > claim} has probabilities 0.648 and 0.072, which 600 runs prove to exceed the claim
+    with probability above 0.9999; a false alarm has probability 1e-3 at most.
+    """
     kind, options = MODELS[name]
     rest = [(1, -1)] + [(0, 0)] * 10
     one, other = rows(*rest, (1, 1)), rows(*rest, *[(1, -1)] * (relation == "replace-one"))
@@ -61,7 +65,7 @@ def test_an_attack_on_what_is_fitted(name: str, relation: str) -> None:
     problem, solver = as_fitted(model, *one)
     assert model.privacy_.epsilon <= 1.0
     worlds, unit = (one, other), Unit(relation)  # type: ignore[arg-type]
-    check(Case(name, "fitted", problem, worlds, unit, make=lambda *_: solver, runs=3000 if name == "lasso" else 600))
+    check(Case(name, "fitted", problem, worlds, unit, make=lambda *_: solver, runs=600))
 
 
 def proved_of_mean(plan: Any, data: list[Any], unit: Unit, delta: float, claim: float) -> float:

@@ -46,6 +46,6 @@ def on_all_cores(function: Callable[[S], T], parts: Sequence[S]) -> list[T]:
 
 def split(n: int, least: int) -> list[slice]:
     """Contiguous slices of n rows, one a core, none shorter than ``least`` unless n is."""
-    parts = max(1, min(cores(), n // least))
+    parts = min(cores(), n // least) if n >= 2 * least else 1
     edges = [n * k // parts for k in range(parts + 1)]
     return [slice(a, b) for a, b in itertools.pairwise(edges)]

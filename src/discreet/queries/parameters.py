@@ -24,7 +24,8 @@ def whole_parameter(
     A step is a power of two, such that θ is at most 2^35 steps long in ℓ2, or about 2^36 in ℓ1. NaN counts as 0, ∞ as
     the largest double.
     """
-    theta = np.nan_to_num(theta)
+    if not np.isfinite(theta).all():
+        theta = np.nan_to_num(theta)
     with np.errstate(over="ignore"):
         length = _length(theta, norm)
     exponent = math.frexp(length)[1]

@@ -258,6 +258,7 @@ def _laplace(shift: float, order: float) -> float:
 
 @leaf_divergence.register(DiscreteLaplace)
 @leaf_divergence.register(PureDP)
+@remembered
 def _(event: Event, order: float, unit: Unit) -> float:
     pair = subsampled.finite_losses(event, unit)
     if pair is None:  # pragma: no cover - both kinds have atoms

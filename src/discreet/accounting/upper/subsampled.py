@@ -247,7 +247,7 @@ def _expansion(leaves: tuple[tuple[Leaf, int], ...], rate: float, order: int, re
     """log X at an integer order."""
 
     def log_moment(j: int) -> float:
-        return (j - 1) * sum(count * _of_leaf(leaf, float(j), inner) for leaf, count in leaves)
+        return _log_moment(leaves, j, inner)
 
     def log_choose(j: int) -> float:
         return math.lgamma(order + 1) - math.lgamma(j + 1) - math.lgamma(order - j + 1)
@@ -270,6 +270,12 @@ def _expansion(leaves: tuple[tuple[Leaf, int], ...], rate: float, order: int, re
     # The other direction, E_A[(1 − q + q·r)^{1−α}]: Taylor's theorem with the second derivative at its largest, r = 0.
     add = math.log(order * (order - 1) / 2) + 2 * log_rate - (order + 1) * log_rest + _log_expm1(second)
     return max(remove, min(add, _log_expm1(most))) + rounding
+
+
+@lru_cache(maxsize=1 << 14)
+def _log_moment(leaves: tuple[tuple[Leaf, int], ...], order: int, inner: Inner) -> float:
+    """(α − 1)·D_α of the leaves; remembered, for the expansions at all larger orders contain it."""
+    return (order - 1) * sum(count * _of_leaf(leaf, float(order), inner) for leaf, count in leaves)
 
 
 def _log_expm1(value: float) -> float:
