@@ -33,7 +33,7 @@ def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit, intercept: float
     assert 0.99 * target <= epsilon(compose(plan), 1e-7, unit).upper <= target
 
 
-@pytest.mark.parametrize(("n", "rate"), [(3000.0, 1.0), (6000.0, 0.5), (60_000.0, 0.2)])
+@pytest.mark.parametrize(("n", "rate"), [(3000.0, 1.0), (12_000.0, 0.5), (75_000.0, 0.2)])
 def test_of_many_rows_each_step_takes_a_sample_that_is_charged_as_one(n: float, rate: float) -> None:
     problem = Problem(ROWS, Softmax(3), n)
     plan = recipe(problem, Guarantee(1.0, 1e-6, ADD))

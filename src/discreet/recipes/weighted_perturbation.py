@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass, replace
 
 from discreet.calibration.calibrate import calibrated
-from discreet.calibration.guarantee import Guarantee, rough_multiplier
+from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.one_release import gaussian_multiplier
 from discreet.calibration.shares import multiplier, remaining_share
 from discreet.losses import Logistic
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.recipes import objective_perturbation, shared
 from discreet.solvers.base import Problem
-from discreet.solvers.parts import column_weights
+from discreet.solvers.parts import column_weights, recalibration
 from discreet.solvers.weighted_perturbation import WeightedPerturbation, check
 from discreet.tuned import Tuned, current, tuned
 
@@ -24,24 +24,10 @@ __all__ = ["NUMBERS", "WeightedPerturbationNumbers", "is_bag_of_words", "recipe"
 class WeightedPerturbationNumbers(Tuned):
     """Tuned numbers of this recipe."""
 
-    shrink: float = tuned(0.8, "λ/(ν·L·R) with few columns", "sweep: weighted-shrink")
-    shrink_wide: float = tuned(3.0, "growth of λ/(ν·L·R) with d/n", "sweep: weighted-wide")
-    word_shrink: float = tuned(2.0, "λ/(ν·L·R) of bags of words", "sweep: word-shrink")
+    shrink: float = tuned(
+        1.6, "λ/(ν·L·R) with few columns; twice as much with as many as rows", "sweep: weighted-shrink"
+    )
     word_cut: float = tuned(0.25, "slope at which logistic losses of bags of words are cut", "sweep: word-cut")
-    power: float = tuned(
-        0.25,
-        "exponent of the weights, between ½ (best where rare columns are informative) and 0 (where common ones are)",
-        "sweep: weighted-power",
-    )
-    many_columns: int = tuned(
-        1000,
-        "sparse rows of so many columns are taken for bags of words; rows of more are not centred",
-        "judgement: centred rows are dense, and bags of words have little in common",
-    )
-    most_entries: float = tuned(1e7, "entries beyond which rows are not centred", "judgement: memory for dense rows")
-    centring_noise: float = tuned(1e-2, "noise share √d·κ/n above which rows are centred", "sweep: weighted-faint")
-    centre_share: float = tuned(0.05, "share of the budget (in 1/σ²) for the mean row", "sweep: weighted-centre")
-    log_det: float = tuned(0.1, "share of ε that log det may take", "judgement: a larger share would need more noise")
     least_scale: float = tuned(
         0.5,
         "least scale of the scores after recalibration",
@@ -50,6 +36,8 @@ class WeightedPerturbationNumbers(Tuned):
 
 
 NUMBERS = WeightedPerturbationNumbers()
+
+_MOST_ENTRIES = 1e7  # centred rows are dense, and must fit in memory
 
 
 def recipe(
@@ -71,8 +59,7 @@ def recipe(
     Args:
         problem: two classes, no constraint, no ridge of the user's.
         guarantee: what to keep.
-        regularisation: λ in units of the sum; by default ν·L·R·(0.8 + 3·d/n), for bags of words (sparse rows of at
-            least 1000 columns) 2·ν·L·R, and so large that log det is at most a tenth of ε.
+        regularisation: λ in units of the sum; by default 1.6·ν·L·R·(1 + min(d/n, 1)), and at least R²/ε.
         slope_bound: ℓ2 bound on a weighted row's gradient; by default that of a logistic slope at a score of 0, for
             bags of words half of it, and other losses' own.
         power: weights are (f_j + τ)^−power, by default ¼; 0 leaves columns as they are.
@@ -81,7 +68,7 @@ def recipe(
         place_share: of the budget for the range of the scores, by default 0.02.
         line_share: of the budget for scale and offset, by default 0.08.
         centre_share: of the budget for the mean row; 0 leaves rows uncentred. By default 0.05, or 0 for more than 1000
-            columns (or 1e7 entries), little noise (√d·κ/n ≤ 0.01), and models without an intercept.
+            columns (or 1e7 entries) and models without an intercept.
         damping: τ in units of the squared row norm; by default (ν/2)²·radius²/(norm²·n).
 
     Raises:
@@ -92,7 +79,7 @@ def recipe(
     numbers, weights = current(NUMBERS), current(column_weights.NUMBERS)
     shares = _shares(problem, guarantee, moment_share, place_share, line_share, centre_share)
     bound = _slope_bound(problem, guarantee) if slope_bound is None else slope_bound
-    exponent, entries = numbers.power if power is None else power, weights.spread if spread is None else spread
+    exponent, entries = weights.power if power is None else power, weights.spread if spread is None else spread
     rest = exponent, bound, entries, numbers.least_scale
     if not guarantee.private:
         return WeightedPerturbation(0.0, 0.0, 0.0, 0.0, regularisation or 0.0, damping or 1 / problem.n, *rest)
@@ -107,12 +94,10 @@ def recipe(
 def is_bag_of_words(problem: Problem) -> bool:
     """Sparse rows of at least 1000 columns.
 
-    In a bag of words most directions have next to no curvature, so with λ = 2·ν·L·R the noise in a score is νLR/λ = ½
-    whatever the dimension: with less ridge there is more noise, and with more the fit would stop at what the commonest
-    words show. With slopes cut at ¼ every row has full influence until it is right by a margin of 1.1; from there on
+    With slopes cut at ¼ every row has full influence until it is right by a margin of 1.1; from there on
     the others have more, such as kinds of text that are rare within their class.
     """
-    return problem.sparse and problem.rows.n_features >= current(NUMBERS).many_columns
+    return problem.sparse and problem.rows.n_features >= current(shared.NUMBERS).many_columns
 
 
 def _shares(
@@ -125,13 +110,13 @@ def _shares(
 ) -> dict[str, float]:
     """Shares of the budget (in 1/σ²) for everything but the minimiser.
 
-    By default the range of the scores has a quarter of what scale and offset have, a fifth of both together.
+    By default the range of the scores has a fifth of what it has together with scale and offset.
     """
-    moments, scores = current(column_weights.NUMBERS).moment_share, current(shared.NUMBERS).recalibration_share
+    usual, place = current(shared.NUMBERS), current(recalibration.NUMBERS).place_share
     shares = {
-        "moment_share": moments if moment_share is None else moment_share,
-        "place_share": scores / 4 if place_share is None else place_share,
-        "line_share": scores if line_share is None else line_share,
+        "moment_share": usual.estimate_share if moment_share is None else moment_share,
+        "place_share": place * usual.large_share if place_share is None else place_share,
+        "line_share": (1 - place) * usual.large_share if line_share is None else line_share,
         "centre_share": _centre_share(problem, guarantee) if centre_share is None else centre_share,
     }
     _left(shares)
@@ -143,39 +128,32 @@ def _left(shares: dict[str, float]) -> float:
 
 
 def _centre_share(problem: Problem, guarantee: Guarantee) -> float:
-    """A twentieth where rows are few and narrow enough to be dense, noise is much, and there is an intercept; else 0.
-
-    Centred rows differ in length, and clipping them costs what less noise brings unless √d·κ/n is above a hundredth.
-    """
-    rows, n, numbers = problem.rows, problem.n, current(NUMBERS)
-    small = rows.n_features <= min(numbers.many_columns, numbers.most_entries / n)
-    noisy = guarantee.private and rough_multiplier(guarantee) * math.sqrt(rows.n_features) > numbers.centring_noise * n
-    return numbers.centre_share if small and noisy and rows.intercept else 0.0
+    """A twentieth where rows are few and narrow enough to be dense, and there is an intercept; else 0."""
+    rows, usual = problem.rows, current(shared.NUMBERS)
+    small = rows.n_features <= min(usual.many_columns, _MOST_ENTRIES / problem.n)
+    return usual.estimate_share if small and guarantee.private and rows.intercept else 0.0
 
 
 def _slope_bound(problem: Problem, guarantee: Guarantee) -> float:
     """Logistic slopes are cut at ½, those of bags of words at ¼; without privacy nothing is cut."""
     if not (isinstance(problem.loss, Logistic) and guarantee.private):
         return math.inf
-    usual = current(objective_perturbation.NUMBERS).cut
+    usual = shared.slope_at_zero(problem, 1.0)
     return (current(NUMBERS).word_cut if is_bag_of_words(problem) else usual) * problem.rows.radius
 
 
 def _regularisation(problem: Problem, guarantee: Guarantee, nu: float, slope_bound: float) -> float:
-    """λ = ν·L·R·(0.8 + 3·d/n), or 2·ν·L·R for bags of words; at least what leaves log det a tenth of ε.
+    """λ = 1.6·ν·L·R·(1 + min(d/n, 1)), at least R²/ε.
 
     A column of second moment f has curvature n·f/4, and f is about 1/d: the ridge that balances its noise σ = νL grows
-    with d/n (Hoerl–Kennard 1970).
+    with d/n (Hoerl–Kennard 1970). In a bag of words most directions have next to no curvature, so the noise in a score
+    is at most νLR/λ whatever the dimension. Curvature is at most R²/4, so R²/ε leaves log det a quarter of ε.
     """
-    rows, numbers = problem.rows, current(NUMBERS)
+    rows = problem.rows
     bounds = RidgeMinimiser(rows, problem.loss, 1.0, slope_bound)
-    ridge = nu * bounds.gradient_bound * rows.radius
-    if is_bag_of_words(problem):
-        ridge *= numbers.word_shrink
-    else:
-        ridge *= numbers.shrink + numbers.shrink_wide * rows.n_features / problem.n
-    log_det = guarantee.unit.rows_per_unit * bounds.curvature_bound / (numbers.log_det * guarantee.epsilon)
-    return max(ridge, log_det)
+    growth = 1 + min(rows.n_features / problem.n, 1.0)
+    ridge = current(NUMBERS).shrink * growth * nu * bounds.gradient_bound * rows.radius
+    return max(ridge, 4 * guarantee.unit.rows_per_unit * bounds.curvature_bound / guarantee.epsilon)
 
 
 def _with_noise(
