@@ -115,6 +115,10 @@ def _scaled(key: str, what: str, constant: str, values: Sequence[Any]) -> Sweep:
 
 
 SWEEPS = [
+    Sweep("shrink", "objective perturbation: λ/(ν·L·R) under little noise", f"{_OBJECTIVE}.shrink",
+          (0.1, 0.3, 0.6), _CLASSES, solver="objective_perturbation", most=(6000, 5500)),
+    Sweep("shrink-noisy", "objective perturbation: growth of λ with the noise share", f"{_OBJECTIVE}.shrink_noisy",
+          (0.0, 4.0, 8.0, 16.0), _CLASSES, solver="objective_perturbation", most=(6000, 5500), epsilons=(0.1, 0.5)),
     Sweep("weighted-shrink", "weighted perturbation: λ/(ν·L·R) with few columns", f"{_WEIGHTED}.shrink",
           (0.4, 0.8, 1.6, 3.2), _CLASSES, solver="weighted_perturbation", most=(1000, 5500),
           epsilons=(0.5, 1.0, 2.0, 8.0)),
@@ -160,8 +164,12 @@ SWEEPS = [
           (0.15, 0.25, 0.4), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
     Sweep("wide-gain", "wide descent: gain of the searches for location and scale", "solvers.parts.location_scale.gain",
           (0.25, 0.5, 1.0), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
+    Sweep("moment-noise", "least squares: noise share beyond which no second moment is released",
+          "planning.auto.most_noise", (0.2, 0.35, 0.5, 0.7), _NUMBERS, ("table", "dense", "binary"),
+          most=(900, 5500)),
     _scaled("noise", "noise in a score", "shared.score_noise", (0.8, 1.6, 3.2)),
     _scaled("decay", "momentum", "shared.decay", (0.7, 0.85, 0.95)),
+    _scaled("fewest", "number of steps", "shared.fewest_iterations", (16, 32, 64)),
     _scaled("constant", "weight of the constant column", "scaled_descent.constant_weight", (0.125, 0.25, 0.5, 1.0)),
     _scaled("batch", "rows up to which a batch has all", "scaled_descent.batch", (1000, 3000, 10_000, 10**9)),
     Sweep("curvature", "Frank–Wolfe: typical over worst curvature (Lasso)", "recipes.frank_wolfe.curvature_share",
@@ -191,6 +199,9 @@ SWEEPS = [
           most=(300, 2500), model="l1"),
     Sweep("solver-words", "logistic regression on sparse rows with many columns", "solver",
           ("auto", "objective_perturbation", "reweighted", "descent"), _CLASSES, _BAGS),
+    Sweep("solver-classes", "several classes", "solver",
+          ("auto", "descent", "objective_perturbation"), _SEVERAL, ("classes", "words"), most=(100_000, 10_000),
+          epsilons=(0.1, 1.0, 8.0)),
 ]  # fmt: skip
 
 

@@ -30,12 +30,12 @@ class ObjectivePerturbationNumbers(Tuned):
     shrink: float = tuned(
         0.3,
         "classes: λ/(ν·L·R) under little noise with few columns; double with as many as rows",
-        "judgement: on synthetic problems 0.15 and 0.6 lose or gain less than 0.01",
+        "sweep: shrink",
     )
     shrink_noisy: float = tuned(
-        4.0,
+        8.0,
         "classes: least λ/(ν·L·R) over the noise share",
-        "judgement: on synthetic problems, for so much noise that little but an offset can be learnt",
+        "sweep: shrink-noisy",
     )
     shrink_regression: float = tuned(2.0, "numbers: λ/(ν·L·R) under little noise", "sweep: shrink-regression")
     doubling_noise: float = tuned(
@@ -160,8 +160,8 @@ def _regularisation(
 def _scale(problem: Problem, query: RidgeMinimiser, multiplier: float, noise: str) -> float:
     """λ₀ = ν·L·R times a factor that grows with noise and dimension.
 
-    Classes: max(0.3·(1 + min(d/n, 1)), 4s) at noise multiplier ν, with s = √min(d, n)·ν/n the noise in the mean
-    gradient over a row's bound: d/n is for chance among few rows, 4s for so much noise that little but an offset can be
+    Classes: max(0.3·(1 + min(d/n, 1)), 8s) at noise multiplier ν, with s = √min(d, n)·ν/n the noise in the mean
+    gradient over a row's bound: d/n is for chance among few rows, 8s for so much noise that little but an offset can be
     learnt (in a direction of curvature h, noise σ = νL asks for the ridge λ = σ²/(h·θ_j²), Hoerl–Kennard 1970). Under
     little noise a coefficient of 3 log-odds a unit row is shrunk by as much as the tilt moves it.
 

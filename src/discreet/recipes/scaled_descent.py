@@ -137,12 +137,12 @@ def _steps(
 ) -> tuple[int, float]:
     """(number of steps, step size) whose path length puts noise c into a score: ηT·C·R = c·n/κ.
 
-    A step moves θ by η/(1 − decay) in the end. Without noise steps are (1 + decay)/β, half the longest that are stable
-    (Polyak 1964), β = R²/2 the largest curvature that there can be.
+    A step moves θ by η/(1 − decay) in the end. Without noise steps are 1.5(1 + decay)/β, ¾ of the longest that are
+    stable (Polyak 1964), β = R²/2 the largest curvature that there can be.
     """
     numbers, radius = current(shared.NUMBERS), problem.rows.radius
     if not kappa:
-        size = (1 + decay) / (radius**2 / 2)
+        size = 1.5 * (1 + decay) / (radius**2 / 2)
         count = numbers.exact_iterations if iterations is None else iterations
         return count, size if step is None else step
     count = numbers.fewest_iterations if iterations is None else iterations

@@ -76,7 +76,7 @@ class SharedNumbers(Tuned):
     fewest_iterations: int = tuned(
         32,
         "fewest steps in coordinates that were scaled privately",
-        "judgement: from 24 to 48 steps mean loss differs by 0.001",
+        "sweep: scaled-fewest",
     )
     exact_iterations: int = tuned(
         2000, "steps without privacy", "judgement: there is no noise, so more steps cost time alone"

@@ -28,7 +28,7 @@ def test_without_noise_it_is_the_mean_residual() -> None:
     y = np.random.default_rng(0).exponential(0.05, 1000)
     found, clip = moved(0.0, y)
     assert found == pytest.approx(np.minimum(y, clip).mean(), rel=1e-3)
-    assert clip == pytest.approx(NUMBERS.large * 0.1)
+    assert clip == pytest.approx(2 * NUMBERS.large * 0.1)
 
 
 def test_noise_of_the_expected_size_halves_it() -> None:

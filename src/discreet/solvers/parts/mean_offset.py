@@ -38,7 +38,7 @@ NUMBERS = MeanOffsetNumbers()
 def with_mean_offset(problem: Problem, theta: NDArray[np.float64], multiplier: float, scale: float) -> Steps:
     """θ with its intercept moved by the mean residual, shrunk by 1/(1 + (noise/expected size)²): one release.
 
-    Residuals are cut at two scales, and their mean is expected to be about a tenth of one.
+    Residuals are cut at 2 to 4 scales: as wide as leaves the noise at the expected size of their mean, a tenth of one.
 
     Args:
         problem: public facts; rows with an intercept.
@@ -47,7 +47,8 @@ def with_mean_offset(problem: Problem, theta: NDArray[np.float64], multiplier: f
         scale: of the targets.
     """
     numbers, noise = current(NUMBERS), multiplier / problem.n
-    query = ResidualSum(problem.rows, theta, numbers.large * scale)
+    widest = min(2 * numbers.large, numbers.small / noise) if noise else 2 * numbers.large
+    query = ResidualSum(problem.rows, theta, max(numbers.large, widest) * scale)
     total = yield Noisy(query, Gaussian(multiplier))
     kept = 1 / (1 + (noise * query.clip / (numbers.small * scale)) ** 2)
     theta = theta.copy()
