@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import discreet
+from discreet.planning.auto import RULES
 from discreet.tuned import Tuned
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -61,6 +62,12 @@ def test_every_number_has_a_meaning_and_a_source(where: str) -> None:
 def test_the_sweep_that_a_number_names_varies_that_number(bench: Any, where: str) -> None:
     named = FIELDS[where].metadata["source"].removeprefix("sweep: ")
     assert [sweep.where for sweep in bench.SWEEPS if sweep.key == named] == [where]
+
+
+def test_the_sweeps_that_rules_name_exist(bench: Any) -> None:
+    named = [word for rule in RULES if rule.evidence.startswith("sweep") for word in rule.evidence.split()[1:]]
+    assert named
+    assert {key.strip(",;") for key in named} - {sweep.key for sweep in bench.SWEEPS} == set()
 
 
 def test_no_two_sweeps_share_a_key(bench: Any) -> None:

@@ -188,7 +188,7 @@ RULES: tuple[Rule, ...] = (
         lambda f: _free_least_squares(f) and not _few_columns(f),
         "least squares with an intercept, no constraint, over 1000 coefficients, δ > 0",
         "gradients in scales that are estimated privately: the noise in a score does not grow with d",
-        "sweep solver-wide",
+        "docs/maths/wide_descent.md",
     ),
     Rule(
         "wide_descent",
@@ -207,7 +207,7 @@ RULES: tuple[Rule, ...] = (
         ),
         "least squares over a set with a projection, up to 1000 coefficients, δ > 0",
         "a noisy second moment whitens the gradients that follow",
-        "sweep solver-numbers; theory.preconditioned",
+        "theory.preconditioned",
     ),
     Rule(
         "preconditioned",
@@ -281,7 +281,7 @@ RULES: tuple[Rule, ...] = (
         lambda f: isinstance(f.problem.loss, Squared) and f.gaussian and isinstance(f.problem.domain, WholeSpace),
         "least squares over 1000 coefficients without an intercept or with a ridge, δ > 0",
         "a few noisy gradients, as far as their noise allows",
-        "sweep solver-wide",
+        "Bassily–Smith–Thakurta 2014",
     ),
     Rule(
         "weighted_perturbation",

@@ -68,7 +68,7 @@ def recipe(
         >>> from discreet.units import Unit
         >>> problem = Problem(RowSpec(4000, 1.0, 0.5), Squared(), 60.0)
         >>> [recipe(problem, Guarantee(e, 1e-4, Unit("add-remove"))).iterations for e in (0.5, 8.0)]
-        [0, 102]
+        [0, 118]
     """
     check(problem)
     bound = 1.0 if target_bound is None else target_bound
