@@ -158,7 +158,7 @@ SWEEPS = [
           (2.5, 5.0, 10.0), ("multinomial",), most=(100_000, 10_000), epsilons=(0.1, 1.0, 8.0),
           solver="descent"),
     Sweep("wide-reach", "descent: largest attainable score, least squares with many columns",
-          "recipes.shared.score_bound", (2.5, 5.0, 10.0), _NUMBERS, ("dense", "words", "tiny"), solver="descent",
+          "recipes.shared.score_bound", (1.0, 2.5, 5.0), _NUMBERS, ("dense", "words", "tiny"), solver="descent",
           most=(100_000, 5500), least=1000),
     Sweep("wide-noise", "wide descent: noise in scores over the scale of targets", f"{_WIDE}.noise_share",
           (0.15, 0.25, 0.4), _NUMBERS, _MANY_COLUMNS, most=(100_000, 2500), least=1000),
