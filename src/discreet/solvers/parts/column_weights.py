@@ -54,7 +54,7 @@ class ColumnWeightsNumbers(Tuned):
     spread: float = tuned(
         25.0,
         "number of entries over which a row's squared length is expected to be spread",
-        "judgement: on synthetic problems; rows of images, tables and words differ",
+        "judgement: not swept; rows of images, tables and words differ",
     )
     power: float = tuned(
         0.25,

@@ -23,12 +23,12 @@ class MeanOffsetNumbers(Tuned):
     small: float = tuned(
         0.1,
         "a residual that small is about 0: where a median regression is smooth, and how large its mean residual may be",
-        "judgement: clips from 0.04 to 0.15 and expected sizes from 0.05 to 0.2 differ by 0.003 in mean loss",
+        "judgement: clips from 0.04 to 0.15 and expected sizes from 0.05 to 0.2 differed by 0.003, each swept alone",
     )
     large: float = tuned(
         2.0,
         "few residuals are larger: where they are cut for their mean; how far a step, and all of the intercept's, go",
-        "judgement: cuts from 1 to 4, steps from 1.5 to 3 and paths from 1 to 4 differ by 0.003 in mean loss",
+        "judgement: cuts from 1 to 4, steps from 1.5 to 3 and paths from 1 to 4 differed by 0.003, each swept alone",
     )
 
 
