@@ -29,11 +29,14 @@ from tests.accounting.small_mechanisms import attained
 
 import discreet as dp
 from discreet import events
-from discreet.accounting import curve, epsilon, fold, gaussian, rules
+from discreet.accounting import curve, epsilon, histories
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.contour import Contour
-from discreet.accounting.pairs import GaussianPair
-from discreet.accounting.transform import OnContour
+from discreet.accounting.exact import gaussian
+from discreet.accounting.exact.contour import Contour
+from discreet.accounting.exact.pairs import GaussianPair
+from discreet.accounting.exact.transform import OnContour
+from discreet.accounting.rules import leaves as leaf_rules
+from discreet.accounting.rules import sampling as sampling_rules
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, read_table
 from discreet.data.memory import in_memory
@@ -110,7 +113,7 @@ def noise_for_one_clip_where_a_replaced_row_moves_two(planted: bool, patch: pyte
 def forgotten_clip(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     """A row's contribution, in integers, is longer than the bound that the event rests on."""
     if planted:
-        from discreet.queries.kernels.gradient import slope_caps
+        from discreet.queries.kernels import slope_caps
 
         def no_clip(squared_length: Any, bound: float) -> Any:
             return np.full(len(squared_length), 2.0**50)
@@ -423,8 +426,8 @@ def claims_less_than_is_attained(event: events.Event, unit: Unit, delta: float =
 def a_batch_of_all_rows_that_counts_one_of_three(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     """All rows are in the batch, and a person's three rows are charged as one."""
     if planted:
-        whole = rules._all_exchanged
-        patch.setattr(rules, "_all_exchanged", lambda event, unit: whole(event, Unit(unit.relation)))
+        whole = sampling_rules._all_exchanged
+        patch.setattr(sampling_rules, "_all_exchanged", lambda event, unit: whole(event, Unit(unit.relation)))
     return claims_less_than_is_attained(events.FixedSize(4, 4, events.Laplace(1.0)), Unit("add-remove", 3))
 
 
@@ -433,7 +436,9 @@ def the_worst_part_where_a_person_is_in_two(planted: bool, patch: pytest.MonkeyP
     """Two rows of one person may lie in two parts, and both parts are then charged to that person."""
     if planted:
         patch.setattr(
-            fold, "_parallel", lambda parts, unit: frozenset().union(*(fold._fold(part, unit) for part in parts))
+            histories,
+            "_parallel",
+            lambda parts, unit: frozenset().union(*(histories._flatten(part, unit) for part in parts)),
         )
     parts = events.Parallel([events.Promise(1.0, 0.0, 2)] * 2)
     return claims_less_than_is_attained(parts, Unit("replace-one", 2))
@@ -444,9 +449,9 @@ def an_exchange_read_as_two_rows_that_come_together(planted: bool, patch: pytest
     """A promise for two rows that are added together says nothing of one row that is exchanged for another."""
     if planted:
         patch.setattr(
-            rules,
+            sampling_rules,
             "exchanged",
-            lambda leaf: fold.Leaf(leaf.event, Unit("add-remove", 2 * leaf.unit.rows_per_unit)),
+            lambda leaf: histories.Leaf(leaf.event, Unit("add-remove", 2 * leaf.unit.rows_per_unit)),
         )
     return claims_less_than_is_attained(events.FixedSize(1, 4, events.Promise(1.0, 0.0, 2)), Unit("add-remove"))
 
@@ -455,7 +460,7 @@ def an_exchange_read_as_two_rows_that_come_together(planted: bool, patch: pytest
 def answers_of_rows_that_may_be_absent(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     """Randomised response hides what a row says, not that it says something."""
     if planted:
-        patch.setattr(rules, "require_presence", lambda unit: None)
+        patch.setattr(leaf_rules, "require_presence", lambda unit: None)
     return claims_less_than_is_attained(events.RandomizedResponse(1.0), Unit("add-remove"), 0.1)
 
 
@@ -489,7 +494,9 @@ def accountants_that_disagree_are_intersected(planted: bool, patch: pytest.Monke
     honest = epsilon(run, 1e-6, "replace-one")
     patch.setattr(Contour, "epsilon", lambda self, delta: Bounds(0.4 * honest.lower, 0.5 * honest.lower))
     if planted:
-        patch.setattr("discreet.accounting.run.meet", lambda one, two, what: Bounds(0.0, min(one.upper, two.upper)))
+        patch.setattr(
+            "discreet.accounting.composed.meet", lambda one, two, what: Bounds(0.0, min(one.upper, two.upper))
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the disagreement
         return curve(run, "replace-one").upper(1e-6) < honest.lower

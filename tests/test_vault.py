@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discreet import events
-from discreet.accounting.filters import ZCDPFilter
+from discreet.accounting.adaptive.filters import ZCDPFilter
 from discreet.data.memory import in_memory
 from discreet.errors import BudgetExceeded, InvalidInput, PlanViolation
 from discreet.ledger import Ledger

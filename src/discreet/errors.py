@@ -35,7 +35,7 @@ class InvalidInput(DiscreetError, ValueError):
 
 
 class HypothesisViolated(InvalidInput):
-    """A theorem was asked to speak outside its hypotheses."""
+    """The hypotheses of a theorem do not hold for the arguments."""
 
 
 class BudgetExceeded(DiscreetError):

@@ -1,6 +1,6 @@
 """Numbers that no theorem gives: each with its value, its meaning and its source, in one frozen dataclass a file.
 
-A number is worth a name only if something depends on it. Its *source* is one of
+The *source* of a number is one of
 
 * ``theorem: …``: a formula with this constant, and where it is proved;
 * ``sweep: KEY``: the sweep of that name in ``bench/defaults.py``, whose stored table must contain the value;

@@ -28,7 +28,7 @@ class Unit:
         2.0
         >>> Unit("add-remove", rows_per_unit=3).sensitivity(1.0)
         3.0
-        >>> Unit("replace-one").sensitivity(1.0, apart=1.0)  # counts of one thing: one row gives 0 or 1
+        >>> Unit("replace-one").sensitivity(1.0, replace_one_factor=1.0)  # counts: one row gives 0 or 1
         1.0
     """
 
@@ -48,15 +48,15 @@ class Unit:
         """Read a relation's name or a whole `Unit`."""
         return adjacency if isinstance(adjacency, Unit) else cls(adjacency)
 
-    def sensitivity(self, bound: float, apart: float = 2.0) -> float:
+    def sensitivity(self, bound: float, replace_one_factor: float = 2.0) -> float:
         """How far a sum moves between neighbours when one row contributes at most ``bound`` (in any norm).
 
         Args:
             bound: of one row's contribution.
-            apart: how far the contributions of any two rows may be from each other, over ``bound``: 2 unless more is
-                known of them than their length.
+            replace_one_factor: the largest distance between the contributions of any two rows, over ``bound``: 2 unless
+                more is known of them than their length.
         """
-        return bound * self.rows_per_unit * (apart if self.relation == "replace-one" else 1)
+        return bound * self.rows_per_unit * (replace_one_factor if self.relation == "replace-one" else 1)
 
     def __str__(self) -> str:
         return self.relation if self.rows_per_unit == 1 else f"{self.relation}, {self.rows_per_unit} rows a unit"

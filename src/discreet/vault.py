@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.filters import PrivacyFilter
+from discreet.accounting.adaptive.filters import PrivacyFilter
 from discreet.calibration.rehearse import drive, rehearse
 from discreet.data.base import Dataset
 from discreet.errors import PlanViolation
@@ -50,7 +50,7 @@ class Payment:
 
 
 class Vault:
-    """Rows behind a ledger."""
+    """Holds the rows, and answers only what its ledger has charged."""
 
     def __init__(self, data: Dataset, unit: Unit, ledger: Ledger, bits: Bits) -> None:
         self.__data, self.unit, self.ledger, self.__bits = data, unit, ledger, bits
@@ -59,7 +59,7 @@ class Vault:
 
     @property
     def protective(self) -> bool:
-        """Whether the randomness protects anybody: false when it comes from a seed."""
+        """Whether the randomness is private: false when it comes from a seed, which others may know."""
         return self.__bits.protective
 
     def _sample(self, measurement: Measurement) -> Any:
@@ -76,7 +76,7 @@ class Vault:
             if payment.stated is not None and not self.ledger.keeps(event, self.unit, payment.stated):
                 raise PlanViolation(
                     f"this run costs more than ε = {payment.stated[0]:.9g} at δ = {payment.stated[1]:g} ({self.unit}), "
-                    "which it states. Nothing was charged and nothing was released."
+                    "which it states. It was not charged, and nothing of it was released."
                 )
             charge = self.ledger.charge(
                 event, self.unit, note=payment.note, protective=self.protective, stated=payment.stated

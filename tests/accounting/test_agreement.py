@@ -7,10 +7,9 @@ import math
 import pytest
 
 from discreet import accounting
-from discreet.accounting.classical import advanced_epsilon_upper, basic_epsilon_upper
-from discreet.accounting.last_iterate import LastIterate
-from discreet.accounting.matrix import BandedMatrix
-from discreet.accounting.renyi import delta_upper, epsilon_upper
+from discreet.accounting import BandedMatrix, LastIterate
+from discreet.accounting.upper.classical import advanced_epsilon_upper, basic_epsilon_upper
+from discreet.accounting.upper.renyi import delta_upper, epsilon_upper
 from discreet.events import (
     ZCDP,
     ApproxDP,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from discreet.accounting import Mu, curve, delta, epsilon, from_profile, rule, tradeoff
-from discreet.accounting.lattice import lower_law, upper_law
-from discreet.accounting.mixture import Mixture
-from discreet.accounting.pairs import GaussianPair, LaplacePair
+from discreet.accounting.exact.lattice import lower_law, upper_law
+from discreet.accounting.exact.mixture import Mixture
+from discreet.accounting.exact.pairs import GaussianPair, LaplacePair
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import (
     ApproxDP,

@@ -16,9 +16,9 @@ from tests.accounting.small_mechanisms import MOST_ROWS, RIDGE, attained
 
 from discreet import accounting
 from discreet.accounting import delta, epsilon
-from discreet.accounting.filters import ApproxFilter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
-from discreet.accounting.last_iterate import LastIterate, last_iterate_mu
-from discreet.accounting.renyi import divergence
+from discreet.accounting.adaptive.filters import ApproxFilter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
+from discreet.accounting.reductions.last_iterate import last_iterate_mu
+from discreet.accounting.upper.renyi import divergence
 from discreet.errors import NotCertifiable
 from discreet.events import (
     ZCDP,
@@ -30,6 +30,7 @@ from discreet.events import (
     FixedSize,
     Gaussian,
     Laplace,
+    LastIterate,
     NonPrivate,
     ObjectivePerturbation,
     Parallel,

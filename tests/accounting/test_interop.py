@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from discreet import events as ev
+from discreet.accounting import BandedMatrix
 from discreet.accounting.interop import from_dp_event, to_dp_event
-from discreet.accounting.matrix import BandedMatrix
-from discreet.accounting.renyi import divergence
+from discreet.accounting.upper.renyi import divergence
 from discreet.errors import InvalidInput
 
 dp_accounting = pytest.importorskip("dp_accounting")

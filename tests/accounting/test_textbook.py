@@ -8,7 +8,7 @@ import mpmath as mp
 import pytest
 
 from discreet.accounting import textbook
-from discreet.accounting.fold import worlds
+from discreet.accounting.histories import histories
 from discreet.errors import InvalidInput
 from discreet.events import Gaussian, PureDP
 from discreet.units import Unit
@@ -16,9 +16,9 @@ from discreet.units import Unit
 
 def total_mu(entry):
     """√Σμ² of an all-Gaussian event."""
-    (world,) = worlds(entry.event, Unit(entry.adjacency))
+    (history,) = histories(entry.event, Unit(entry.adjacency))
     reach = Unit(entry.adjacency).sensitivity(1.0)
-    return mp.sqrt(sum(count * (mp.mpf(reach) / leaf.event.noise_multiplier) ** 2 for leaf, count in world.items()))
+    return mp.sqrt(sum(count * (mp.mpf(reach) / leaf.event.noise_multiplier) ** 2 for leaf, count in history.items()))
 
 
 def exact_delta(mu, epsilon):
@@ -100,13 +100,13 @@ def test_needed_noise_meets_the_claim_and_less_does_not():
 def test_frank_wolfe_spends_twice_what_it_says_each_step():
     entry = textbook.frank_wolfe_laplace(1.0, 1e-5, 25)
     claimed_step = 1.0 / math.sqrt(8 * 25 * math.log(1e5))
-    ((leaf, count),) = worlds(entry.event, Unit(entry.adjacency))[0].items()
+    ((leaf, count),) = histories(entry.event, Unit(entry.adjacency))[0].items()
     assert isinstance(leaf.event, PureDP)
     assert (leaf.event.epsilon, count) == (pytest.approx(2 * claimed_step), 25)
 
 
 def test_advanced_composition_misprint_claims_less_than_the_theorem():
-    from discreet.accounting.classical import advanced_composition
+    from discreet.accounting.upper.classical import advanced_composition
 
     entry = textbook.advanced_composition_misprint(0.5, 1e-6, 400)
     assert entry.claimed_epsilon < advanced_composition([(0.5, 400)], 1e-6)
@@ -119,7 +119,7 @@ def test_the_table_has_every_formula_once_a_relation():
         assert entry.noise > 0
         assert entry.truth.upper >= entry.truth.lower
         assert (entry.ratio < 1) == (not entry.holds) or entry.ratio == pytest.approx(1, rel=1e-6)
-    assert isinstance(next(iter(worlds(entries[0].event, Unit(entries[0].adjacency))[0])).event, Gaussian)
+    assert isinstance(next(iter(histories(entries[0].event, Unit(entries[0].adjacency))[0])).event, Gaussian)
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "steps"), [(0.0, 1e-5, 1), (1.0, 0.0, 1), (1.0, 1.0, 1), (1.0, 1e-5, 0)])

@@ -67,7 +67,7 @@ def test_a_plan_out_of_proportion_is_refused_before_it_is_charged(shape, budget)
     declared = {} if budget is None else {"epsilon": budget, "delta": 1e-3, "adjacency": "add-remove"}
     ledger = Ledger(**declared)
     vault = Vault(in_memory(np.ones((3, 2)), np.ones(3), PROBLEM.rows), GUARANTEE.unit, ledger, Bits.secure())
-    with pytest.raises(PlanViolation, match="Nothing was charged and nothing was released"):
+    with pytest.raises(PlanViolation, match="It was not charged, and nothing of it was released"):
         vault.run(solver, PROBLEM, payment=Payment("", GUARANTEE.stated))
     assert ledger.history() == ()
     assert vault.charged == []

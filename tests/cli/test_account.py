@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from discreet.accounting.last_iterate import LastIterate
+from discreet.accounting import LastIterate
 from discreet.cli.account import register
 from discreet.events import Compose, Gaussian, NonPrivate, PureDP, Repeat, Selection
 

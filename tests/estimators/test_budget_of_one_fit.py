@@ -117,9 +117,8 @@ def test_runs_of_known_events_still_add_up_to_less_than_the_sum(n: int | None, b
 
 
 def test_a_plan_beyond_its_promise_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from discreet.queries.gradient import GradientSum
-
     from discreet.errors import PlanViolation
+    from discreet.queries.sums.gradient import GradientSum
     from discreet.recipes import descent
     from discreet.updates import Sgd
 

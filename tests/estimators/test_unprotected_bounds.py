@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import discreet as dp
 from discreet.cli import app
 from discreet.data.unprotected import UnprotectedFloat, is_unprotected
 from discreet.errors import InvalidInput
+from discreet.geometry import L2Ball
 
 RNG = np.random.default_rng(0)
 AGES = RNG.integers(18, 91, 2000)
@@ -203,3 +205,43 @@ def test_the_command_line_is_silent_about_private_ones(tmp_path: Any, monkeypatc
         )
         assert shown.exit_code == 0, shown.output
         assert "NOT PRIVATE" not in shown.output
+
+
+@pytest.mark.parametrize(
+    "derived",
+    [
+        lambda bound: np.float64(1.1) * bound,
+        lambda bound: np.float32(2.0) + bound,
+        lambda bound: np.sqrt(bound),
+        lambda bound: np.minimum(bound, 300.0),
+        lambda bound: round(bound, 1),
+        lambda bound: bound // 5 * 5,
+        lambda bound: -(-bound % 7),
+    ],
+)
+def test_a_mark_survives_numpy_numbers_and_rounding(derived: Callable[[float], float]) -> None:
+    found = derived(UnprotectedFloat(38.5))
+    assert is_unprotected(found)
+    assert float(found) == float(derived(38.5))
+
+
+def test_quantiles_between_unprotected_bounds_are_unprotected() -> None:
+    low, high = quantile([0.01, 0.99], epsilon=1.0, random_state=5)
+    assert is_unprotected(quantile(0.5, epsilon=1.0, bounds=(low, high)))
+    assert is_unprotected(quantile(0.5, epsilon=1.0, step=low / 9))
+
+
+def test_bounds_at_unprotected_quantiles_are_unprotected() -> None:
+    assert narrow(**PROTECTED, quantiles=(UnprotectedFloat(0.1), 0.9)).unprotected == ("age",)
+
+
+def test_a_domain_of_unprotected_size_is_not_private() -> None:
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(300, 2))
+    labels = (rows[:, 0] > 0).astype(int)
+    model = dp.LogisticRegression(
+        epsilon=2.0, delta=1e-5, row_norm=2.0, classes=[0, 1], domain=L2Ball(UnprotectedFloat(3.0))
+    )
+    certificate = model.fit(rows, labels).privacy_
+    assert not certificate.private
+    assert any(what.startswith("domain") for what in certificate.unprotected)

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.fold import worlds
+from discreet.accounting.histories import histories
 from discreet.errors import NotCertifiable
 from discreet.events import ApproxDP, Compose, Event, Gaussian, Parallel, Poisson, PureDP, Repeat
 from discreet.ledger import Accountant, Budget
@@ -22,8 +22,8 @@ BUDGET = Budget(1.0, 1e-6, REPLACE)
 
 def mu_of(event: Event, unit: Unit) -> float:
     totals = [
-        sum(count * (leaf.unit.sensitivity(1.0) / leaf.event.noise_multiplier) ** 2 for leaf, count in world.items())  # type: ignore[attr-defined]
-        for world in worlds(event, unit)
+        sum(count * (leaf.unit.sensitivity(1.0) / leaf.event.noise_multiplier) ** 2 for leaf, count in history.items())  # type: ignore[attr-defined]
+        for history in histories(event, unit)
     ]
     return math.sqrt(max(totals))
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import discreet as dp
 from discreet.accounting.bounds import Bounds
 from discreet.errors import BudgetExceeded, DiscreetError, InvalidInput, LedgerUnavailable
-from discreet.events import Event, PureDP, Repeat
+from discreet.events import Event, Promise, PureDP, Repeat
 from discreet.ledger import Accountant, Ledger
 from discreet.units import Unit
 
@@ -189,6 +189,47 @@ def test_an_older_copy_is_refused_and_the_right_file_is_welcome_again(path: Path
     with pytest.raises(BudgetExceeded):
         ledger.charge(PureDP(0.1), "replace-one")
     ledger.charge(PureDP(0.04), "replace-one")
+
+
+def test_an_older_copy_with_the_same_charge_paid_again_is_refused(tmp_path: Path) -> None:
+    """The copy has lost one release of ε = 0.5, whatever was paid to it since."""
+    path = tmp_path / "budget.db"
+    ledger = Ledger(path, epsilon=1.0, delta=1e-6, adjacency="replace-one")
+    shutil.copy(path, tmp_path / "copy.db")
+    ledger.charge(PureDP(0.5), "replace-one", note="model")
+    shutil.copy(tmp_path / "copy.db", path)
+    Ledger(path).charge(PureDP(0.5), "replace-one", note="model")
+    with pytest.raises(LedgerUnavailable):
+        ledger.charge(PureDP(0.5), "replace-one")
+
+
+def test_a_promise_is_not_used_again_in_an_older_copy(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    ledger = Ledger(path, epsilon=1.0, delta=1e-6, adjacency="replace-one")
+    charge = ledger.charge(Promise(0.9, 0.0), "replace-one")
+    shutil.copy(path, tmp_path / "copy.db")
+    ledger.fulfil(charge, PureDP(0.9))
+    shutil.copy(tmp_path / "copy.db", path)
+    with pytest.raises(LedgerUnavailable):
+        ledger.fulfil(charge, PureDP(0.8))
+    with pytest.raises(LedgerUnavailable):
+        pickle.loads(pickle.dumps(ledger)).fulfil(charge, PureDP(0.8))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_fork_cannot_spend_a_budget_in_memory_once_more() -> None:
+    ledger = Ledger("memory:", epsilon=1.0, delta=1e-6, adjacency="replace-one")
+    child = os.fork()
+    if child == 0:
+        try:
+            ledger.charge(PureDP(0.9), "replace-one")
+        except LedgerUnavailable:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    ledger.charge(PureDP(0.9), "replace-one")
 
 
 def test_a_ledger_that_only_records_misses_its_charges_too(tmp_path: Path) -> None:

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from discreet.accounting import BandedMatrix, LastIterate
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.last_iterate import LastIterate
-from discreet.accounting.matrix import BandedMatrix
 from discreet.errors import BudgetExceeded, InvalidInput, LedgerUnavailable
 from discreet.events import Event, PureDP
 from discreet.ledger import Accountant, Ledger

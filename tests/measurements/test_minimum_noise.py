@@ -6,7 +6,7 @@ import numpy as np
 
 from discreet.measurements.minimum_noise import add_output_noise
 from discreet.measurements.perturbed_minimum import longest_tilt
-from discreet.noise import ball_reach
+from discreet.noise import ball_limit
 from discreet.noise.bits import Bits
 
 
@@ -18,4 +18,4 @@ def test_output_noise_covers_the_certificate():
     least = 2 * off / ratio
     # a standard deviation from 12000 samples is within 4 % of the truth but with probability below 1e-9
     assert 0.96 * least < noise.std() < 1.6 * least
-    assert longest_tilt(7) >= ball_reach(7) * math.sqrt(7)
+    assert longest_tilt(7) >= ball_limit(7) * math.sqrt(7)

@@ -19,7 +19,7 @@ from scipy.stats import chisquare
 from tests.solvers.transcripts import noisy_maxima_law, places_law, selection_law
 
 from discreet.accounting import delta
-from discreet.accounting.classical import pure_epsilon
+from discreet.accounting.upper.stated import pure_epsilon
 from discreet.data.memory import in_memory
 from discreet.events import PureDP, Selection
 from discreet.geometry import L1Ball

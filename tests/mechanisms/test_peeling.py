@@ -12,7 +12,7 @@ import pytest
 
 from discreet import events
 from discreet.accounting import epsilon
-from discreet.accounting.classical import zcdp_rho
+from discreet.accounting.upper.classical import zcdp_rho
 from discreet.errors import InvalidInput
 from discreet.measurements import Noisy
 from discreet.mechanisms import LaplacePeeling, Peeling

@@ -12,8 +12,8 @@ from scipy import stats
 
 from discreet.errors import InvalidInput
 from discreet.noise import (
-    GAUSSIAN_REACH,
-    LAPLACE_REACH,
+    GAUSSIAN_LIMIT,
+    LAPLACE_LIMIT,
     MAX_SCALE,
     MAX_SIGMA,
     Bits,
@@ -164,7 +164,7 @@ def test_impossible_sizes_are_refused(size: object) -> None:
 
 
 def test_the_largest_scales_stay_far_inside_64_bits() -> None:
-    assert MAX_SIGMA * GAUSSIAN_REACH == 2.0**62 == MAX_SCALE * LAPLACE_REACH
+    assert MAX_SIGMA * GAUSSIAN_LIMIT == 2.0**62 == MAX_SCALE * LAPLACE_LIMIT
     for sampler, largest in ((rounded_gaussian, MAX_SIGMA), (discrete_gaussian, MAX_SIGMA)):
         assert np.abs(sampler(largest, 10**5, bits=Bits.seeded(3)) / largest).max() < 6
         with pytest.raises(InvalidInput):

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from discreet.errors import InvalidInput
-from discreet.noise import Bits, ball_reach, rounded_gamma_ball
+from discreet.noise import Bits, ball_limit, rounded_gamma_ball
 from discreet.noise import ball as ball_module
 from discreet.noise.strips import Strips, strips_for
 
@@ -122,7 +122,7 @@ def test_trials_that_the_kernel_leaves_open_keep_their_bits() -> None:
 
 def test_the_largest_scale_depends_on_the_dimension() -> None:
     d = 10
-    largest = 2**62 // ball_reach(d)
+    largest = 2**62 // ball_limit(d)
     assert np.abs(rounded_gamma_ball(largest, d, bits=Bits.seeded(6)) / largest).max() < 60
     with pytest.raises(InvalidInput, match="overflow"):
         rounded_gamma_ball(largest + 1, d)

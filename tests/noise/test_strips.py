@@ -203,10 +203,10 @@ def test_layers_too_steep_for_the_kernels_are_refused() -> None:
         Strips(1, Fraction(1, 100))
 
 
-def test_a_sample_beyond_its_reach_is_refused_rather_than_wrapped(scripted: Script) -> None:
+def test_a_sample_beyond_its_limit_is_refused_rather_than_wrapped(scripted: Script) -> None:
     # 32 leading ones of U give |Z| = 6.4; the same check stands at 64, where thousands are needed.
     strips = strips_for(2, Fraction(1, 8192))
     tail = [0xFFFFFFFF00000000, 0]
     assert int(draw_rounded(strips, Fraction(2**20, 64), 7 * 2**20, None, scripted(tail, 0))) > 6 * 2**20
-    with pytest.raises(OverflowError, match="reach"):
+    with pytest.raises(OverflowError, match="limit"):
         draw_rounded(strips, Fraction(2**20, 64), 6 * 2**20, None, scripted(tail, 0))

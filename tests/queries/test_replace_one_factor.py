@@ -100,7 +100,7 @@ def test_the_least_eigenvalue_moves_by_no_more_when_a_row_is_replaced() -> None:
             for row in (x, other)
         )
         largest = max(largest, abs(one - two))
-    assert 0.99 * query.bound < largest <= query.apart * query.bound
+    assert 0.99 * query.bound < largest <= query.replace_one_factor * query.bound
 
 
 def test_the_event_says_what_the_query_knows() -> None:

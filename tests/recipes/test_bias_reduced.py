@@ -34,8 +34,8 @@ def test_steps_are_no_dearer_than_the_budget_that_the_fits_leave() -> None:
     solver = recipe(PROBLEM, Guarantee(2.0, 1e-5, REPLACE))
     assert solver.costs[:-1] == level_costs(solver, PROBLEM, REPLACE)
     assert solver.costs[-1] == pytest.approx(NUMBERS.large_share * solver.budget)
-    without = recipe(PROBLEM, Guarantee(2.0, 1e-5, REPLACE), line_share=0.0)
-    assert (without.costs, without.line_multiplier, without.iterate) == ((), 0.0, "average")
+    without = recipe(PROBLEM, Guarantee(2.0, 1e-5, REPLACE), recalibration_share=0.0)
+    assert (without.costs, without.recalibration_multiplier, without.iterate) == ((), 0.0, "average")
 
 
 def test_bad_input() -> None:

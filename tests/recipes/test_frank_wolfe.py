@@ -7,7 +7,7 @@ import math
 import pytest
 
 from discreet import accounting, events
-from discreet.accounting.classical import pure_epsilon
+from discreet.accounting.upper.stated import pure_epsilon
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.rehearse import rehearse
 from discreet.errors import HypothesisViolated, InvalidInput

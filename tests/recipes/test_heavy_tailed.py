@@ -9,7 +9,7 @@ import pytest
 
 from discreet import events, theory
 from discreet.accounting import epsilon
-from discreet.accounting.classical import zcdp_epsilon_upper
+from discreet.accounting.upper.classical import zcdp_epsilon_upper
 from discreet.calibration import Guarantee
 from discreet.calibration.rehearse import rehearse
 from discreet.errors import HypothesisViolated, InvalidInput

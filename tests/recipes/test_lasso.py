@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import discreet as dp
-from discreet.accounting.classical import zcdp_epsilon_upper
+from discreet.accounting.upper.classical import zcdp_epsilon_upper
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory

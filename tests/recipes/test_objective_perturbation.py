@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.accounting import epsilon
-from discreet.accounting.perturbation import objective_profile
+from discreet.accounting.exact.objective_perturbation import objective_profile
 from discreet.calibration import Guarantee
 from discreet.calibration.rehearse import rehearse
 from discreet.events import PureDP

@@ -24,7 +24,7 @@ PROBLEM = Problem(RowSpec(30, 1.0, 0.5), Logistic(), 500.0)
 
 
 @pytest.mark.parametrize("unit", [ADD, REPLACE], ids=str)
-@pytest.mark.parametrize("options", [{}, {"line_share": 0.0}, {"iterations": 4}], ids=repr)
+@pytest.mark.parametrize("options", [{}, {"recalibration_share": 0.0}, {"iterations": 4}], ids=repr)
 def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit, options: dict) -> None:
     plan = compose(rehearse(recipe(PROBLEM, Guarantee(1.0, 1e-6, unit), **options), PROBLEM, unit))
     assert 0.99 <= epsilon(plan, 1e-6, unit).upper <= 1.0
@@ -42,25 +42,25 @@ def test_the_path_length_is_the_formula_of_the_docstring() -> None:
 
 
 def test_shares_are_those_of_the_budget() -> None:
-    solver = recipe(PROBLEM, Guarantee(1.0, 1e-6, ADD), moment_share=0.2, line_share=0.3)
+    solver = recipe(PROBLEM, Guarantee(1.0, 1e-6, ADD), moment_share=0.2, recalibration_share=0.3)
     gradients = solver.noise_multiplier / math.sqrt(solver.iterations)
-    whole = (solver.moment_multiplier**-2 + solver.line_multiplier**-2 + gradients**-2) ** -0.5
+    whole = (solver.moment_multiplier**-2 + solver.recalibration_multiplier**-2 + gradients**-2) ** -0.5
     assert (whole / solver.moment_multiplier) ** 2 == pytest.approx(0.2)
-    assert (whole / solver.line_multiplier) ** 2 == pytest.approx(0.3)
+    assert (whole / solver.recalibration_multiplier) ** 2 == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("loss", [Softmax(3), Quantile(0.5)], ids=repr)
 def test_scale_and_offset_are_fitted_for_one_smooth_score_alone(loss) -> None:
     rows = RowSpec(30, 1.0, 0.5, outputs=3 if isinstance(loss, Softmax) else 1)
     solver = recipe(Problem(rows, loss, 500.0), Guarantee(1.0, 1e-6, ADD))
-    assert (solver.line, solver.line_multiplier) == (False, 0.0)
+    assert (solver.recalibrated, solver.recalibration_multiplier) == (False, 0.0)
 
 
 @pytest.mark.parametrize(
     ("problem", "options", "why"),
     [
         (PROBLEM, {"moment_share": 1.0}, "shares"),
-        (PROBLEM, {"moment_share": 0.5, "line_share": 0.5}, "shares"),
+        (PROBLEM, {"moment_share": 0.5, "recalibration_share": 0.5}, "shares"),
         (PROBLEM, {"spread": 0.1}, "spread"),
         (Problem(RowSpec(5, 1.0), Logistic(), 9.0, L2Ball(1.0)), {}, "no constraint"),
         (Problem(RowSpec(5, math.inf), Logistic(), 9.0), {}, "row_norm"),

@@ -40,7 +40,7 @@ def test_the_path_follows_the_noise_in_scores_or_the_theorem() -> None:
     assert path(8000.0) == pytest.approx(4 * path(1000.0), rel=1e-3)
     inside = Problem(RowSpec(3000, 1.0), Logistic(), 1000.0, L2Ball(1.0))
     each = recipe(inside, Guarantee(1.0, 1e-6, ADD), sparsity=2, estimator="projection")
-    assert (each.step, each.line_multiplier, each.iterate) == (4.0, 0.0, "average")  # the smoothness is ¼
+    assert (each.step, each.recalibration_multiplier, each.iterate) == (4.0, 0.0, "average")  # the smoothness is ¼
 
 
 def test_without_privacy_nothing_is_clipped() -> None:
@@ -54,7 +54,7 @@ def test_without_privacy_nothing_is_clipped() -> None:
         ({"rate": 0.1, "batch_size": 3}, "not both"),
         ({"estimator": "magic"}, "estimator"),
         ({"sparsity": 0}, "sparsity"),
-        ({"line_share": 1.0}, "line_share"),
+        ({"recalibration_share": 1.0}, "recalibration_share"),
     ],
 )
 def test_bad_input(options: dict, why: str) -> None:

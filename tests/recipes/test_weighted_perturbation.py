@@ -37,7 +37,7 @@ def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit, columns: int, n:
         (Problem(RowSpec(5, 1.0, outputs=3), Softmax(3), 9.0), {}, "two classes"),
         (Problem(RowSpec(5, 1.0), Squared(), 9.0), {}, "two classes"),
         (Problem(RowSpec(5, math.inf), Logistic(), 9.0), {}, "row_norm"),
-        (Problem(RowSpec(5, 1.0), Logistic(), 9.0), {"line_share": 0.0}, "shares"),
+        (Problem(RowSpec(5, 1.0), Logistic(), 9.0), {"recalibration_share": 0.0}, "shares"),
         (Problem(RowSpec(5, 1.0), Logistic(), 9.0), {"moment_share": 0.95}, "shares"),
         (Problem(RowSpec(5, 1.0), Logistic(), 9.0), {"power": 2.0}, "power"),
         (Problem(RowSpec(5, 1.0), Logistic(), 9.0), {"damping": 0.0}, "damping"),

@@ -207,7 +207,7 @@ def test_neighbours_never_differ_by_more_than_is_claimed(make: Make) -> None:
                 furthest = max(furthest, (between / query.bound**square) ** (1 / square))
     assert reached > 0.6  # the bound is nearly reached, so a claim of half of it would have been caught
     if isinstance(query, BoundedDifference) and replace_one_factor(query) < 2:
-        assert furthest > 0.75 * query.apart
+        assert furthest > 0.75 * query.replace_one_factor
 
 
 @pytest.mark.parametrize("make", CASES)

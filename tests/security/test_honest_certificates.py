@@ -1,4 +1,4 @@
-"""The certificate says what the plan costs, also where a solver would break its own guarantee."""
+"""A certificate never states less than a run cost: a run that costs more than it states is not charged and not run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import discreet as dp
 from discreet import accounting, events
-from discreet.errors import DiscreetError
+from discreet.errors import DiscreetError, PlanViolation
 from discreet.geometry import L1Ball
 from discreet.ledger import Ledger
 from discreet.recipes import RECIPES, descent
@@ -27,12 +27,21 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_a_plan_that_costs_more_than_was_promised_is_certified_at_what_it_costs(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+def test_a_plan_that_costs_more_than_it_states_is_refused_before_it_is_charged(
+    monkeypatch: pytest.MonkeyPatch, adjacency: Any
 ) -> None:
     monkeypatch.setattr(descent, "recipe", lambda problem, guarantee: descent.Descent(0.5, 4, 1.0, Sgd(0.1)))
-    model = dp.LogisticRegression(1.0, 1e-6, row_norm=1.0, classes=[0, 1], solver="descent").fit(X, Y)
-    assert model.privacy_.epsilon == accounting.epsilon(model.privacy_.event, 1e-6, "replace-one").upper > 20
+    assert accounting.epsilon(events.Repeat(events.Gaussian(0.5), 4), 1e-6, adjacency).lower > 10
+    ledger = Ledger()
+    model = dp.LogisticRegression(
+        1.0, 1e-6, row_norm=1.0, classes=[0, 1], solver="descent", adjacency=adjacency, n_public=200, ledger=ledger
+    )
+    with pytest.raises(PlanViolation, match="nothing of it was released"):
+        model.fit(X, Y)
+    assert ledger.history() == ()
+    assert not hasattr(model, "privacy_")
+    assert not hasattr(model, "coef_")
 
 
 CASES = list(itertools.product(RECIPES, ["replace-one", "add-remove"], [1, 3], [(0.3, 1e-6), (4.0, 1e-5), (1.0, 0.0)]))
@@ -62,22 +71,26 @@ def test_no_solver_spends_more_than_it_certifies_or_certifies_more_than_it_was_g
     assert model.privacy_.epsilon <= epsilon
 
 
-def test_a_run_charged_apart_from_its_count_is_certified_at_what_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The budget has no room for a promise, only for what two charges add up to; nobody then verifies the run."""
+def test_a_run_that_is_charged_after_its_count_is_refused_where_it_costs_more_than_it_states(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The budget has no room for a promise, only for what two charges add up to; the count stays charged."""
     monkeypatch.setattr(descent, "recipe", lambda problem, guarantee: descent.Descent(7.0, 4, 1.0, Sgd(0.1)))
     ledger = Ledger(epsilon=3.0, delta=1e-5, adjacency="add-remove")
     ledger.charge(events.Repeat(events.Gaussian(8.0), 16), "add-remove")
     model = dp.LogisticRegression(
         1.0, 1e-6, row_norm=1.0, classes=[0, 1], solver="descent", adjacency="add-remove", ledger=ledger
-    ).fit(X, Y)
-    _, count, run = (charge.event for charge in ledger.history())
+    )
+    assert accounting.epsilon(events.Repeat(events.Gaussian(7.0), 4), 1e-6, "add-remove").lower > 1.2
+    with pytest.raises(PlanViolation, match="nothing of it was released"):
+        model.fit(X, Y)
+    _, count = (charge.event for charge in ledger.history())
     assert isinstance(count, events.Laplace)
-    cost = 1 / count.noise_multiplier + accounting.epsilon(run, 1e-6, "add-remove").lower
-    assert cost > 1.2
-    assert model.privacy_.epsilon >= cost
+    assert not hasattr(model, "privacy_")
+    assert not hasattr(model, "coef_")
 
 
-def test_a_run_charged_apart_from_its_count_is_certified_at_its_guarantee_where_it_keeps_it() -> None:
+def test_a_run_that_is_charged_after_its_count_is_certified_at_its_guarantee_where_it_keeps_it() -> None:
     ledger = Ledger(epsilon=3.0, delta=1e-5, adjacency="add-remove")
     ledger.charge(events.Repeat(events.Gaussian(8.0), 16), "add-remove")
     model = dp.LinearRegression(

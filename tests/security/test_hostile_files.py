@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 import discreet as dp
 from discreet import events
-from discreet.accounting import matrix  # noqa: F401 - its event can then be read
 from discreet.errors import DiscreetError, InvalidInput
 
 X = np.repeat([[0.6, 0.8], [-0.6, -0.8]], 50, axis=0)

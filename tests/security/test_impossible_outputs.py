@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet.noise import (
-    GAUSSIAN_REACH,
-    LAPLACE_REACH,
+    GAUSSIAN_LIMIT,
+    LAPLACE_LIMIT,
     Bits,
     discrete_gaussian,
     discrete_laplace,
@@ -67,10 +67,10 @@ def test_the_probe_finds_the_hole_in_floating_point_noise(law: str) -> None:
 @pytest.mark.parametrize(
     ("sampler", "reach"),
     [
-        (rounded_gaussian, GAUSSIAN_REACH),
-        (discrete_gaussian, GAUSSIAN_REACH),
-        (rounded_laplace, LAPLACE_REACH),
-        (discrete_laplace, LAPLACE_REACH),
+        (rounded_gaussian, GAUSSIAN_LIMIT),
+        (discrete_gaussian, GAUSSIAN_LIMIT),
+        (rounded_laplace, LAPLACE_LIMIT),
+        (discrete_laplace, LAPLACE_LIMIT),
     ],
 )
 def test_integer_noise_has_no_impossible_outputs(sampler: Callable, reach: int, scale: float) -> None:

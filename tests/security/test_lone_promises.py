@@ -18,7 +18,7 @@ from scipy.stats import norm
 
 import discreet as dp
 from discreet import accounting
-from discreet.accounting.pairs import GaussianPair
+from discreet.accounting.exact.pairs import GaussianPair
 from discreet.errors import BudgetExceeded, PlanViolation
 from discreet.events import Compose, Event, Gaussian, Laplace, Promise, PureDP, Repeat
 from discreet.ledger import Ledger

@@ -29,7 +29,7 @@ from discreet.measurements.perturbed_minimum import PerturbedMinimum, longest_ti
 from discreet.measurements.sample_splitting import SampleSplitting
 from discreet.measurements.vertex_choice import VertexChoice
 from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling
-from discreet.noise import GAUSSIAN_REACH, LAPLACE_REACH, Bits
+from discreet.noise import GAUSSIAN_LIMIT, LAPLACE_LIMIT, Bits
 from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import whole_vertices
 from discreet.queries.histograms.ranks import Grid, Ranks
@@ -66,19 +66,19 @@ def neighbours(rows: RowSpec = ROWS) -> tuple[Any, Any]:
 WEIGHTED = ColumnWeights(ROWS, np.linspace(0.5, 3.0, D))
 SCALED = Scaling(ROWS, np.arange(1, D + 2), np.arange(D) * 1000)
 ADDITIVE: list[tuple[Any, Any, int]] = [
-    (GradientSum(ROWS, Logistic(), THETA, 1.0), Gaussian(1.3), GAUSSIAN_REACH),
-    (GradientSum(ROWS, Logistic(), THETA, 0.1), Gaussian(0.01), GAUSSIAN_REACH),
-    (SecondMoment(ROWS), Gaussian(1.3), GAUSSIAN_REACH),
-    (CrossMoment(ROWS, 1.0), Gaussian(1.3), GAUSSIAN_REACH),
-    (TargetMoment(1.0), Gaussian(1.3), GAUSSIAN_REACH),
-    (LeastEigenvalue(ROWS), Gaussian(1.3), GAUSSIAN_REACH),
-    (SparseSum(PLAIN, 3), Gaussian(1.3), GAUSSIAN_REACH),
-    (ColumnSecondMoment(ROWS, 2.0), Gaussian(1.3), GAUSSIAN_REACH),
-    (Mapped(GradientSum(ROWS, Logistic(), THETA, 1.0), WEIGHTED), Gaussian(1.3), GAUSSIAN_REACH),
-    (ScaledGradientSum(SCALED, Logistic(), THETA, 1.0), Gaussian(1.3), GAUSSIAN_REACH),
-    (SketchedSum(PLAIN, 3, Sketch(D, 4, 2, 7)), Gaussian(1.3), GAUSSIAN_REACH),
-    (SparseSum(PLAIN, 3, "l1"), Laplace(0.7), LAPLACE_REACH),
-    (RowCount(), Laplace(0.7), LAPLACE_REACH),
+    (GradientSum(ROWS, Logistic(), THETA, 1.0), Gaussian(1.3), GAUSSIAN_LIMIT),
+    (GradientSum(ROWS, Logistic(), THETA, 0.1), Gaussian(0.01), GAUSSIAN_LIMIT),
+    (SecondMoment(ROWS), Gaussian(1.3), GAUSSIAN_LIMIT),
+    (CrossMoment(ROWS, 1.0), Gaussian(1.3), GAUSSIAN_LIMIT),
+    (TargetMoment(1.0), Gaussian(1.3), GAUSSIAN_LIMIT),
+    (LeastEigenvalue(ROWS), Gaussian(1.3), GAUSSIAN_LIMIT),
+    (SparseSum(PLAIN, 3), Gaussian(1.3), GAUSSIAN_LIMIT),
+    (ColumnSecondMoment(ROWS, 2.0), Gaussian(1.3), GAUSSIAN_LIMIT),
+    (Mapped(GradientSum(ROWS, Logistic(), THETA, 1.0), WEIGHTED), Gaussian(1.3), GAUSSIAN_LIMIT),
+    (ScaledGradientSum(SCALED, Logistic(), THETA, 1.0), Gaussian(1.3), GAUSSIAN_LIMIT),
+    (SketchedSum(PLAIN, 3, Sketch(D, 4, 2, 7)), Gaussian(1.3), GAUSSIAN_LIMIT),
+    (SparseSum(PLAIN, 3, "l1"), Laplace(0.7), LAPLACE_LIMIT),
+    (RowCount(), Laplace(0.7), LAPLACE_LIMIT),
 ]
 
 
@@ -113,7 +113,7 @@ def test_the_probe_finds_noise_in_floating_point() -> None:
             return np.asarray(query.grid * integers + generator.normal(0.0, scale, integers.shape))
 
     query = GradientSum(ROWS, Logistic(), THETA, 1.0)
-    count, total = impossible(query, FloatingGaussian(1.3), GAUSSIAN_REACH, 500)
+    count, total = impossible(query, FloatingGaussian(1.3), GAUSSIAN_LIMIT, 500)
     assert count / total > 0.9
 
 
@@ -142,8 +142,8 @@ def test_every_choice_can_be_made_on_both_neighbours(measurement: Any, support: 
 
 
 PEELING: list[tuple[Any, int]] = [
-    (Peeling(3, 40.0, 20.0), GAUSSIAN_REACH),
-    (LaplacePeeling(3, 40.0), LAPLACE_REACH),
+    (Peeling(3, 40.0, 20.0), GAUSSIAN_LIMIT),
+    (LaplacePeeling(3, 40.0), LAPLACE_LIMIT),
 ]
 
 
@@ -189,7 +189,7 @@ def test_no_minimiser_is_released_that_the_neighbour_could_not_release(
     here, there = neighbours()
     measurement.sample(there, UNIT, bits)
     steps, grid, scale = rounded.pop()
-    reach = GAUSSIAN_REACH if noise == "gaussian" else LAPLACE_REACH + 64 * (D + 1)
+    reach = GAUSSIAN_LIMIT if noise == "gaussian" else LAPLACE_LIMIT + 64 * (D + 1)
     for _ in range(40):
         output = measurement.sample(here, UNIT, bits)
         assert rounded.pop()[1:] == (grid, scale)  # the grid and the noise are public: no row moves them

@@ -71,7 +71,7 @@ def test_what_is_written_during_a_fit_changes_nothing(
 
             yield step
 
-        monkeypatch.setattr("discreet.estimators.base.progress_bar", between_steps)
+        monkeypatch.setattr("discreet.estimators.privacy.progress_bar", between_steps)
         model = dp.Lasso if solver == "frank_wolfe" else dp.LinearRegression
         settings = {"radius": 2.0} if solver == "frank_wolfe" else {}
         return np.array(

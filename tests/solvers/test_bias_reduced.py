@@ -11,8 +11,8 @@ import pytest
 import discreet as dp
 from discreet import events
 from discreet.accounting import epsilon
-from discreet.accounting.filters import RenyiFilter
-from discreet.accounting.renyi import divergence
+from discreet.accounting.adaptive.filters import RenyiFilter
+from discreet.accounting.upper.renyi import divergence
 from discreet.calibration import Guarantee
 from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
@@ -150,7 +150,7 @@ def test_without_projection_the_estimate_is_the_mean_of_the_batch():
 def test_a_run_stops_with_its_filter_and_never_overspends(relation):
     unit = Unit(relation)
     guarantee = Guarantee(2.0, 1e-5, unit)
-    solver = recipe(PROBLEM, guarantee, sparsity=2, smallest=2, levels=3, noise_multiplier=8.0, line_share=0.0)
+    solver = recipe(PROBLEM, guarantee, sparsity=2, smallest=2, levels=3, noise_multiplier=8.0, recalibration_share=0.0)
     for seed in range(4):
         ledger, made = Ledger(), replace(solver, seed=seed)
         budget, done = made.filter(unit), []

@@ -9,7 +9,7 @@ import pytest
 
 from discreet import events
 from discreet.accounting import epsilon
-from discreet.accounting.selection import selection_divergence
+from discreet.accounting.upper.selection import selection_divergence
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.ledger import Ledger

@@ -40,17 +40,17 @@ def test_releases_are_second_moments_gradients_and_a_line() -> None:
     # the line's releases cost together what one of its multiplier costs
     line = sum(event.noise_multiplier**-2 for event in plan[5:])  # type: ignore[attr-defined]
     assert line == pytest.approx(5.0**-2)
-    assert len(rehearse(replace(solver, line=False), problem, unit)) == 5
+    assert len(rehearse(replace(solver, recalibrated=False), problem, unit)) == 5
 
 
-def test_weights_and_a_line_on_word_like_rows() -> None:
+def test_weights_and_recalibration_on_word_like_rows() -> None:
     """4000 rows, 20 000 words, ε = 2: the majority is 70 %. Each part of the solver earns its share."""
     X, y = words(8000, 20_000, 30)
     test, truth, X, y = X[4000:], y[4000:], X[:4000], y[:4000]
     scores = {}
     for name, solver, options in [
         ("all", "reweighted", {"iterations": 60}),
-        ("no line", "reweighted", {"iterations": 60, "line_share": 0.0}),
+        ("no recalibration", "reweighted", {"iterations": 60, "recalibration_share": 0.0}),
         ("auto", "auto", None),
     ]:
         model = dp.LogisticRegression(
@@ -59,7 +59,7 @@ def test_weights_and_a_line_on_word_like_rows() -> None:
         ).fit(X, y)  # fmt: skip
         scores[name] = model.score(test, truth)
     assert scores["all"] > 0.75
-    assert scores["all"] > scores["no line"]
+    assert scores["all"] > scores["no recalibration"]
 
 
 def test_a_weighted_row_is_made_from_one_row_alone() -> None:

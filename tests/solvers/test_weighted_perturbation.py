@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import discreet as dp
 from discreet import events
 from discreet.accounting import epsilon
-from discreet.accounting.pairs import GaussianPair
+from discreet.accounting.composed import ComposedLoss
+from discreet.accounting.exact.pairs import GaussianPair
 from discreet.accounting.rules import rule
-from discreet.accounting.run import Run
 from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
@@ -57,7 +57,7 @@ def test_a_minimiser_beside_gaussians_by_its_closed_form(unit: Unit, log_det: fl
     closed = epsilon(compose([minimum, other]), delta, unit).upper
     alone = rule(minimum, unit)
     mu = unit.sensitivity(1.0) / 9.0
-    numerical = Run([(GaussianPair(mu), 1), (alone.remove, 1)]).epsilon(delta).upper  # type: ignore[union-attr]
+    numerical = ComposedLoss([(GaussianPair(mu), 1), (alone.remove, 1)]).epsilon(delta).upper  # type: ignore[union-attr]
     assert closed <= numerical * (1 + 1e-6)
     both = math.hypot(unit.sensitivity(0.25), mu)
     exact = epsilon(events.Gaussian(unit.sensitivity(1.0) / both), delta, unit)
@@ -146,7 +146,7 @@ def test_what_centre_and_line_are_worth() -> None:
     for name, options in [
         ("all", {"centre_share": 0.05}),
         ("uncentred", {"centre_share": 0.0}),
-        ("no line", {"centre_share": 0.05, "line_share": 1e-7}),
+        ("no recalibration", {"centre_share": 0.05, "recalibration_share": 1e-7}),
     ]:
         runs = [
             dp.LogisticRegression(
@@ -161,7 +161,7 @@ def test_what_centre_and_line_are_worth() -> None:
             assert predicted == pytest.approx(0.3, abs=0.03)  # probabilities are calibrated
     assert scores["all"] > 0.8
     assert scores["all"] > scores["uncentred"] + 0.03
-    assert scores["all"] > scores["no line"] + 0.03
+    assert scores["all"] > scores["no recalibration"] + 0.03
 
 
 def test_queries_refuse_what_has_no_bound() -> None:

@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 from discreet import theory
-from discreet.accounting.renyi import divergence
+from discreet.accounting.upper.renyi import divergence
 from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.geometry import L1Ball, L2Ball, Polytope, Simplex, WholeSpace

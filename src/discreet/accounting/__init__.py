@@ -1,8 +1,15 @@
 """Event tree → privacy curve, proved from both sides. Accounting never sees a row.
 
 `epsilon`, `delta`, `curve` and `tradeoff` read an event; `calibrate`, `calibrate_steps` and `calibrate_rate` find one.
-`rule` is the registry by which other rooms say how their events are accounted. Loaded on first use: `renyi` and
-`classical` (bounds from above), `filters` (fully adaptive runs), `textbook`, `interop`, `plots`.
+`rule` is the registry of how events are accounted. From top to bottom:
+
+- `calibrate`, `tradeoff`, `adaptive` (filters for fully adaptive runs), `textbook`, `plots`, `interop`;
+- `curve`: δ(ε) and ε(δ) of an event, the worst over its `histories`, each a sum of privacy losses (`composed`);
+- `rules`: one leaf of an event in the terms of `exact`;
+- `exact`: privacy losses and their sums from both sides; `upper`: classical and Rényi bounds from above;
+- `exchange`, `histories`, `reductions`: how events are read; `bounds`: certified intervals.
+
+`upper`, `adaptive`, `interop`, `plots` and `textbook` are loaded on first use.
 """
 
 from __future__ import annotations
@@ -10,13 +17,13 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from discreet.accounting import best_of as _best_of  # noqa: F401 - registers its rule
-from discreet.accounting import perturbation as _perturbation  # noqa: F401 - registers its rule
+from discreet.accounting import selection_profile as _selection_profile  # noqa: F401 - registers its rule
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.calibrate import calibrate, calibrate_rate, calibrate_steps
 from discreet.accounting.curve import Curve, curve, delta, epsilon
 from discreet.accounting.rules import Mu, Pairs, Rho, Unbounded, from_profile, rule
 from discreet.accounting.tradeoff import Tradeoff, tradeoff
+from discreet.events import BandedMatrix, LastIterate
 
 __all__ = [
     "BandedMatrix",
@@ -39,13 +46,19 @@ __all__ = [
     "tradeoff",
 ]
 
-_MODULES = ("classical", "filters", "interop", "plots", "renyi", "textbook")
-_EVENTS = {"BandedMatrix": "matrix", "LastIterate": "last_iterate"}
+_LOADED_ON_FIRST_USE = {
+    "classical": "upper.classical",
+    "filters": "adaptive",
+    "interop": "interop",
+    "last_iterate": "reductions.last_iterate",
+    "matrix": "reductions.matrix",
+    "plots": "plots",
+    "renyi": "upper.renyi",
+    "textbook": "textbook",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"discreet.accounting.{name}")
-    if name in _EVENTS:
-        return getattr(importlib.import_module(f"discreet.accounting.{_EVENTS[name]}"), name)
+    if name in _LOADED_ON_FIRST_USE:
+        return importlib.import_module(f"discreet.accounting.{_LOADED_ON_FIRST_USE[name]}")
     raise AttributeError(f"module 'discreet.accounting' has no attribute {name!r}")

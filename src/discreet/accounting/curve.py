@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from typing import Literal, get_args
 
 from discreet.accounting.bounds import Bounds, Contradiction, guarded
-from discreet.accounting.fold import worlds
+from discreet.accounting.composed import ComposedLoss, Engine, composed_losses
+from discreet.accounting.histories import histories
 from discreet.accounting.rules import rule
-from discreet.accounting.run import Engine, Run, runs
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import Event
 from discreet.units import Adjacency, Unit
@@ -40,14 +39,17 @@ class Curve:
         self.event = event
         self.unit = Unit.of(adjacency)
         self.method: Method = method
-        self._runs: list[tuple[Run, ...]] | None = None
+        self._composed: list[tuple[ComposedLoss, ...]] | None = None
 
-    def _histories(self) -> list[tuple[Run, ...]]:
-        if self._runs is None:
-            self._runs = [
-                runs(world, lambda leaf: rule(leaf.event, leaf.unit)) for world in worlds(self.event, self.unit)
-            ]
-        return self._runs
+    def _histories(self) -> list[tuple[ComposedLoss, ...]]:
+        if self._composed is None:
+            self._composed = guarded(
+                lambda: [
+                    composed_losses(history, lambda leaf: rule(leaf.event, leaf.unit))
+                    for history in histories(self.event, self.unit)
+                ]
+            )
+        return self._composed
 
     def delta(self, epsilon: float) -> Bounds:
         """The least δ such that the event is (ε, δ)-DP.
@@ -69,7 +71,7 @@ class Curve:
             return Bounds(0.0, guarded(lambda: _delta_upper(self.event, epsilon, self.unit)))
         engine: Engine = self.method if self.method in ("contour", "fourier") else "auto"
         try:
-            return _worst(run.delta(epsilon, engine) for both in self._histories() for run in both)
+            return _worst(loss.delta(epsilon, engine) for both in self._histories() for loss in both)
         except NotCertifiable as failure:
             if self.method != "auto":
                 raise self._named(failure) from failure
@@ -90,7 +92,7 @@ class Curve:
             self._all_gaussian()
         if self.method in ("contour", "fourier"):
             try:
-                return _worst(run.epsilon(delta, self.method) for both in self._histories() for run in both)
+                return _worst(loss.epsilon(delta, self.method) for both in self._histories() for loss in both)
             except NotCertifiable as failure:
                 raise self._named(failure) from failure
         return self._auto(delta)
@@ -110,7 +112,7 @@ class Curve:
             self._tell(failure)
             return Bounds(0.0, self._other_upper(delta, self._named(failure)))
         wide = high - low > 1e-3 * high if lower else open_ended
-        settled = all(run.settled for both in self._histories() for run in both)
+        settled = all(loss.has_direct_bound for both in self._histories() for loss in both)
         if (math.isinf(high) or wide) and delta > 0 and not settled:
             other = self._other_upper(delta)
             high = other if low <= other <= high else high  # in doubt the guarantee is the larger
@@ -120,18 +122,18 @@ class Curve:
         """The worst interval of all histories, and whether some bound need not be reached."""
         low, high, open_ended = 0.0, 0.0, False
         for both in self._histories():
-            for run in both:
-                if run is not both[0] and run.within(high, delta):
+            for loss in both:
+                if loss is not both[0] and loss.within(high, delta):
                     continue
-                found_here = run.epsilon(delta, lower=lower)
+                found_here = loss.epsilon(delta, lower=lower)
                 if not found_here.lower <= found_here.upper:
                     raise Contradiction(f"a lower bound exceeds its upper one: {found_here}.")
                 low, high = max(low, found_here.lower), max(high, found_here.upper)
-                open_ended = open_ended or run.one_sided
+                open_ended = open_ended or loss.one_sided
         return low, high, open_ended
 
     def _named(self, failure: NotCertifiable) -> NotCertifiable:
-        """The same failure, with the event that it is about."""
+        """A failure of the same type whose message also names the event."""
         text = repr(self.event)
         return type(failure)(f"{failure} Event: {text if len(text) < 1000 else text[:1000] + '…'}, {self.unit}.")
 
@@ -145,10 +147,10 @@ class Curve:
         """A quick ε(δ) that proves nothing: where a search may start."""
         if (reason := self._without_a_rule()) is not None:
             return self._other_upper(delta, reason)
-        return max((run.estimate(delta) for both in self._histories() for run in both[:1]), default=0.0)
+        return max((loss.estimate(delta) for both in self._histories() for loss in both[:1]), default=0.0)
 
     def _all_gaussian(self) -> None:
-        if any(run.mu is None for both in self._histories() for run in both):
+        if any(loss.mu is None for both in self._histories() for loss in both):
             raise NotCertifiable(
                 "method 'gdp' is exact for unsampled Gaussian noise only; for sampled noise it would be a limit, not a "
                 "bound. Use 'auto'."
@@ -191,7 +193,7 @@ class Curve:
 
 
 def _worst(found: Iterable[Bounds]) -> Bounds:
-    """Of all histories: the largest lower and the largest upper bound."""
+    """The largest lower and the largest upper bound of all histories."""
     known = list(found)
     if any(not b.lower <= b.upper for b in known):
         raise Contradiction(f"a lower bound exceeds its upper one: {known}.")
@@ -199,16 +201,21 @@ def _worst(found: Iterable[Bounds]) -> Bounds:
 
 
 def _upper_only(method: str) -> Callable[[Event, float, Unit], float]:
-    room, name = ("renyi", "epsilon_upper") if method == "renyi" else ("classical", f"{method}_epsilon_upper")
-    try:
-        found: Callable[[Event, float, Unit], float] = getattr(import_module(f"discreet.accounting.{room}"), name)
-    except ImportError:
-        raise NotCertifiable(f"method {method!r} is not part of this installation.") from None
-    return found
+    """The function that bounds ε(δ) by a method that knows no lower bound."""
+    from discreet.accounting.upper import classical, renyi, zcdp
+
+    methods: dict[str, Callable[[Event, float, Unit], float]] = {
+        "renyi": renyi.epsilon_upper,
+        "zcdp": zcdp.zcdp_epsilon_upper,
+        "advanced": classical.advanced_epsilon_upper,
+        "basic": classical.basic_epsilon_upper,
+    }
+    return methods[method]
 
 
 def _delta_upper(event: Event, epsilon: float, unit: Unit) -> float:
-    from discreet.accounting.renyi import delta_upper
+    """A bound of δ(ε) from Rényi divergences."""
+    from discreet.accounting.upper.renyi import delta_upper
 
     return delta_upper(event, epsilon, unit)
 

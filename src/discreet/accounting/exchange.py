@@ -16,7 +16,8 @@ All this needs guarantees that hold for batches of every size, as those under ad
 
 from __future__ import annotations
 
-from discreet.accounting.fold import Leaf, World, inner_events
+from discreet.accounting.histories import History, Leaf, inner_events
+from discreet.accounting.reductions.equivalents import equivalent
 from discreet.errors import NotCertifiable
 from discreet.events import (
     ZCDP,
@@ -39,7 +40,7 @@ from discreet.events import (
 )
 from discreet.units import Unit
 
-__all__ = ["SUMS", "exchanged", "exchanged_world", "require_presence"]
+__all__ = ["SUMS", "exchanged", "exchanged_history", "require_presence"]
 
 SUMS = (Gaussian, Laplace, DiscreteGaussian, DiscreteLaplace)
 """Noisy sums of rows: to them a missing row is a row of zeros."""
@@ -83,10 +84,10 @@ def exchanged(leaf: Leaf, resized: bool = False) -> Leaf:
     return Leaf(event, Unit("replace-one", k), chain) if _knows_exchanges(event) else Leaf(event, unit, 2 * chain)
 
 
-def exchanged_world(world: World, resized: bool = False) -> World:
+def exchanged_history(history: History, resized: bool = False) -> History:
     """A history in which every leaf meets an exchange of its rows."""
     counts: dict[Leaf, int] = {}
-    for leaf, count in world.items():
+    for leaf, count in history.items():
         swapped = exchanged(leaf, resized)
         counts[swapped] = counts.get(swapped, 0) + count
     return counts
@@ -103,7 +104,7 @@ def _knows_exchanges(event: Event) -> bool:
 
 def _knows_all(event: Event) -> bool:
     parts = inner_events(event)
-    simpler = event.equivalent()
+    simpler = equivalent(event)
     if simpler != event:
         return _knows_all(simpler)
     if isinstance(event, Poisson | FixedSize | WithReplacement | PrivateSelection) or not parts:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from discreet import events
+from discreet.accounting.reductions.equivalents import equivalent
 from discreet.errors import InvalidInput
 from discreet.events import Event
 
@@ -47,7 +48,7 @@ def to_dp_event(event: Event) -> Any:
             event=GaussianDpEvent(noise_multiplier=1.1)), count=100)
     """
     there = _library()
-    match event.equivalent():
+    match equivalent(event):
         case events.Gaussian(noise_multiplier):
             return there.GaussianDpEvent(noise_multiplier)
         case events.Laplace(noise_multiplier):

@@ -35,7 +35,7 @@ def calibrated_by_zcdp(make: Callable[[float], S], problem: Problem, guarantee: 
         return make(0.0)
     if guarantee.delta == 0:
         raise InvalidInput(PURE_REFUSED)
-    from discreet.accounting.classical import zcdp_epsilon_upper, zcdp_rho
+    from discreet.accounting.upper.classical import zcdp_epsilon_upper, zcdp_rho
 
     def event(noise: float) -> Event:
         return compose(foresee(make(noise), problem, guarantee.unit))
@@ -54,7 +54,7 @@ def calibrated_by_zcdp(make: Callable[[float], S], problem: Problem, guarantee: 
 
 def _largest_rho(guarantee: Guarantee) -> float:
     """The largest ρ that proves (ε, δ), by bisection."""
-    from discreet.accounting.classical import zcdp_to_epsilon
+    from discreet.accounting.upper.zcdp import zcdp_to_epsilon
 
     low, high = 0.0, guarantee.epsilon  # ρ-zCDP proves no ε below ρ
     for _ in range(60):

@@ -42,7 +42,7 @@ class Guarantee:
 
     @property
     def private(self) -> bool:
-        """Whether there is anything to keep."""
+        """Whether ε is finite: without privacy there is nothing to keep."""
         return math.isfinite(self.epsilon)
 
     def tightened(self) -> Guarantee:
@@ -56,7 +56,7 @@ class Guarantee:
 
 
 def rough_multiplier(guarantee: Guarantee) -> float:
-    """About the noise multiplier of one Gaussian release (δ = 0: one Laplace release), in closed form.
+    """The approximate noise multiplier of one Gaussian release (δ = 0: one Laplace release), in closed form.
 
     Example:
         >>> round(rough_multiplier(Guarantee(1.0, 1e-6, Unit("add-remove"))), 2)

@@ -48,7 +48,7 @@ def _excess(make: Callable[[float], PerturbedMinimum], guarantee: Guarantee) -> 
 
     It is √ln(1/δ) − √ln(1/δ(ε)), nearly linear, so that a secant finds its zero fast; for pure ε it is ε'/ε − 1.
     """
-    from discreet.accounting.perturbation import objective_profile
+    from discreet.accounting.exact.objective_perturbation import objective_profile
     from discreet.events import ObjectivePerturbation, PureDP
 
     target, unit = np.array([guarantee.epsilon]), guarantee.unit

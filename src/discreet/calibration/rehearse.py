@@ -1,4 +1,4 @@
-"""Drive a solver: on blank answers for its plan, or on whatever answers its measurements."""
+"""Run a solver: on blank answers, which shows its plan, or on the answers of a vault."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from discreet.units import Unit
 __all__ = ["drive", "foresee", "rehearse"]
 
 _FEW_COLUMNS = 256
-"""So many columns stand for all in an outline."""
+"""The number of columns of the smaller problem on which `foresee` rehearses."""
 
 
 def rehearse(solver: Solver, problem: Problem, unit: Unit) -> list[Event]:
-    """The plan of a run: the very same code on blank answers, so plan and run cannot drift apart."""
+    """The events of a run, found by running the solver itself on blank answers, so that plan and run cannot differ."""
     plan: list[Event] = []
 
     def answer(measurement: Measurement) -> Any:
@@ -38,7 +38,7 @@ def foresee(solver: Solver, problem: Problem, unit: Unit) -> list[Event]:
     """The plan that `rehearse` finds, in a time that does not grow with the number of columns: for choosing settings.
 
     What depends on the number of columns is a setting of the solver, made from the whole problem before; no event does
-    beyond that, so the plan on an outline with few columns is the plan. Nothing is charged by it: the vault rehearses
+    beyond that, so the plan for few columns is the plan for all. Nothing is charged by it: the vault rehearses
     in full before it charges, and answers nothing outside the plan that it charged.
     """
     try:
@@ -48,7 +48,7 @@ def foresee(solver: Solver, problem: Problem, unit: Unit) -> list[Event]:
 
 
 def _outline(problem: Problem) -> Problem:
-    """The same problem with few columns, if its set has no dimension of its own."""
+    """The problem with few columns in place of many, if its set has no dimension of its own."""
     rows, domain = problem.rows, problem.domain
     few = max(_FEW_COLUMNS, 2 * domain.s) if isinstance(domain, SparseSet) else _FEW_COLUMNS
     sizeless = isinstance(domain, WholeSpace | L1Ball | L2Ball | Simplex | SparseSet)

@@ -21,7 +21,7 @@ Up to 16 they need up to 8 % less noise than zCDP or basic composition, beyond i
 
 
 def rough_selection_multiplier(count: int, guarantee: Guarantee, kind: Kind = "exponential") -> float:
-    """About the noise multiplier of ``count`` selections, in closed form: for choosing how many there should be.
+    """The approximate noise multiplier of ``count`` selections, in closed form: to choose how many there should be.
 
     By basic composition, ε/T each; or, if δ > 0 and that is less noise, by zCDP, of which a selection of pure ε₀ costs
     ε₀²/8 (exponential mechanism) or ε₀²/2 (permute-and-flip).
@@ -64,7 +64,7 @@ def selection_multiplier(count: int, guarantee: Guarantee, kind: Kind = "exponen
 
         return min(pure, float(calibrate(event, epsilon, guarantee.delta, guarantee.unit)))
     # Many bounded-range selections are accounted by their zCDP, which then has no certified rival for adaptive choices.
-    from discreet.accounting.classical import zcdp_epsilon_upper
+    from discreet.accounting.upper.zcdp import zcdp_epsilon_upper
 
     enough = rough_selection_multiplier(count, guarantee, kind)
     too_little = enough / 4

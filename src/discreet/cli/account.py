@@ -196,8 +196,6 @@ def _event(source: str | None, noise_multiplier: float | None, rate: float, step
         return _steps(noise_multiplier, rate, steps)
     if source is not None and (rate != 1.0 or steps != 1):
         raise InvalidInput("--rate and --steps go with --noise-multiplier; an --event says its own sampling and steps.")
-    from discreet.accounting import last_iterate, matrix  # noqa: F401 - their events can then be read
-
     try:
         text = sys.stdin.read() if source == "-" else checked_path(source).read_text(encoding="utf-8")
     except UnicodeDecodeError as problem:

@@ -1,4 +1,4 @@
-"""What several commands share."""
+"""What several commands share: the console, ledgers, schemas, models, certificates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SafeConsole(Console):
         super().__init__(highlight=False, markup=False, emoji=False, stderr=stderr)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """As rich does it, for cells of tables and printed words alike."""
+        """Render text without markup, in cells of tables and in printed words."""
         return super().render_str(printable(text, keep="\n"), **options)
 
 
@@ -65,7 +65,7 @@ MODELS = {
 
 
 def ledger_at(words: str) -> str | Path:
-    """A url as it is, anything else as the path of a file."""
+    """The ledger at a url, or in the file of this path."""
     return words if ":" in words else Path(words)
 
 
@@ -136,12 +136,12 @@ def model_for(schema: Schema, target: str, kind: str) -> Any:
 
 
 def say_not_private(what: str) -> None:
-    """Beside an answer that protects nobody: on the stream of errors, so that programs can still read the answer."""
+    """Say on the error stream that an answer is not private, so that programs can still read the answer itself."""
     errors.print(f"NOT PRIVATE: {what}", soft_wrap=True)
 
 
 def say_unprotected(schema: Schema) -> None:
-    """Name the columns with which no fit is private."""
+    """Name the columns whose bounds were taken from the data: no fit with them is private."""
     if schema.unprotected:
         names = ", ".join(map(printable, schema.unprotected))
         say_not_private(f"bounds of {names} are {FROM_THE_DATA}; a fit with this schema is not private.")

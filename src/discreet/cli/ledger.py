@@ -68,7 +68,7 @@ def ledger(
         for charge in one.history():
             stated = "" if charge.stated is None else f"ε = {charge.stated.epsilon:.4g}, δ = {charge.stated.delta:.3g}"
             what = charge.note or type(charge.event).__name__
-            table.add_row(str(charge.id), printable(charge.at), printable(what), stated, charge.status)
+            table.add_row(str(charge.id), printable(charge.at[:19]), printable(what), stated, charge.status)
         console.print(table)
 
 

@@ -1,4 +1,4 @@
-"""``discreet plan``: what a budget buys, before any data is touched."""
+"""``discreet plan``: which solver, noise and bound a budget allows, before any data is touched."""
 
 from __future__ import annotations
 

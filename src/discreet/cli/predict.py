@@ -24,7 +24,7 @@ def predict(
 ) -> None:
     """Predict the target of each row. Needs the model alone, never the training data."""
     from discreet.errors import InvalidInput
-    from discreet.estimators.persistence import load
+    from discreet.estimators.loading import load
 
     if output is not None:
         require_place(output, [model, file])

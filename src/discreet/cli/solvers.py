@@ -6,7 +6,7 @@ import json
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from discreet.cli.common import console
 
@@ -16,8 +16,14 @@ __all__ = ["register", "solvers"]
 def solvers(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="As in the documentation.")] = False,
+    numbers: Annotated[bool, typer.Option("--numbers", help="The tuned numbers instead, in Markdown.")] = False,
 ) -> None:
     """Show the rules of `auto`: the first one whose condition holds names the solver."""
+    if numbers:
+        from discreet.cli.numbers import numbers_as_markdown
+
+        print(numbers_as_markdown())
+        return
     from discreet.planning.auto import RULES, rules_as_markdown
 
     if as_json:
@@ -27,7 +33,7 @@ def solvers(
     if markdown:
         print(rules_as_markdown())
         return
-    table = Table("", "if", "auto takes", "because", "evidence", show_lines=True)
+    table = Table("", "if", Column("auto takes", no_wrap=True), "because", "evidence", show_lines=True)
     for place, rule in enumerate(RULES, start=1):
         table.add_row(str(place), rule.condition, rule.solver, rule.why, rule.evidence)
     console.print(table)

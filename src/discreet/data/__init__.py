@@ -1,1 +1,1 @@
-"""The room of data."""
+"""Rows in memory, dense or sparse, and how tables become rows: schemas, cells, encodings."""

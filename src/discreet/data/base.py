@@ -73,7 +73,7 @@ class TakenBlock(_Remembering):
         self.scale, self.squared_length = source.scale[chosen], source.squared_length[chosen]
 
     def per_row(self, key: Hashable, compute: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
-        """Those of the source's rows that were taken."""
+        """One number for each row that was taken, computed for the source's rows once."""
         return self.source.per_row(key, compute)[self.chosen]
 
     @cached_property
@@ -91,12 +91,12 @@ class TakenBlock(_Remembering):
 
     @property
     def indices(self) -> NDArray[np.int32] | NDArray[np.int64]:
-        """Their columns."""
+        """The column of each stored entry."""
         return np.asarray(self._compressed.indices)
 
     @property
     def indptr(self) -> Integers:
-        """Where rows begin and end."""
+        """Where each row's stored entries begin and end."""
         return np.asarray(self._compressed.indptr, np.int64)
 
 

@@ -150,8 +150,8 @@ def read_codes(
 ) -> npt.NDArray[np.int32]:
     """The code of each cell: that of the same text, blanks around it aside, or else of an equal number.
 
-    Numbers are equal if they are as float64. Codes whose texts are equal numbers, such as "1" and "01", are told apart
-    by their text alone.
+    Numbers are equal if they are as float64. Codes whose texts are equal numbers, such as "1" and "01", are
+    distinguished by their text alone.
 
     Args:
         values: cells of any type.

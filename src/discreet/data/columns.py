@@ -39,8 +39,8 @@ class Numeric:
     """A number in the public interval [``low``, ``high``]; values outside are moved to the nearest end.
 
     Args:
-        low: the least value that is told apart.
-        high: the largest value that is told apart.
+        low: lower bound; smaller values count as this one.
+        high: upper bound; larger values count as this one.
         fill: stands for missing values and for what is not a number; by default the middle of the scale.
         bins: how many bins (or spline knots) the interval is cut into; by default the encoder's number.
         scale: ``"linear"``, or ``"log"`` for quantities whose *ratios* matter (money, counts), which needs low ≥ 0.
@@ -192,7 +192,7 @@ class Categorical:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The text of every category that `read` tells apart, ``other`` included where there is one."""
+        """The text of every category that `read` distinguishes, ``other`` included where there is one."""
         return tuple(map(spelling, self.categories)) + (() if self.fill is not None else ("other",))
 
     @property

@@ -44,7 +44,7 @@ Floats: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int32]
 
 
-class Block(Protocol):
+class ColumnFeatures(Protocol):
     """The features of one column: ``stored`` entries a row, of joint norm at most 1, among its named features."""
 
     @property
@@ -60,7 +60,7 @@ class Block(Protocol):
 
 
 @dataclass(frozen=True)
-class _Line:
+class _Linear:
     column: Numeric
     names: tuple[str, ...]
     stored: int = 1
@@ -96,13 +96,13 @@ class _Spline:
 @dataclass(frozen=True)
 class _Both:
     bins: _Bins
-    line: _Line
+    linear: _Linear
     names: tuple[str, ...]
     stored: int = 2
 
     def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
         self.bins.fill(cells, positions[:, :1], values[:, :1])
-        self.line.fill(cells, positions[:, 1:], values[:, 1:])
+        self.linear.fill(cells, positions[:, 1:], values[:, 1:])
         positions[:, 1] = len(self.names) - 1
         values *= math.sqrt(0.5)
 
@@ -174,7 +174,7 @@ class Encoder:
         self.dtype = np.dtype(dtype)
         used = schema if target is None else schema.without(target)
         self._blocks = {
-            name: _block(name, column, encoding, bins)
+            name: _features_of(name, column, encoding, bins)
             for name, column in used.items()
             if not isinstance(column, Ignore)
         }
@@ -262,10 +262,10 @@ class Encoder:
         return dense
 
 
-def _block(name: str, column: Column, encoding: Encoding, bins: int) -> Block:
+def _features_of(name: str, column: Column, encoding: Encoding, bins: int) -> ColumnFeatures:
     match column:
         case Numeric():
-            return _numeric_block(name, column, column.encoding or encoding, column.bins or bins)
+            return _numeric_features(name, column, column.encoding or encoding, column.bins or bins)
         case Categorical():
             return _OneHot(column, tuple(f"{name}={level}" for level in column.levels))
         case Boolean():
@@ -274,17 +274,17 @@ def _block(name: str, column: Column, encoding: Encoding, bins: int) -> Block:
             raise InvalidInput(f"column {name!r} is ignored and has no features.")
 
 
-def _numeric_block(name: str, column: Numeric, encoding: Encoding, bins: int) -> Block:
-    line = _Line(column, (name,))
+def _numeric_features(name: str, column: Numeric, encoding: Encoding, bins: int) -> ColumnFeatures:
+    linear = _Linear(column, (name,))
     if encoding == "linear":
-        return line
+        return linear
     if encoding == "spline":
         knots = column.unscale(np.linspace(0.0, 1.0, bins))
         return _Spline(column, tuple(f"{name} ~ {knot:.6g}" for knot in knots))
     if column.integer and column.high - column.low < bins:
         bins = math.floor(column.high) - math.ceil(column.low) + 1
     steps = _Bins(column, _bin_names(name, column, bins))
-    return steps if encoding == "bins" else _Both(steps, line, (*steps.names, name))
+    return steps if encoding == "bins" else _Both(steps, linear, (*steps.names, name))
 
 
 def _own_bins(column: Numeric, bins: int) -> bool:

@@ -1,4 +1,4 @@
-"""Real, sensitive, public data to try things on.
+"""Bundled public data of a sensitive kind, to try the library on.
 
 `load_randhie` reads the RAND Health Insurance Experiment: 20 190 person-years with health, income and use of medical
 services. PROVENANCE.md beside this file says where it comes from and what each column means.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, get_args
 
+from discreet.data.cells import read_floats
+from discreet.data.columns import Numeric
 from discreet.data.frames import Table, read_table
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
@@ -38,6 +40,8 @@ def randhie_schema() -> Schema:
 def load_randhie(part: Part = "all") -> Table:
     """The RAND Health Insurance Experiment, one row a person and year; the usual target is ``drugs``.
 
+    Columns that the schema declares as numbers are numbers; the others are text, as in the file.
+
     The test part holds every fifth *person*: nobody is in both parts. One person has up to five rows; to protect people
     rather than rows use ``Unit("replace-one", rows_per_unit=5)``.
 
@@ -50,7 +54,9 @@ def load_randhie(part: Part = "all") -> Table:
     """
     if part not in get_args(Part):
         raise InvalidInput(f"part must be one of {', '.join(get_args(Part))}, got {part!r}.")
-    table = read_table(randhie_path())
+    schema, text = randhie_schema(), read_table(randhie_path())
+    numeric = {name for name, column in schema.items() if isinstance(column, Numeric)}
+    table = Table({name: read_floats(cells) if name in numeric else cells for name, cells in text.items()})
     if part == "all":
         return table
     test = table["person"].astype(int) % _EVERY == 0

@@ -1,8 +1,8 @@
-"""scikit-learn estimators: thin shells around vault and solvers."""
+"""Estimators with the interface of scikit-learn: declarations in, a private model and its certificate out."""
 
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
+from discreet.estimators.loading import load
 from discreet.estimators.mean import MeanEstimator
-from discreet.estimators.persistence import load
 from discreet.estimators.private_bounds import private_bounds
 from discreet.estimators.quantile import quantile
 from discreet.estimators.regressors import (

@@ -1,4 +1,4 @@
-"""What all estimators share: read declarations, plan without data, run in the vault, certify."""
+"""What all linear models share: from tables and declarations to rows, a problem and a plan; and predictions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from discreet.calibration import Guarantee
 from discreet.data.columns import Column
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
+from discreet.estimators.checks import LENGTHS, check_lengths, check_range
 from discreet.estimators.features import Features, checked_matrix
-from discreet.estimators.privacy import LENGTHS, PlanFor, PrivateEstimator, check_lengths, check_range
+from discreet.estimators.privacy import PlanFor, PrivateEstimator
+from discreet.estimators.saving import save
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
@@ -104,7 +106,7 @@ class PrivateLinearModel(PrivateEstimator):
         return self
 
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
-        """Rows and coded targets by the declarations; sets the attributes that decoding needs."""
+        """Rows and coded targets, as the declarations say; sets the attributes that decoding needs."""
         column = self._target_column(y)
         features = Features.declared(X, self.schema, self.row_norm, getattr(y, "name", None), private)
         matrix = self._matrix(X, features, reset=True)
@@ -154,7 +156,7 @@ class PrivateLinearModel(PrivateEstimator):
         return checked_matrix(self, X, reset=reset)
 
     def _constant(self, features: Features, columns: int) -> float:
-        """The intercept's column."""
+        """The value of the constant column, whose coefficient is the intercept; 0 without one."""
         if not self.fit_intercept:
             return 0.0
         return current(NUMBERS).intercept * features.row_norm if math.isfinite(features.row_norm) else 1.0
@@ -185,8 +187,6 @@ class PrivateLinearModel(PrivateEstimator):
 
     def save(self, path: Any) -> None:
         """Write the model to one file that holds no code and no training data."""
-        from discreet.estimators.persistence import save
-
         save(self, path)
 
     def __sklearn_tags__(self) -> Any:

@@ -22,7 +22,7 @@ __all__ = ["LinearSVC", "LogisticRegression"]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Classifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
-    """Labels in, labels out."""
+    """A classifier: labels are coded by their declared classes, and predictions are labels."""
 
     classes: Any = None
 

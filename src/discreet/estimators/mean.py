@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
+from discreet.estimators.checks import check_lengths
 from discreet.estimators.features import checked_matrix
-from discreet.estimators.privacy import PlanFor, PrivateEstimator, check_lengths
+from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.losses import Squared
 from discreet.planning.plan import Plan, make_plan
 from discreet.recipes.sparse_mean import METHODS

@@ -1,4 +1,4 @@
-"""What an estimator will run on rows that nobody has seen: its own plan, from the declarations and two numbers."""
+"""The plan of an estimator without any rows: from its declarations, the number of rows and the number of columns."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def planned(model: PrivateLinearModel, n: int, columns: int, *, sparse: bool = F
 def compared(
     model: PrivateLinearModel, n: int, columns: int, *, sparse: bool = False
 ) -> tuple[Guarantee, list[Comparison]]:
-    """What every solver would be to this model, the one that "auto" takes first; and what each must keep.
+    """Every solver for this model, the one that "auto" takes first; and the guarantee that each must keep.
 
     Args:
         model: as for `planned`, with ``solver="auto"``.

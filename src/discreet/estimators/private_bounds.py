@@ -14,6 +14,7 @@ from discreet.data.cells import read_floats
 from discreet.data.columns import Column, Numeric
 from discreet.data.frames import Table, as_table, has_column_names
 from discreet.data.schema import Schema
+from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
 from discreet.estimators.privacy import bits_for, opened
 from discreet.estimators.quantile import drawn, protected, released
@@ -86,10 +87,11 @@ def private_bounds(
     draws = drawn(wanted, float(epsilon) / len(declared), Grid.between(0.0, 1.0), unit)
     budget, bits = opened(ledger), bits_for(random_state)
     budget.require([draws.event(unit)] * len(declared), unit)  # all columns or none
+    private = protected(float(epsilon), bits) and not is_unprotected((quantiles, epsilon))
     narrow: dict[str, Column] = {}
     for name, column in declared.items():
         found = released(_scaled(table[name], column), draws, unit, budget, bits, f"bounds of {name}")
-        narrow[name] = _narrowed(column, column.unscale(np.sort(found)), protected(float(epsilon), bits))
+        narrow[name] = _narrowed(column, column.unscale(np.sort(found)), private)
     return Schema({**schema, **narrow})
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.data.cells import read_floats, untyped
 from discreet.data.frames import has_column_names
 from discreet.data.memory import in_memory
-from discreet.data.unprotected import UnprotectedArray, UnprotectedFloat
+from discreet.data.unprotected import UnprotectedArray, UnprotectedFloat, is_unprotected
 from discreet.errors import InvalidInput
 from discreet.estimators.privacy import bits_for, opened
 from discreet.ledger import Ledger
@@ -90,7 +90,7 @@ def quantile(
     answers = released(column, draws, unit, opened(ledger), bits, f"quantiles {wanted.tolist()}")
     order = np.argsort(wanted.ravel(), kind="stable")
     answers[order] = np.sort(answers)  # post-processing: quantiles do not cross
-    if not protected(float(epsilon), bits):
+    if not protected(float(epsilon), bits) or is_unprotected((bounds, step, q, epsilon)):
         answers = answers.view(UnprotectedArray)
     return answers if wanted.ndim else _only(answers)
 
@@ -101,7 +101,7 @@ def _only(answers: NDArray[np.float64]) -> float:
 
 
 def protected(epsilon: float, bits: Bits) -> bool:
-    """Whether a release of this ε, drawn from these bits, protects anybody."""
+    """Whether a release of this ε from these bits is private: ε is finite, and the bits do not come from a seed."""
     return bits.protective and math.isfinite(epsilon)
 
 

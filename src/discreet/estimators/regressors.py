@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
-    """Numbers in, numbers out; targets are coded to [−1, 1] by their public bounds."""
+    """A regressor: targets are coded to [−1, 1] by their public bounds, and predictions are in the user's units."""
 
     target_bounds: tuple[float, float] | None = None
     _counts: ClassVar[bool] = False
@@ -58,7 +58,7 @@ class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearRegression(_Regressor):
-    """Private least squares.
+    """Private linear regression by least squares.
 
     Args:
         target_bounds: public bounds of the target, to which targets and predictions are clipped. All others: see

@@ -5,7 +5,7 @@ each row. Given the split, one trial draws a candidate uniformly, fits it privat
 with noise, how well it does on the validation part. K trials are independent given the data, K is geometric, and
 nothing but the best trial is shown. One person's row is in one part for the whole search. In the training part it
 meets the fits (the scores are post-processing of models and other rows): a `PrivateSelection` among runs that are
-each as private as the worst of the candidates' fits; drawing the candidate first and telling it changes nothing, as a
+each as private as the worst of the candidates' fits; to publish which candidate was drawn changes nothing, as a
 divergence is then an average over candidates. In the validation part it meets the scores alone: a `PrivateSelection`
 among noisy scores. The search is as private as the worse of the two, `Parallel`, each with the noise that it needs
 for itself (the theorem is in ``docs/maths/accounting.md``). Averaging over splits keeps the guarantee, by joint
@@ -31,7 +31,7 @@ from discreet.data.base import Dataset
 from discreet.data.memory import Sparse
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.estimators.base import PrivateLinearModel
-from discreet.estimators.privacy import PrivateEstimator
+from discreet.estimators.privacy import PrivateEstimator, bits_for, opened
 from discreet.events import Event, Laplace, Parallel, PrivateSelection
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
@@ -116,7 +116,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
             model._problem(own, data.rows, isinstance(data, Sparse), training, guarantee)
             for model, own, data in zip(models, features, prepared, strict=True)
         ]
-        bits, ledger = self._bits(), self._ledger()
+        bits, ledger = bits_for(self.random_state), opened(self.ledger)
         aim = replace(guarantee, delta=ledger.portion(guarantee.delta))
         plan = self._plan(models, problems, aim)
         charge = ledger.charge(plan.event, unit, note="PrivateSearchCV", protective=bits.protective, stated=aim.stated)

@@ -23,11 +23,11 @@ __all__ = ["Bounded", "Labels", "PrivacyWarning", "column_vector"]
 
 
 class PrivacyWarning(UserWarning):
-    """Something was taken from the data and is not protected."""
+    """Warns that something was taken from the data without protection, such as the set of classes."""
 
 
 def column_vector(y: Any) -> NDArray[Any]:
-    """Y as one column; a single-column table or matrix is accepted with scikit-learn's warning."""
+    """The targets as one column; a single-column table or matrix is accepted with scikit-learn's warning."""
     if y is None:
         raise InvalidInput("requires y to be passed, but the target y is None: this estimator learns from targets.")
     array = _stacked(y) if has_column_names(y) else untyped(y)
@@ -94,7 +94,7 @@ class Labels:
 
     @property
     def outputs(self) -> int:
-        """Scores a row gets."""
+        """The number of scores that a row gets: 1 for two classes, else one for each class."""
         return 1 if len(self.classes) == 2 else len(self.classes)
 
     def encode(self, y: NDArray[Any]) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ def expected_max_abs_normal(d: int) -> float:
     def survival(t: Array) -> Array:
         return -np.expm1(d * np.log1p(-2.0 * np.minimum(np.exp(log_ndtr(-t)), 0.5 * (1 - 1e-16))))
 
-    return _integrate(survival, 0.0, _reach(d))
+    return _integrate(survival, 0.0, _tail_limit(d))
 
 
 def expected_max_normal(d: int) -> float:
@@ -40,8 +40,8 @@ def expected_max_normal(d: int) -> float:
     def below(t: Array) -> Array:
         return np.exp(d * log_ndtr(t))
 
-    reach = _reach(d)
-    return _integrate(above, 0.0, reach) - _integrate(below, -reach, 0.0)
+    limit = _tail_limit(d)
+    return _integrate(above, 0.0, limit) - _integrate(below, -limit, 0.0)
 
 
 def expected_max_chi(sizes: Array) -> float:
@@ -56,9 +56,9 @@ def expected_max_chi(sizes: Array) -> float:
         return -np.expm1((counts[:, None] * np.log1p(-np.minimum(tails, 1 - 1e-16))).sum(axis=0))
 
     # A chi variable of k degrees stays within about 9 of √k, so the survival is 1 below the window and 0 above it.
-    middle, reach = math.sqrt(float(distinct.max())), _reach(len(sizes))
-    low = max(0.0, middle - reach)
-    return low + _integrate(survival, low, middle + reach)
+    middle, limit = math.sqrt(float(distinct.max())), _tail_limit(len(sizes))
+    low = max(0.0, middle - limit)
+    return low + _integrate(survival, low, middle + limit)
 
 
 def monte_carlo_width(support: Callable[[Array], float], d: int, draws: int, seed: int = 20_150_608) -> Width:
@@ -73,7 +73,7 @@ def monte_carlo_width(support: Callable[[Array], float], d: int, draws: int, see
     return Width(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(draws))
 
 
-def _reach(count: int) -> float:
+def _tail_limit(count: int) -> float:
     """Beyond this, the largest of ``count`` normals has a tail mass under 1e-16."""
     return math.sqrt(2.0 * math.log(count + 1.0)) + 9.0
 

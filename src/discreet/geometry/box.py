@@ -89,18 +89,18 @@ class Box(Geometry):
         return Width(self.diameter(d, order=1) / math.sqrt(2.0 * math.pi))
 
     def contains(self, theta: ArrayLike, tolerance: float = 1e-9) -> bool:
-        """Low ≤ θ ≤ high."""
+        """Whether low ≤ θ ≤ high."""
         point = as_vector(theta)
         low, high = self._bounds(len(point))
         slack = tolerance * max(1.0, float(np.max(np.maximum(np.abs(low), np.abs(high)))))
         return bool(np.all(point >= low - slack) and np.all(point <= high + slack))
 
     @staticmethod
-    def _length(sides: Array, d: int, order: int) -> float:
-        """Of a vector, or of d equal numbers."""
+    def _length(widths: Array, d: int, order: int) -> float:
+        """The norm of a vector, or of d equal numbers."""
         check_order(order)
-        length = float(np.linalg.norm(np.atleast_1d(sides), ord=order))
-        return length if np.ndim(sides) else length * float(d) ** (1 / order)
+        length = float(np.linalg.norm(np.atleast_1d(widths), ord=order))
+        return length if np.ndim(widths) else length * float(d) ** (1 / order)
 
     def _bounds(self, d: int) -> tuple[Array, Array]:
         low, high = np.asarray(self.low), np.asarray(self.high)

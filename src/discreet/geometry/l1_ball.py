@@ -89,7 +89,7 @@ class L1Ball(Geometry):
         return self.radius * float(np.abs(as_vector(vector)).max())
 
     def radius_in(self, d: int, order: int = 2) -> float:
-        """R in both norms, at the atoms."""
+        """The radius r in both norms, at the atoms."""
         check_dimension(d)
         check_order(order)
         return self.radius

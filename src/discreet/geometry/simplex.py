@@ -63,7 +63,7 @@ class Simplex(Geometry):
         return self.atom(int(np.argmin(g)), len(g))
 
     def n_atoms(self, d: int) -> int:
-        """D."""
+        """The dimension d."""
         check_dimension(d)
         return d
 
@@ -93,7 +93,7 @@ class Simplex(Geometry):
         return self.radius * float(as_vector(vector).max())
 
     def radius_in(self, d: int, order: int = 2) -> float:
-        """R in both norms, at the atoms."""
+        """The radius r in both norms, at the atoms."""
         check_dimension(d)
         check_order(order)
         return self.radius

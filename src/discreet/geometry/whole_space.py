@@ -36,21 +36,21 @@ class WholeSpace(Geometry):
         return 0.0
 
     def dual_norm(self, vector: ArrayLike) -> float:
-        """Inf, unless v = 0."""
+        """The support function: infinite unless v = 0."""
         return math.inf if np.any(as_vector(vector)) else 0.0
 
     def radius_in(self, d: int, order: int = 2) -> float:
-        """Inf."""
+        """The radius is infinite."""
         check_dimension(d)
         check_order(order)
         return math.inf
 
     def diameter(self, d: int, order: int = 2) -> float:
-        """Inf."""
+        """The diameter is infinite."""
         return self.radius_in(d, order)
 
     def gaussian_width(self, d: int) -> Width:
-        """Inf."""
+        """The Gaussian width is infinite."""
         check_dimension(d)
         return Width(math.inf)
 

@@ -46,19 +46,22 @@ from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.fold import worlds
+from discreet.accounting.histories import histories
 from discreet.errors import NotCertifiable
 from discreet.events import ApproxDP, Compose, Event, Gaussian, Promise, compose
 from discreet.ledger.base import Budget, Stated
 from discreet.units import Unit
 
-__all__ = ["RESERVE", "Accountant", "Curve", "Divergence", "Entry", "Shares"]
+__all__ = ["RESERVE", "Accountant", "Divergence", "Entry", "EpsilonFunction", "Shares"]
 
 RESERVE = 1 / 16
-"""Of the budget's δ: what is kept for the rules that add up to less than Σ ε_i. Runs that leave this much of their own
-δ unused, which costs them 0.2 % of noise, are admitted whenever their ε's and δ's add up to no more than the budget."""
+"""The share of the budget's δ that is kept for the rules whose total is less than Σ ε_i.
 
-Curve: TypeAlias = Callable[[Event, float, Unit], Bounds]
+Runs that leave this share of their own δ unused, which costs them 0.2 % of noise, are admitted whenever their ε's and
+δ's add up to no more than the budget.
+"""
+
+EpsilonFunction: TypeAlias = Callable[[Event, float, Unit], Bounds]
 """(event, δ, unit) → certified interval for ε."""
 
 Divergence: TypeAlias = Callable[[Event, float, Unit], float]
@@ -94,7 +97,7 @@ def _certified(event: Event, delta: float, unit: Unit) -> Bounds:
 
 
 def _renyi(event: Event, order: float, unit: Unit) -> float:
-    from discreet.accounting import renyi
+    from discreet.accounting.upper import renyi
 
     return renyi.divergence(event, order, unit)
 
@@ -105,10 +108,10 @@ class Accountant:
 
     Args:
         epsilon: accounts for one event that was fixed beforehand; by default `discreet.accounting.epsilon`.
-        divergence: its Rényi divergence; by default `discreet.accounting.renyi.divergence`.
+        divergence: its Rényi divergence; by default `discreet.accounting.upper.renyi.divergence`.
     """
 
-    epsilon: Curve = _certified
+    epsilon: EpsilonFunction = _certified
     divergence: Divergence = _renyi
 
     def spent(self, charges: Sequence[Event | Entry], budget: Budget) -> Bounds:
@@ -126,7 +129,7 @@ class Accountant:
         ran, charged = [entry.ran for entry in entries], [entry.charged for entry in entries]
         found = math.inf
         for rule in (self._gaussian, self._renyi) if self._others_may_follow(entries[0], budget, shares) else ():
-            with suppress(NotCertifiable):  # the other may speak, and basic composition speaks of everything
+            with suppress(NotCertifiable):  # the other rule may apply, and basic composition always does
                 found = min(found, rule(ran, budget, shares))
         try:
             found = min(found, self._basic(charged, budget, shares, [entry.stated for entry in entries]))
@@ -138,7 +141,7 @@ class Accountant:
     def keeps(self, event: Event, stated: Stated, unit: Unit) -> bool:
         """Whether ``event`` is certainly (ε, δ)-DP as ``stated``."""
         from discreet import accounting
-        from discreet.accounting.classical import basic_epsilon_upper
+        from discreet.accounting.upper.classical import basic_epsilon_upper
 
         if self.epsilon is not _certified:
             return self.epsilon(event, stated.delta, unit).upper <= stated.epsilon
@@ -199,11 +202,11 @@ class Accountant:
         *before, promise = first.charged.events if isinstance(first.charged, Compose) else (first.charged,)
         if not isinstance(promise, Promise):
             return False
-        from discreet.accounting.classical import pure_epsilon
+        from discreet.accounting.upper.stated import pure_epsilon
 
         pure = max(
-            math.fsum(count * pure_epsilon(leaf.event, leaf.unit) for leaf, count in world.items())
-            for world in worlds(compose(before), budget.unit)
+            math.fsum(count * pure_epsilon(leaf.event, leaf.unit) for leaf, count in history.items())
+            for history in histories(compose(before), budget.unit)
         )
         if not (pure + promise.epsilon <= budget.epsilon and promise.delta <= budget.delta):
             return False
@@ -252,17 +255,17 @@ class Accountant:
 
 def _stated_delta(event: Event, unit: Unit) -> float:
     return max(
-        math.fsum(n * leaf.event.delta for leaf, n in world.items() if isinstance(leaf.event, ApproxDP | Promise))
-        for world in worlds(event, unit)
+        math.fsum(n * leaf.event.delta for leaf, n in history.items() if isinstance(leaf.event, ApproxDP | Promise))
+        for history in histories(event, unit)
     )
 
 
 def _is_gaussian(event: Event, unit: Unit) -> bool:
-    return all(isinstance(leaf.event, Gaussian) for world in worlds(event, unit) for leaf in world)
+    return all(isinstance(leaf.event, Gaussian) for history in histories(event, unit) for leaf in history)
 
 
 def _promises(event: Event, unit: Unit) -> bool:
-    return any(isinstance(leaf.event, Promise) for world in worlds(event, unit) for leaf in world)
+    return any(isinstance(leaf.event, Promise) for history in histories(event, unit) for leaf in history)
 
 
 def _order(budget: Budget, shares: Shares = _EVEN) -> float:

@@ -87,12 +87,14 @@ class Past(NamedTuple):
     """A dataset's past in a few words, by which a ledger finds that its records were lost or exchanged.
 
     ``store`` names the place where the records were made (None for a file too old to have a name), ``last`` is the id
-    of the last charge that is summed up, and ``digest`` a hash of all charges up to it.
+    of the last charge that is summed up, and ``digest`` a hash of all charges up to it. ``settled`` counts those that
+    ended and those whose promise was used; it only grows, so that no promise is used again in an older copy.
     """
 
     store: str | None
     last: int
     digest: str
+    settled: int = 0
 
 
 class Records(Protocol):

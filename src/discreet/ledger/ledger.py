@@ -171,7 +171,7 @@ class Ledger:
             event: everything that is about to be released.
             unit: the relation in which it will be released; it must be the budget's.
             note: a line for the history. It must not contain data.
-            protective: False for a run with a user's seed, whose noise protects nobody.
+            protective: False for a run with a user's seed, whose noise is not private.
             stated: an (ε, δ) that the event keeps. It is verified, and where it holds the charge counts as no more:
                 charges whose stated ε's and δ's add up to no more than the budget are admitted.
 
@@ -203,14 +203,14 @@ class Ledger:
             if budget is not None:
                 claim = self._verified(event, unit, stated)
                 self._admit([Entry(event, event, claim)], unit, budget, records)
-            now = datetime.now(UTC).isoformat(timespec="seconds")
+            now = datetime.now(UTC).isoformat(timespec="microseconds")  # tells equal charges apart in `Seen`
             charge = Charge(0, now, event, unit, note, protective=protective, stated=claim)
             return records.append(self.dataset, charge)
 
     def _verified(self, event: Event, unit: Unit, stated: tuple[float, float] | None) -> Stated | None:
         """The statement, if it holds; an event that is nothing but a statement makes it itself."""
         if stated is None:
-            from discreet.accounting.classical import approximate
+            from discreet.accounting.upper.classical import approximate
 
             found = approximate(event, unit) if isinstance(event, ApproxDP | Promise) else None
             return None if found is None else Stated(*found)
@@ -382,7 +382,7 @@ def _refuse_pickling() -> NoReturn:
 
 
 def _reopen(url: str, dataset: str, accountant: Accountant, seen: Seen | None) -> Ledger:
-    """The ledger with what it has seen. Its file is not read before it is used: models travel without their ledger."""
+    """The ledger with what it has seen. Its file is read on first use: a model may be copied without its ledger."""
     ledger = Ledger.__new__(Ledger)
     ledger.dataset, ledger._store, ledger._accountant, ledger._seen = dataset, _store(url), accountant, seen
     return ledger

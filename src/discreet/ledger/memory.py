@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import RLock
 
+from discreet.errors import LedgerUnavailable
 from discreet.events import Event
 from discreet.ledger.base import Budget, Charge, Past, Records, Status
 
@@ -14,19 +16,29 @@ __all__ = ["MemoryStore"]
 
 
 class MemoryStore:
-    """Records in memory, one writer at a time among the threads of this process."""
+    """Records in memory, one writer at a time among the threads of the process that made it.
+
+    A forked process has a copy of the records, in which it could spend the whole budget once more: it may read them,
+    not write.
+    """
 
     durable = False
     url = "memory:"
 
     def __init__(self) -> None:
         self._lock = RLock()
+        self._process = os.getpid()
         self._budgets: dict[str, Budget | None] = {}
         self._charges: list[tuple[str, Charge]] = []
 
     @contextmanager
     def transaction(self, *, write: bool, create: bool = True) -> Iterator[Records]:
         """All-or-nothing access; see `Store`."""
+        if write and os.getpid() != self._process:
+            raise LedgerUnavailable(
+                "a ledger in memory belongs to the process that made it, and this is a fork of it: each could spend "
+                "the whole budget. Nothing was charged and nothing was released. Use Ledger('sqlite:///budget.db', …)."
+            )
         with self._lock:
             budgets, charges = dict(self._budgets), list(self._charges)
             yield _MemoryRecords(budgets, charges)
@@ -51,7 +63,7 @@ class _MemoryRecords:
         return tuple(charge for name, charge in self._charges if name == dataset)
 
     def past(self, dataset: str, last: int | None = None) -> Past:
-        return Past("memory:", 0, "")  # nobody else can reach it
+        return Past("memory:", 0, "")  # no other process can change it
 
     def append(self, dataset: str, charge: Charge) -> int:
         number = len(self._charges) + 1

@@ -21,7 +21,7 @@ class Seen(NamedTuple):
     past: Past
 
     def require(self, records: Records, dataset: str, url: str) -> None:
-        """Find it again.
+        """Refuse records in which what was seen before is not found again.
 
         Raises:
             LedgerUnavailable: the records are other ones.
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
             words = ["no budget" if one is None else f"the budget {one}" for one in (budget, self.budget)]
             found = f"it has {words[0]}, and had {words[1]}"
         elif not self._continues(records.past(dataset, self.past.last)):
-            found = "charges that were there are not, or it is another file"
+            found = "charges that were there, or uses of their promises, are not, or it is another file"
         else:
             return
         raise LedgerUnavailable(
@@ -44,4 +44,5 @@ class Seen(NamedTuple):
 
     def _continues(self, past: Past) -> bool:
         # a file from before files had names gets one when somebody writes to it
-        return past == self.past._replace(store=self.past.store or past.store)
+        known = self.past._replace(store=self.past.store or past.store, settled=past.settled)
+        return past == known and past.settled >= self.past.settled

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from typing import Any
 from discreet.errors import DiscreetError, InvalidInput, LedgerUnavailable
 from discreet.events import Event, from_json
 from discreet.ledger.base import Budget, Charge, Past, Records, Stated, Status
+from discreet.noise.bits import process_bits
 from discreet.text import checked_path
 from discreet.units import Unit
 
@@ -178,7 +178,7 @@ class SQLiteStore:
             connection.execute(f"PRAGMA user_version = {_FORMAT}")
         if write and not _is_named(connection):
             connection.execute(_NAME)
-            connection.execute("INSERT INTO store VALUES (?)", (secrets.token_hex(16),))
+            connection.execute("INSERT INTO store VALUES (?)", (process_bits().words(2).tobytes().hex(),))
         return _FORMAT
 
 
@@ -269,20 +269,20 @@ class _SQLiteRecords:
     def past(self, dataset: str, last: int | None = None) -> Past:
         named = _is_named(self._connection)
         name = self._connection.execute("SELECT name FROM store").fetchone() if named else None
-        digest, seen = hashlib.sha256(), 0
+        digest, seen, settled = hashlib.sha256(), 0, 0
+        used = "0" if self._version == 1 else "(ran IS NOT NULL)"
         rows = self._connection.execute(
-            f"SELECT id, at, event, relation, rows_per_unit, note, {self._stated} FROM charges WHERE dataset = ? "
-            "AND (? IS NULL OR id <= ?) ORDER BY id",
+            f"SELECT id, at, event, relation, rows_per_unit, note, {self._stated}, (status <> 'charged') + {used} "
+            "FROM charges WHERE dataset = ? AND (? IS NULL OR id <= ?) ORDER BY id",
             (dataset, last, last),
         )
-        for row in rows:
+        for *row, ends in rows:
             seen = row[0]
-            digest.update(repr(row).encode())
-        return Past(None if name is None else name[0], seen, digest.hexdigest())
+            settled += ends
+            digest.update(repr(tuple(row)).encode())
+        return Past(None if name is None else name[0], seen, digest.hexdigest(), settled)
 
     def _charge(self, row: tuple[Any, ...]) -> Charge:
-        from discreet.accounting import last_iterate, matrix  # noqa: F401 - their events can then be read
-
         number, at, event, relation, rows_per_unit, note, status, epsilon, delta, ran = row
         try:
             return Charge(

@@ -1,6 +1,6 @@
-"""Slopes for compiled kernels: the same formulas as the loss classes, on scalars.
+"""Slopes for compiled kernels: the formulas of the loss classes, on scalars.
 
-Kept apart from the classes because it needs numba, which ``import discreet.losses`` must not load. The agreement of the
+In a file of its own because it needs numba, which ``import discreet.losses`` must not load. The agreement of the
 two is tested to 1e-12. ``fastmath=False`` is said everywhere: unsaid, a function takes over the flags of whatever calls
 it first, and dense and sparse sums could then round a slope differently.
 """

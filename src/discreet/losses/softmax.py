@@ -56,7 +56,7 @@ class Softmax(Loss):
         return shortfall + excess
 
     def slope(self, z: ArrayLike, y: ArrayLike) -> Array:
-        """P − e_y, of shape (…, K), with p the class probabilities."""
+        """The slopes p − e_y, of shape (…, K), with p the class probabilities."""
         scores, codes = self._checked(z, y)
         slope = _probabilities(scores)
         true_class = np.take_along_axis(slope, codes[..., None], axis=-1)

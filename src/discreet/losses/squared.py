@@ -33,7 +33,7 @@ class Squared(Loss):
             return 0.5 * residual * residual
 
     def slope(self, z: ArrayLike, y: ArrayLike) -> Array:
-        """Z − y, the residual."""
+        """The residual z − y."""
         with np.errstate(over="ignore"):
             return as_float(z) - as_float(y)
 

@@ -52,7 +52,7 @@ def check_tolerance(problem: RidgeProblem, tilt_length: float, tolerance: float)
 def add_output_noise(
     theta: NDArray[np.float64], error: float, sensitivity: float, ratio: float, noise: Noise, bits: Bits
 ) -> NDArray[np.float64]:
-    """θ on a grid plus noise of scale Δ/``ratio``, Δ a bound on how far apart neighbours' points on the grid can be.
+    """θ on a grid plus noise of scale Δ/``ratio``, Δ a bound on the distance of neighbours' points on the grid.
 
     Neighbours' exact points are at most ``sensitivity`` from each other, and each computed one at most ``error`` from
     its exact one: Δ = sensitivity + 2·error + grid·√d, the grid so fine that rounding moves θ by less than ``error``.
@@ -60,7 +60,7 @@ def add_output_noise(
     d = theta.size
     grid = 2.0 ** (math.frexp(error / math.sqrt(d))[1] - 1)
     scale = (sensitivity + 2 * error + grid * math.sqrt(d)) / ratio * ROUNDED_UP
-    # clipping brings no two points further apart, so it needs no bound on θ
+    # clipping increases no distance between two points, so it needs no bound on θ
     steps = np.clip(np.rint(theta.ravel() / grid), -_MOST_STEPS, _MOST_STEPS).astype(np.int64)
     return (grid * (steps + draw_noise(noise, scale / grid, d, bits)).astype(np.float64)).reshape(theta.shape)
 

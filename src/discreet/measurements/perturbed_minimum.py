@@ -53,7 +53,7 @@ class PerturbedMinimum:
         query: the objective.
         noise_multiplier: scale of the tilt over the bound on a row's gradient; 0 means no noise, for runs without
             privacy.
-        deviation: how far apart neighbours' certified points may lie, over the output noise.
+        deviation: the largest distance between neighbours' certified points, over the output noise.
         tolerance: public bound on ‖∇J‖ at the point found; over a set, λ times its distance from the minimiser.
         noise: ``"gaussian"``, or ``"gamma"`` (density ∝ exp(−‖b‖/scale)) for pure ε.
 

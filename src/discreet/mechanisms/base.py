@@ -39,7 +39,7 @@ class Mechanism(Protocol):
 
 
 def check_multiplier(noise_multiplier: float) -> None:
-    """A noise multiplier is a finite number ≥ 0."""
+    """Refuse a noise multiplier that is not a finite number ≥ 0."""
     if not 0 <= noise_multiplier < math.inf:
         raise InvalidInput(f"noise_multiplier must be finite and non-negative, got {noise_multiplier!r}.")
 

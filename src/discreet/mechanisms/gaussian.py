@@ -25,7 +25,7 @@ from discreet.units import Unit
 __all__ = ["Gaussian"]
 
 _MOST_STEPS = 2.0**57
-"""Largest noise scale: within the sampler's reach, noise and a sum below 2^61 then stay inside int64."""
+"""Largest noise scale: within the sampler's limit, noise and a sum below 2^61 then stay inside int64."""
 
 
 @dataclass(frozen=True)

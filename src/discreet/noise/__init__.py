@@ -9,23 +9,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from discreet.noise.ball import ball_reach, rounded_gamma_ball
+    from discreet.noise.ball import ball_limit, rounded_gamma_ball
     from discreet.noise.bits import Bits, process_bits
     from discreet.noise.coins import bernoulli, bernoulli_exp, uniform_integers
-    from discreet.noise.gaussian import GAUSSIAN_REACH, MAX_SIGMA, discrete_gaussian, rounded_gaussian
-    from discreet.noise.laplace import LAPLACE_REACH, MAX_SCALE, discrete_laplace, rounded_laplace
+    from discreet.noise.gaussian import GAUSSIAN_LIMIT, MAX_SIGMA, discrete_gaussian, rounded_gaussian
+    from discreet.noise.laplace import LAPLACE_LIMIT, MAX_SCALE, discrete_laplace, rounded_laplace
     from discreet.noise.piecewise import MOST_POSITIONS, exponential_position
     from discreet.noise.selection import exponential_select, exponential_top, permute_and_flip
     from discreet.noise.subsets import fixed_size_sample, permutation, poisson_sample, with_replacement_sample
 
 __all__ = [
-    "GAUSSIAN_REACH",
-    "LAPLACE_REACH",
+    "GAUSSIAN_LIMIT",
+    "LAPLACE_LIMIT",
     "MAX_SCALE",
     "MAX_SIGMA",
     "MOST_POSITIONS",
     "Bits",
-    "ball_reach",
+    "ball_limit",
     "bernoulli",
     "bernoulli_exp",
     "discrete_gaussian",
@@ -46,15 +46,15 @@ __all__ = [
 ]
 
 _HOME = {
-    "ball_reach": "ball",
+    "ball_limit": "ball",
     "rounded_gamma_ball": "ball",
     "Bits": "bits",
     "process_bits": "bits",
-    "GAUSSIAN_REACH": "gaussian",
+    "GAUSSIAN_LIMIT": "gaussian",
     "MAX_SIGMA": "gaussian",
     "discrete_gaussian": "gaussian",
     "rounded_gaussian": "gaussian",
-    "LAPLACE_REACH": "laplace",
+    "LAPLACE_LIMIT": "laplace",
     "MAX_SCALE": "laplace",
     "discrete_laplace": "laplace",
     "rounded_laplace": "laplace",

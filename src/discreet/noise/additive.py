@@ -17,7 +17,7 @@ from discreet.noise.strips import Strips, scaled_floor, try_exactly
 __all__ = ["draw_discrete", "draw_rounded"]
 
 
-def draw_rounded(strips: Strips, unit: Fraction, reach: int, size: Size, bits: Bits | None) -> NDArray[np.int64]:
+def draw_rounded(strips: Strips, unit: Fraction, limit: int, size: Size, bits: Bits | None) -> NDArray[np.int64]:
     """±round(unit·u) for u of density exp(−c·u^p); ``unit`` must be a dyadic rational with at most 53 bits."""
     mantissa, exponent = _binary(unit)
     # unit·u = mantissa·(2^64·u)·2^−shift. From 128 on, the table's u < 2^10 all round to 0, as they do at 127.
@@ -40,12 +40,12 @@ def draw_rounded(strips: Strips, unit: Fraction, reach: int, size: Size, bits: B
             block.words, block.cursor, stuck, flat, done, strips.guide, strips.cells, strips.certain,
             strips.power, strips.slope, np.uint64(mantissa), shift,
         )  # fmt: skip
-        return _decide(stuck, flat, done, lambda: exactly(reader), reach)
+        return _decide(stuck, flat, done, lambda: exactly(reader), limit)
 
     return fill(size, bits, step)
 
 
-def draw_discrete(strips: Strips, places: int, reach: int, size: Size, bits: Bits | None) -> NDArray[np.int64]:
+def draw_discrete(strips: Strips, places: int, limit: int, size: Size, bits: Bits | None) -> NDArray[np.int64]:
     """Integers k with probability ∝ exp(−c·|k/places|^p)."""
     stuck = np.zeros(3, dtype=np.uint64)
 
@@ -65,13 +65,13 @@ def draw_discrete(strips: Strips, places: int, reach: int, size: Size, bits: Bit
             block.words, block.cursor, stuck, flat, done, strips.guide, strips.cells, strips.certain,
             strips.power, strips.slope, np.uint64(places),
         )  # fmt: skip
-        return _decide(stuck, flat, done, lambda: exactly(reader), reach)
+        return _decide(stuck, flat, done, lambda: exactly(reader), limit)
 
     return fill(size, bits, step)
 
 
 def _decide(
-    stuck: NDArray[np.uint64], flat: NDArray[np.int64], done: int, exactly: Callable[[], int | None], reach: int
+    stuck: NDArray[np.uint64], flat: NDArray[np.int64], done: int, exactly: Callable[[], int | None], limit: int
 ) -> int:
     """Decides the trial that stopped the kernel, if one did."""
     if not stuck[0]:
@@ -80,8 +80,8 @@ def _decide(
     stuck[:] = 0
     if value is None:
         return done
-    if abs(value) > reach:  # needs thousands of leading one bits: probability below 2^−2900
-        raise OverflowError(f"a noise sample exceeds its reach of {reach}")
+    if abs(value) > limit:  # needs thousands of leading one bits: probability below 2^−2900
+        raise OverflowError(f"a noise sample exceeds its limit of {limit}")
     flat[done] = value
     return done + 1
 

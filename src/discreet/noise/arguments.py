@@ -15,7 +15,7 @@ from discreet.noise.bits import Bits, Reader, process_bits
 __all__ = ["Size", "fill", "positive", "rational", "shape", "whole"]
 
 Size = int | tuple[int, ...] | None
-_LARGEST = 1 << 62  # the reach of every noise stays below this
+_LARGEST = 1 << 62  # the limit of every noise stays below this
 
 
 def rational(value: float | Fraction) -> Fraction | None:
@@ -29,9 +29,9 @@ def rational(value: float | Fraction) -> Fraction | None:
     return None
 
 
-def positive(name: str, value: float | Fraction, reach: int) -> Fraction:
-    """The exact value of a scale, refused unless 0 < scale ≤ 2^62 / reach."""
-    largest = _LARGEST // reach
+def positive(name: str, value: float | Fraction, limit: int) -> Fraction:
+    """The exact value of a scale, refused unless 0 < scale ≤ 2^62 / limit."""
+    largest = _LARGEST // limit
     exact = rational(value)
     if exact is None or not 0 < exact <= largest:
         raise InvalidInput(

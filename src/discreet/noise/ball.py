@@ -12,11 +12,11 @@ from discreet.noise import kernels
 from discreet.noise.arguments import positive, whole
 from discreet.noise.bits import Bits, Reader, process_bits
 from discreet.noise.gaussian import GAUSSIAN_LAYERS
-from discreet.noise.laplace import LAPLACE_LAYERS, LAPLACE_REACH
+from discreet.noise.laplace import LAPLACE_LAYERS, LAPLACE_LIMIT
 from discreet.noise.reals import Uniform
 from discreet.noise.strips import Strips, strips_for, try_exactly
 
-__all__ = ["ball_reach", "rounded_gamma_ball"]
+__all__ = ["ball_limit", "rounded_gamma_ball"]
 
 _MOST_DIMENSIONS = 1 << 24
 
@@ -63,9 +63,9 @@ class _Reals:
         self.digits = [(old << 64) | new for old, new in zip(self.digits, fresh, strict=True)]
 
 
-def ball_reach(d: int) -> int:
+def ball_limit(d: int) -> int:
     """No coordinate exceeds this many scales in d dimensions: the probability is below 2^−1400, and is refused."""
-    return LAPLACE_REACH + 64 * d
+    return LAPLACE_LIMIT + 64 * d
 
 
 def rounded_gamma_ball(scale: float | Fraction, d: int, *, bits: Bits | None = None) -> NDArray[np.int64]:
@@ -79,7 +79,7 @@ def rounded_gamma_ball(scale: float | Fraction, d: int, *, bits: Bits | None = N
     integers, and refined until every one of them rounds to a single integer.
 
     Args:
-        scale: positive, in grid steps, at most 2^62 / `ball_reach` (d); taken at its exact value.
+        scale: positive, in grid steps, at most 2^62 / `ball_limit` (d); taken at its exact value.
         d: number of dimensions.
         bits: source of randomness; by default the process's secure one.
 
@@ -91,7 +91,7 @@ def rounded_gamma_ball(scale: float | Fraction, d: int, *, bits: Bits | None = N
         (3,)
     """
     d = whole("d", d, 1, _MOST_DIMENSIONS)
-    exact = positive("scale", scale, ball_reach(d))
+    exact = positive("scale", scale, ball_limit(d))
     with (bits or process_bits()).reader() as reader:
         normals = _Reals(strips_for(2, Fraction(1, 2 * GAUSSIAN_LAYERS**2)), d, reader)
         exponentials = _Reals(strips_for(1, Fraction(1, LAPLACE_LAYERS)), d, reader)
@@ -101,13 +101,13 @@ def rounded_gamma_ball(scale: float | Fraction, d: int, *, bits: Bits | None = N
             rounded = _round(exact, normals, exponentials)
             if rounded is not None:
                 break
-    if max(rounded) > exact * ball_reach(d) + 1:
-        raise OverflowError(f"a noise sample exceeds its reach of {ball_reach(d)} scales")
+    if max(rounded) > exact * ball_limit(d) + 1:
+        raise OverflowError(f"a noise sample exceeds its limit of {ball_limit(d)} scales")
     return np.where(normals.negative, -1, 1) * np.array(rounded, dtype=np.int64)
 
 
 def _round(scale: Fraction, normals: _Reals, exponentials: _Reals) -> list[int] | None:
-    """⌊scale·R·|G_i|/‖G‖ + ½⌋ for each i, or None if the digits known do not settle all of them."""
+    """⌊scale·R·|G_i|/‖G‖ + ½⌋ for each i, or None if the digits known do not decide all of them."""
     # With g, g + 1 around 2^k·64·|G_i| and r, r + d around 2^k·32·R, the factors 2^k·64 cancel in G_i/‖G‖.
     shortest = isqrt(sum(g * g for g in normals.digits))
     longest = isqrt(sum((g + 1) * (g + 1) for g in normals.digits)) + 1

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 
-__all__ = ["Bits", "Block", "Reader", "process_bits"]
+__all__ = ["Bits", "KeystreamBlock", "Reader", "process_bits"]
 
 BLOCK_WORDS = 1 << 15
 _PLAIN = bytes(8 * BLOCK_WORDS)
@@ -44,7 +44,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class Block:
+class KeystreamBlock:
     """Keystream words and the position of the first unread one, held in an array so that kernels advance it."""
 
     __slots__ = ("cursor", "owner", "words")
@@ -100,7 +100,7 @@ class Reader:
 
     def __enter__(self) -> Reader:
         self._bits._lock.__enter__()
-        kept: Block | None = vars(self._bits._shelf).pop("block", None)
+        kept: KeystreamBlock | None = vars(self._bits._shelf).pop("block", None)
         if kept is None or self._stale(kept):
             kept = self._bits._next_block()
         self.block = kept
@@ -110,10 +110,10 @@ class Reader:
         vars(self._bits._shelf)["block"] = self.block
         self._bits._lock.__exit__(None, None, None)
 
-    def _stale(self, block: Block) -> bool:
+    def _stale(self, block: KeystreamBlock) -> bool:
         return self._bits.protective and block.owner != _owner()
 
-    def ensure(self, words: int) -> Block:
+    def ensure(self, words: int) -> KeystreamBlock:
         """The block, replaced by a fresh one if it has fewer unread words than this."""
         if self.block.unread < words or self._stale(self.block):
             self.block = self._bits._next_block()
@@ -157,7 +157,7 @@ class Bits:
 
     @classmethod
     def seeded(cls, seed: int) -> Bits:
-        """A reproducible source, for experiments and tests; what is drawn from it protects nobody.
+        """A reproducible source, for experiments and tests; nothing drawn from it is private.
 
         Args:
             seed: any integer.
@@ -184,8 +184,8 @@ class Bits:
         with self.reader() as reader:
             return reader.words(count)
 
-    def _next_block(self) -> Block:
-        return Block(self._next_key())
+    def _next_block(self) -> KeystreamBlock:
+        return KeystreamBlock(self._next_key())
 
     def __reduce__(self) -> tuple[Callable[[], Bits], tuple[()]]:
         if not self.protective:

@@ -12,10 +12,10 @@ from discreet.noise.arguments import Size, positive
 from discreet.noise.bits import Bits
 from discreet.noise.strips import strips_for
 
-__all__ = ["GAUSSIAN_REACH", "MAX_SIGMA", "discrete_gaussian", "rounded_gaussian"]
+__all__ = ["GAUSSIAN_LIMIT", "MAX_SIGMA", "discrete_gaussian", "rounded_gaussian"]
 
 #: No sample exceeds this many standard deviations: the probability is below exp(−64²/2) < 2^−2900, and is refused.
-GAUSSIAN_REACH = 64
+GAUSSIAN_LIMIT = 64
 #: Largest σ, in grid steps: samples stay within ±2^62.
 MAX_SIGMA = 2.0**56
 #: Strips to one standard deviation.
@@ -44,9 +44,9 @@ def rounded_gaussian(sigma: float, size: Size = None, *, bits: Bits | None = Non
         >>> rounded_gaussian(2.0**40, 2, bits=Bits.seeded(1)).shape
         (2,)
     """
-    exact = positive("sigma", sigma, GAUSSIAN_REACH)
+    exact = positive("sigma", sigma, GAUSSIAN_LIMIT)
     strips = strips_for(2, Fraction(1, 2 * GAUSSIAN_LAYERS**2))
-    return draw_rounded(strips, exact / GAUSSIAN_LAYERS, int(exact * GAUSSIAN_REACH) + 1, size, bits)
+    return draw_rounded(strips, exact / GAUSSIAN_LAYERS, int(exact * GAUSSIAN_LIMIT) + 1, size, bits)
 
 
 def discrete_gaussian(sigma: float | Fraction, size: Size = None, *, bits: Bits | None = None) -> NDArray[np.int64]:
@@ -68,7 +68,7 @@ def discrete_gaussian(sigma: float | Fraction, size: Size = None, *, bits: Bits 
         >>> int(discrete_gaussian(0.1, bits=Bits.seeded(1)))
         0
     """
-    exact = positive("sigma", sigma, GAUSSIAN_REACH)
+    exact = positive("sigma", sigma, GAUSSIAN_LIMIT)
     places = -(-exact // GAUSSIAN_LAYERS)
     strips = strips_for(2, Fraction(places) ** 2 / (2 * exact**2), places == 1)
-    return draw_discrete(strips, places, int(exact * GAUSSIAN_REACH) + 1, size, bits)
+    return draw_discrete(strips, places, int(exact * GAUSSIAN_LIMIT) + 1, size, bits)

@@ -12,10 +12,10 @@ from discreet.noise.arguments import Size, positive
 from discreet.noise.bits import Bits
 from discreet.noise.strips import strips_for
 
-__all__ = ["LAPLACE_REACH", "MAX_SCALE", "discrete_laplace", "rounded_laplace"]
+__all__ = ["LAPLACE_LIMIT", "MAX_SCALE", "discrete_laplace", "rounded_laplace"]
 
 #: No sample exceeds this many scales: the probability is below exp(−2048) < 2^−2900, and is refused.
-LAPLACE_REACH = 2048
+LAPLACE_LIMIT = 2048
 #: Largest scale, in grid steps: samples stay within ±2^62.
 MAX_SCALE = 2.0**51
 #: Strips to one scale.
@@ -43,9 +43,9 @@ def rounded_laplace(scale: float, size: Size = None, *, bits: Bits | None = None
         >>> rounded_laplace(2.0**40, 2, bits=Bits.seeded(1)).shape
         (2,)
     """
-    exact = positive("scale", scale, LAPLACE_REACH)
+    exact = positive("scale", scale, LAPLACE_LIMIT)
     strips = strips_for(1, Fraction(1, LAPLACE_LAYERS))
-    return draw_rounded(strips, exact / LAPLACE_LAYERS, int(exact * LAPLACE_REACH) + 1, size, bits)
+    return draw_rounded(strips, exact / LAPLACE_LAYERS, int(exact * LAPLACE_LIMIT) + 1, size, bits)
 
 
 def discrete_laplace(scale: float | Fraction, size: Size = None, *, bits: Bits | None = None) -> NDArray[np.int64]:
@@ -67,7 +67,7 @@ def discrete_laplace(scale: float | Fraction, size: Size = None, *, bits: Bits |
         >>> int(discrete_laplace(0.1, bits=Bits.seeded(1)))
         0
     """
-    exact = positive("scale", scale, LAPLACE_REACH)
+    exact = positive("scale", scale, LAPLACE_LIMIT)
     places = -(-exact // LAPLACE_LAYERS)
     strips = strips_for(1, Fraction(places) / exact, places == 1)
-    return draw_discrete(strips, places, int(exact * LAPLACE_REACH) + 1, size, bits)
+    return draw_discrete(strips, places, int(exact * LAPLACE_LIMIT) + 1, size, bits)

@@ -1,7 +1,7 @@
 """Real numbers known to any precision asked for, and uniform ones whose digits are drawn when they are needed.
 
 An exact sampler decides by comparing a uniform real U with a real p such as exp(−x). Neither has finitely many
-digits, but almost surely a few settle the comparison: U is read 64 bits at a time, p is enclosed between two integers
+digits, but almost surely a few decide the comparison: U is read 64 bits at a time, p is enclosed between two integers
 at the same precision, and both are refined until the intervals part. Integers and fractions only: nothing is rounded
 in an unknown direction, so the decision is the one that infinitely many digits would give.
 """

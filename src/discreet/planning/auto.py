@@ -1,4 +1,4 @@
-"""Which solver ``solver="auto"`` takes: the first rule of one table whose condition holds.
+"""Which solver ``solver="auto"`` takes: that of the first rule, in one table, whose condition holds.
 
 This is the only place that chooses a solver. A condition reads public facts alone: the rows' bounds, the loss, the set,
 the number of rows (public or privately released) and the guarantee. `RULES` is shown by ``discreet solvers``.
@@ -28,7 +28,7 @@ __all__ = ["NUMBERS", "RULES", "Facts", "Rule", "choose", "prefers_vertices", "r
 
 @dataclass(frozen=True)
 class AutoNumbers(Tuned):
-    """Where one solver stops being the better one."""
+    """Thresholds between solvers: up to which size or noise each is the better choice."""
 
     most_noise: float = tuned(
         0.5,

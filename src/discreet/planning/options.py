@@ -20,7 +20,7 @@ from discreet.recipes import boosted, recipe
 
 __all__ = ["checked_options", "option_types"]
 
-_MAY_BE_ZERO = ("centre_share", "line_share", "power", "regularisation", "seed")
+_MAY_BE_ZERO = ("centre_share", "recalibration_share", "power", "regularisation", "seed")
 _A_NUMBER_OR_A_SCHEDULE = 2  # the longest union of types that is not an array's
 
 

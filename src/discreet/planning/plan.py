@@ -2,7 +2,7 @@
 
 `make_plan` is the one function that turns public facts into a plan: ``fit``, ``discreet plan``, `MeanEstimator` and
 `PrivateSearchCV` all call it. It uses no data. The vault rehearses the solver once more by itself before it charges:
-that is trust in nobody's plan, not a second plan.
+it trusts no plan that was made elsewhere.
 """
 
 from __future__ import annotations

@@ -45,7 +45,8 @@ from discreet.updates import Sgd
 
 __all__ = ["predicted_bound", "predicted_risk"]
 
-_REACH = 5.0
+_SCORE_BOUND = 5.0
+"""Bounds are stated for a minimiser whose largest score is this: a probability of 99.3 % for the logistic loss."""
 _MOMENT_FAILURE = 0.05
 """The noise of a second moment is taken at a size that it exceeds once in twenty runs."""
 _NO_THEOREM = {
@@ -114,7 +115,7 @@ def _dimension(problem: Problem) -> int:
 
 def _target(problem: Problem) -> float:
     """The length of the minimiser that is looked for."""
-    return min(_REACH / problem.rows.radius, problem.domain.radius_in(_dimension(problem)))
+    return min(_SCORE_BOUND / problem.rows.radius, problem.domain.radius_in(_dimension(problem)))
 
 
 def _gradient_bound(problem: Problem, slope_bound: float) -> float:
@@ -134,7 +135,7 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
     require(problem.domain.convex, "a convex constraint set")
     points = {"average": steps, "suffix": steps - steps // 2, "last": 1}[solver.iterate]
     noise_std = solver.noise_multiplier * solver.clip / problem.n
-    smoothness = problem.loss.smoothness(Domain(score_bound=_REACH)) * problem.rows.radius**2 + problem.ridge
+    smoothness = problem.loss.smoothness(Domain(score_bound=_SCORE_BOUND)) * problem.rows.radius**2 + problem.ridge
     free = isinstance(problem.domain, WholeSpace)
     bounds = []
     if step * smoothness <= 1 + 1e-12:
@@ -228,15 +229,16 @@ def _exponential_mechanism(solver: ExponentialMechanism, problem: Problem) -> Bo
     """Above the best candidate; of the usual grid, also how far that may be above the minimiser."""
     scale = solver.noise_multiplier * solver.loss_bound / 2 / problem.n
     bound = exponential_mechanism(candidates=len(solver.candidates), inverse_temperature=1 / scale)
-    radius, apart = problem.rows.radius, grid_radius(solver.candidates, problem)
-    if apart is None:
+    radius, spacing = problem.rows.radius, grid_radius(solver.candidates, problem)
+    if spacing is None:
         return bound
-    reach = Domain(score_bound=radius * float(np.linalg.norm(solver.candidates, axis=1).max()))
-    return Bound.of(bound.theorem, **bound.parts, grid=problem.loss.lipschitz(reach) * radius * apart)
+    domain = Domain(score_bound=radius * float(np.linalg.norm(solver.candidates, axis=1).max()))
+    return Bound.of(bound.theorem, **bound.parts, grid=problem.loss.lipschitz(domain) * radius * spacing)
 
 
 def _sparse_descent(solver: SparseDescent, problem: Problem) -> Bound:
-    each = solver.estimator in ("projection", "auto") and solver.iterate == "average" and not solver.line_multiplier
+    average = solver.iterate == "average" and not solver.recalibration_multiplier
+    each = solver.estimator in ("projection", "auto") and average
     require(
         each and solver.sampling is None, "every gradient projected by itself, full batches and the average iterate"
     )
@@ -258,7 +260,8 @@ def _sparse_descent(solver: SparseDescent, problem: Problem) -> Bound:
 def _bias_reduced(solver: BiasReduced, problem: Problem, unit: Unit | None) -> Bound:
     rows, diameter = problem.rows, problem.domain.diameter(_dimension(problem))
     require(math.isfinite(diameter), "a bounded constraint set")
-    require(solver.iterate == "average" and not solver.line_multiplier, "the average iterate and no fits beside")
+    averaged = solver.iterate == "average" and not solver.recalibration_multiplier
+    require(averaged, "the average iterate, without recalibration")
     require(rows.outputs == 1 and problem.domain.convex, "one output and a convex constraint set")
     require(not problem.ridge, "no ridge")
     most, least = solver.iterations, None

@@ -56,12 +56,12 @@ class Query(Protocol):
 class BoundedDifference(Protocol):
     """A query that bounds the difference of two rows' contributions better than the triangle inequality does.
 
-    ``apart`` is its replace-one factor: no two rows' contributions are further from each other, in the query's norm,
-    than ``apart`` times its bound. Like ``bound``, it is public and holds for every two rows whatever they contain.
+    No two rows' contributions are further from each other, in the query's norm, than ``replace_one_factor`` times its
+    bound. Like ``bound``, the factor is public and holds for every two rows whatever they contain.
     """
 
     @property
-    def apart(self) -> float:
+    def replace_one_factor(self) -> float:
         """Largest distance of two rows' contributions over the bound, between 1 and 2."""
         ...
 
@@ -73,4 +73,4 @@ entry: ‖u − v‖² = ‖u‖² + ‖v‖² − 2⟨u, v⟩ ≤ 2·bound². A
 
 def replace_one_factor(query: Query) -> float:
     """The sensitivity of a query under replace-one over its bound: 2 by the triangle inequality, or less."""
-    return query.apart if isinstance(query, BoundedDifference) else 2.0
+    return query.replace_one_factor if isinstance(query, BoundedDifference) else 2.0

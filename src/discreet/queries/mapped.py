@@ -104,7 +104,7 @@ class Mapped:
         return self.query.bound
 
     @property
-    def apart(self) -> float:
+    def replace_one_factor(self) -> float:
         """The replace-one factor of the inner query."""
         return replace_one_factor(self.query)
 

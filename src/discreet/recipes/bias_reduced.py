@@ -24,10 +24,10 @@ from discreet.calibration.guarantee import PURE_REFUSED, Guarantee
 from discreet.errors import InvalidInput
 from discreet.events import Event
 from discreet.recipes import shared
-from discreet.recipes.shared import clipping_slope, recalibration_share, smoothness_bound
+from discreet.recipes.shared import checked_recalibration_share, clipping_slope, smoothness_bound
 from discreet.solvers.base import Problem
 from discreet.solvers.bias_reduced import Batches, BiasReduced, Iterate
-from discreet.solvers.parts.recalibration import Line
+from discreet.solvers.parts.recalibration import Recalibration
 from discreet.tuned import current
 from discreet.units import Unit
 
@@ -60,7 +60,7 @@ def recipe(
     iterate: Iterate | None = None,
     seed: int = 0,
     projecting: bool | None = None,
-    line_share: float | None = None,
+    recalibration_share: float | None = None,
 ) -> BiasReduced:
     """Bias-reduced descent whose filter is the guarantee, with the noise and batches of the least predicted risk.
 
@@ -79,7 +79,7 @@ def recipe(
             scale and offset are fitted, else the average.
         seed: public seed of the levels.
         projecting: whether means are projected where that is proved to help; by default what promises less risk.
-        line_share: of the filter's budget for fits of offset and scale before and after; by default 0.1 without
+        recalibration_share: of the filter's budget for fits of offset and scale before and after; default 0.1 without
             constraint or ridge on a loss of bounded curvature, else 0: no such fits.
 
     Raises:
@@ -89,7 +89,7 @@ def recipe(
     _check(problem, guarantee, sparsity, projecting)
     usual = current(shared.NUMBERS)
     slope = clipping_slope(problem, guarantee, usual.score_bound)
-    share = recalibration_share(problem, guarantee, line_share, usual.large_share)
+    share = checked_recalibration_share(problem, guarantee, recalibration_share, usual.large_share)
     if clip is None:
         clip = problem.rows.radius * slope if guarantee.private else math.inf
     outline = _outline(problem, guarantee, 1.0 / smoothness_bound(problem, slope), clip, sparsity, seed)
@@ -119,7 +119,7 @@ def expected_cost(solver: BiasReduced, problem: Problem, unit: Unit) -> float:
 
 
 def planned(solver: BiasReduced, problem: Problem, unit: Unit) -> BiasReduced:
-    """The same solver without a filter: a plan of as many steps as the budget is expected to pay for."""
+    """The solver without its filter: a plan of as many steps as the budget is expected to pay for."""
     if not solver.budget:
         return solver
     left = solver.budget - (solver.costs[-1] if solver.costs else 0.0)
@@ -129,7 +129,7 @@ def planned(solver: BiasReduced, problem: Problem, unit: Unit) -> BiasReduced:
 
 @lru_cache(maxsize=4096)
 def _divergence(event: Event, order: float, unit: Unit) -> float:
-    from discreet.accounting.renyi import divergence
+    from discreet.accounting.upper.renyi import divergence
 
     return divergence(event, order, unit)
 
@@ -214,7 +214,7 @@ def _shapes(problem: Problem, smallest: int | None, levels: int | None) -> list[
 
 def _budgets(guarantee: Guarantee) -> Iterator[tuple[float, float]]:
     """(α, τ) for each order that can prove the guarantee."""
-    from discreet.accounting.filters import RenyiFilter
+    from discreet.accounting.adaptive.filters import RenyiFilter
 
     for order in _ORDERS:
         try:
@@ -313,6 +313,6 @@ def _spending_all(solver: BiasReduced, share: float, problem: Problem, unit: Uni
 def _with_fits(solver: BiasReduced, share: float, problem: Problem, unit: Unit) -> BiasReduced:
     """The solver that leaves ``share`` of its budget to the fits, whose releases cost 1/ν² of what ν = 1 does."""
     reserve = share * solver.budget
-    alone = _divergence(Line(1.0).event(), solver.order, unit)
+    alone = _divergence(Recalibration(1.0).event(), solver.order, unit)
     costs = (*level_costs(solver, problem, unit), reserve * (1 + _ROUNDING))
-    return replace(solver, line_multiplier=math.sqrt(alone / reserve), costs=costs)
+    return replace(solver, recalibration_multiplier=math.sqrt(alone / reserve), costs=costs)

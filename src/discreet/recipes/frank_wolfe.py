@@ -2,9 +2,9 @@
 
 The number of steps T balances the two parts of the excess risk (Talwar–Thakurta–Zhang 2015, Theorem 5.5): 2Γ/(T + 2) of
 the optimisation, and b·ln m of the choice among m vertices, with b the scale of the selection on the mean gradient. Γ =
-β(‖x‖∞·diam₁)² is a worst case over rows and directions, and too many steps only add noise: a share of it is used. A
-vertex and a point well inside the set are about half the diameter apart (a quarter of Γ), and columns that fill their
-bounds evenly have a third of the largest variance, others less: a twelfth of Γ and below.
+β(‖x‖∞·diam₁)² is a worst case over rows and directions, and too many steps only add noise: a share of it is used. The
+distance of a vertex from a point well inside the set is about half the diameter (a quarter of Γ), and columns that fill
+their bounds evenly have a third of the largest variance, others less: a twelfth of Γ and below.
 """
 
 from __future__ import annotations

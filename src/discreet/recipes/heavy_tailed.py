@@ -89,7 +89,7 @@ def _check_effects(
     if smoothness is not None and step is not None:
         raise InvalidInput("smoothness chooses the step, which was given too: leave one out.")
     if moment is not None and entry_bound is not None and (step is not None or smoothness is not None):
-        raise InvalidInput("moment chooses entry_bound and the step, which were both settled otherwise: leave it out.")
+        raise InvalidInput("moment chooses entry_bound and the step, which were both given: leave it out.")
 
 
 def _takes_laplace(moment: float, smoothness: float | None, mechanism: Mechanism | None, guarantee: Guarantee) -> bool:

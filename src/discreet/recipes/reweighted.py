@@ -27,7 +27,7 @@ def recipe(
     *,
     spread: float | None = None,
     moment_share: float | None = None,
-    line_share: float | None = None,
+    recalibration_share: float | None = None,
     iterations: int | None = None,
     step: float | None = None,
     clip: float | None = None,
@@ -40,7 +40,7 @@ def recipe(
         guarantee: what to keep.
         spread: over how many entries a row's squared length is expected to be spread, by default 25.
         moment_share: of the budget (in 1/σ²) for the second moments of the columns, by default 0.05.
-        line_share: of the budget for scale and offset, by default 0.1; 0 leaves them as the gradients found them.
+        recalibration_share: of the budget for scale and offset, by default 0.1; 0 leaves them as they are.
         iterations: number of gradients.
         step: step size in the weighted coordinates.
         clip: ℓ2 bound on a row's gradient; by default that of the largest slope at θ = 0.
@@ -53,25 +53,25 @@ def recipe(
     require_bounded_rows(problem, "reweighted descent")
     weights = current(column_weights.NUMBERS)
     usual = current(shared.NUMBERS)
-    shares = _shares(problem, usual.estimate_share if moment_share is None else moment_share, line_share)
+    shares = _shares(problem, usual.estimate_share if moment_share is None else moment_share, recalibration_share)
     kappa = gaussian_multiplier(guarantee)
-    nu = multiplier(kappa, remaining_share("gradients", shares, may_be_zero="line_share"))
+    nu = multiplier(kappa, remaining_share("gradients", shares, may_be_zero="recalibration_share"))
     slope = clipping_slope(problem, guarantee, usual.score_bound)
     bound = problem.rows.radius * slope if clip is None else clip
     count, size = _steps(problem, nu, bound, iterations, step)
     tau = column_weights.chance_damping(problem, nu) if damping is None else damping
     entries = weights.spread if spread is None else spread
-    noiseless = Reweighted(0.0, 0.0, 0.0, count, bound, size, tau, entries, shares["line_share"] > 0)
+    noiseless = Reweighted(0.0, 0.0, 0.0, count, bound, size, tau, entries, shares["recalibration_share"] > 0)
     return _with_noise(noiseless, problem, guarantee, shares)
 
 
-def _shares(problem: Problem, moment_share: float, line_share: float | None) -> dict[str, float]:
+def _shares(problem: Problem, moment_share: float, recalibration_share: float | None) -> dict[str, float]:
     """Shares for second moments and for scale and offset, which only one score of bounded curvature has fitted."""
-    usual = current(shared.NUMBERS).large_share
-    shares = {"moment_share": moment_share, "line_share": usual if line_share is None else line_share}
-    remaining_share("gradients", shares, may_be_zero="line_share")
+    share = current(shared.NUMBERS).large_share if recalibration_share is None else recalibration_share
+    shares = {"moment_share": moment_share, "recalibration_share": share}
+    remaining_share("gradients", shares, may_be_zero="recalibration_share")
     fitted = math.isfinite(problem.loss.smoothness(Domain())) and problem.rows.outputs == 1
-    return shares if fitted else shares | {"line_share": 0.0}
+    return shares if fitted else shares | {"recalibration_share": 0.0}
 
 
 def _steps(problem: Problem, nu: float, clip: float, iterations: int | None, step: float | None) -> tuple[int, float]:
@@ -96,14 +96,14 @@ def _steps(problem: Problem, nu: float, clip: float, iterations: int | None, ste
 
 def _with_noise(noiseless: Reweighted, problem: Problem, guarantee: Guarantee, shares: dict[str, float]) -> Reweighted:
     """All noise in proportion to that of one release with the whole budget, with the least that keeps the guarantee."""
-    left = remaining_share("gradients", shares, may_be_zero="line_share")
+    left = remaining_share("gradients", shares, may_be_zero="recalibration_share")
 
     def make(noise: float) -> Reweighted:
         return replace(
             noiseless,
             noise_multiplier=multiplier(noise, left) * math.sqrt(noiseless.iterations),
             moment_multiplier=multiplier(noise, shares["moment_share"]),
-            line_multiplier=multiplier(noise, shares["line_share"]),
+            recalibration_multiplier=multiplier(noise, shares["recalibration_share"]),
         )
 
     return calibrated(make, problem, guarantee)

@@ -121,7 +121,7 @@ def _sampling(problem: Problem, guarantee: Guarantee, rate: float | None) -> Poi
 def _clip(problem: Problem, kappa: float) -> float:
     """The clip of `shared.clip_share` over a row's length; without noise none.
 
-    Accuracy hardly depends on it; but a small clip makes probabilities too sure, which less noise does not mend.
+    Accuracy hardly depends on it; but a small clip makes probabilities too extreme, also where there is little noise.
     """
     return shared.clip_share(problem, kappa) * problem.rows.radius if kappa else math.inf
 

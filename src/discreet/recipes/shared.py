@@ -18,10 +18,10 @@ __all__ = [
     "NUMBERS",
     "SharedNumbers",
     "batches",
+    "checked_recalibration_share",
     "clip_share",
     "clipping_slope",
     "declared_sparsity",
-    "recalibration_share",
     "slope_at_zero",
     "smoothness_bound",
 ]
@@ -157,7 +157,7 @@ def declared_sparsity(problem: Problem, sparsity: int | None, radius: float | No
     return sparsity, radius
 
 
-def recalibration_share(problem: Problem, guarantee: Guarantee, asked: float | None, usual: float) -> float:
+def checked_recalibration_share(problem: Problem, guarantee: Guarantee, asked: float | None, usual: float) -> float:
     """The share of the budget for the fits of offset and scale: the one asked for, or the usual where fits can be made.
 
     Raises:
@@ -167,10 +167,10 @@ def recalibration_share(problem: Problem, guarantee: Guarantee, asked: float | N
     if asked is None:
         return usual if possible else 0.0
     if not 0 <= asked < 1:
-        raise InvalidInput(f"line_share must be in [0, 1), got {asked!r}.")
+        raise InvalidInput(f"recalibration_share must be in [0, 1), got {asked!r}.")
     if asked and guarantee.private and not possible:
         raise InvalidInput(
             "offset and scale are fitted for one score a row and a loss of bounded curvature, without constraint and "
-            "ridge; leave line_share out."
+            "ridge; leave recalibration_share out."
         )
     return asked if possible else 0.0

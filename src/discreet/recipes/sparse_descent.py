@@ -20,7 +20,7 @@ from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.recipes import shared
-from discreet.recipes.shared import batches, clipping_slope, recalibration_share, smoothness_bound
+from discreet.recipes.shared import batches, checked_recalibration_share, clipping_slope, smoothness_bound
 from discreet.solvers.base import Problem
 from discreet.solvers.parts.sparse_means import projected_square, projecting_helps
 from discreet.solvers.sparse_descent import Estimator, Iterate, SparseDescent
@@ -42,7 +42,7 @@ def recipe(
     batch_size: int | None = None,
     iterate: Iterate | None = None,
     seed: int = 0,
-    line_share: float | None = None,
+    recalibration_share: float | None = None,
 ) -> SparseDescent:
     """Sparse descent with the least noise that keeps the guarantee.
 
@@ -60,8 +60,8 @@ def recipe(
         iterate: ``"average"``, ``"last"`` or, for losses that are not convex, ``"random"``; by default the last where
             gradients are projected lazily, else the average.
         seed: public seed of the random iterate.
-        line_share: of the budget (in 1/σ²) for fits of offset and scale before and after; by default 0.1 for lazy
-            steps without constraint or ridge on a loss of bounded curvature, else 0: no such fits.
+        recalibration_share: of the budget (in 1/σ²) for fits of offset and scale before and after; by default 0.1 for
+            lazy steps without constraint or ridge on a loss of bounded curvature, else 0: no such fits.
 
     Raises:
         InvalidInput: rows are unbounded, both kinds of batches, pure DP, or a share for fits that cannot be made.
@@ -69,7 +69,7 @@ def recipe(
     if not problem.rows.bounded:
         raise InvalidInput("sparse descent needs rows of bounded length: give row_norm.")
     sampling, lazy, numbers = batches(problem, rate, batch_size), estimator == "lazy", current(shared.NUMBERS)
-    share = recalibration_share(problem, guarantee, line_share, numbers.large_share if lazy else 0.0)
+    share = checked_recalibration_share(problem, guarantee, recalibration_share, numbers.large_share if lazy else 0.0)
     slope = clipping_slope(problem, guarantee, numbers.score_bound)
     if clip is None:
         clip = problem.rows.radius * slope if guarantee.private else math.inf
@@ -125,4 +125,4 @@ def _with_noise(solver: SparseDescent, noise: float, share: float) -> SparseDesc
     """All noise in proportion: ``noise`` is that of one release with the whole budget."""
     gradients = noise * math.sqrt(solver.iterations / (1 - share))
     fits = noise / math.sqrt(share) if share else 0.0
-    return replace(solver, noise_multiplier=gradients, line_multiplier=fits)
+    return replace(solver, noise_multiplier=gradients, recalibration_multiplier=fits)

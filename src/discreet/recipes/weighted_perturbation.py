@@ -50,7 +50,7 @@ def recipe(
     spread: float | None = None,
     moment_share: float | None = None,
     place_share: float | None = None,
-    line_share: float | None = None,
+    recalibration_share: float | None = None,
     centre_share: float | None = None,
     damping: float | None = None,
 ) -> WeightedPerturbation:
@@ -66,7 +66,7 @@ def recipe(
         spread: over how many entries a row's squared length is expected to be spread, by default 25.
         moment_share: of the budget (in 1/σ²) for the columns' second moments, by default 0.05.
         place_share: of the budget for the range of the scores, by default 0.02.
-        line_share: of the budget for scale and offset, by default 0.08.
+        recalibration_share: of the budget for scale and offset, by default 0.08.
         centre_share: of the budget for the mean row; 0 leaves rows uncentred. By default 0.05, or 0 for more than 1000
             columns (or 1e7 entries) and models without an intercept.
         damping: τ in units of the squared row norm; by default (ν/2)²·radius²/(norm²·n).
@@ -77,7 +77,7 @@ def recipe(
     """
     check(problem)
     numbers, weights = current(NUMBERS), current(column_weights.NUMBERS)
-    shares = _shares(problem, guarantee, moment_share, place_share, line_share, centre_share)
+    shares = _shares(problem, guarantee, moment_share, place_share, recalibration_share, centre_share)
     bound = _slope_bound(problem, guarantee) if slope_bound is None else slope_bound
     exponent, entries = weights.power if power is None else power, weights.spread if spread is None else spread
     rest = exponent, bound, entries, numbers.least_scale
@@ -105,7 +105,7 @@ def _shares(
     guarantee: Guarantee,
     moment_share: float | None,
     place_share: float | None,
-    line_share: float | None,
+    recalibration_share: float | None,
     centre_share: float | None,
 ) -> dict[str, float]:
     """Shares of the budget (in 1/σ²) for everything but the minimiser.
@@ -116,7 +116,7 @@ def _shares(
     shares = {
         "moment_share": usual.estimate_share if moment_share is None else moment_share,
         "place_share": place * usual.large_share if place_share is None else place_share,
-        "line_share": (1 - place) * usual.large_share if line_share is None else line_share,
+        "recalibration_share": (1 - place) * usual.large_share if recalibration_share is None else recalibration_share,
         "centre_share": _centre_share(problem, guarantee) if centre_share is None else centre_share,
     }
     _left(shares)
@@ -167,7 +167,7 @@ def _with_noise(
             noise_multiplier=multiplier(noise, _left(shares)),
             moment_multiplier=multiplier(noise, shares["moment_share"]),
             place_multiplier=multiplier(noise, shares["place_share"]),
-            line_multiplier=multiplier(noise, shares["line_share"]),
+            recalibration_multiplier=multiplier(noise, shares["recalibration_share"]),
             centre_multiplier=multiplier(noise, shares["centre_share"]),
         )
 

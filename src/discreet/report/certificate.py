@@ -65,7 +65,7 @@ class Certificate:
 
     @property
     def private(self) -> bool:
-        """Whether the release protects anybody."""
+        """Whether the release is private: ε is finite, no seed was used, and no bounds were taken from the data."""
         return self.protective and self.epsilon != float("inf")
 
     def recompute(self) -> Bounds:
@@ -106,8 +106,6 @@ class Certificate:
     @classmethod
     def from_dict(cls, tree: Any) -> Certificate:
         """Read back what `to_dict` wrote; see `from_json`."""
-        from discreet.accounting import last_iterate, matrix  # noqa: F401 - their events can then be read
-
         try:
             found = cls(
                 epsilon=math.inf if tree["epsilon"] == "inf" else tree["epsilon"],

@@ -19,7 +19,7 @@ from discreet.rows import RowSpec
 from discreet.units import Unit
 
 if TYPE_CHECKING:
-    from discreet.accounting.filters import PrivacyFilter
+    from discreet.accounting.adaptive.filters import PrivacyFilter
 
 __all__ = ["Filtered", "Problem", "Solver", "Steps"]
 

@@ -15,7 +15,7 @@ noisy mean: debiasing then adds no variance, whatever 1/p_N is.
 G_k is projected only at those levels where that is proved to help (`projecting_helps`). That depends on public facts
 alone, so the sum telescopes all the same; if none is projected, ĝ is unbiased. With ``projecting=False`` no leaf is
 needed: the whole batch is one sum under one noise ν. The levels N come from a public seed by hashing: they are
-independent of the rows and hide nothing, so anybody may know them. Rows are drawn by protective bits. The filter
+independent of the rows, and no privacy depends on them. Rows are drawn by protective bits. The filter
 decides at run time how many steps there are; a share of its budget is left for the fits of offset and scale before and
 after them (`discreet.solvers.parts.recalibration`), and the run stops at the first step that would use it.
 """
@@ -37,12 +37,12 @@ from discreet.mechanisms import Gaussian
 from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.public_draws import public_uniform
-from discreet.solvers.parts.recalibration import Line
+from discreet.solvers.parts.recalibration import Recalibration
 from discreet.solvers.parts.sparse_means import gradient_entries, project, projected_square, projecting_helps
 from discreet.units import Unit
 
 if TYPE_CHECKING:
-    from discreet.accounting.filters import RenyiFilter
+    from discreet.accounting.adaptive.filters import RenyiFilter
 
 __all__ = ["Batches", "BiasReduced", "Iterate"]
 
@@ -70,7 +70,7 @@ class BiasReduced:
         budget: the filter's Rényi divergence; 0 means no filter, the plan is then ``iterations`` steps.
         seed: public seed of the levels and of the random iterate.
         projecting: whether G_k are projected where that is proved to help; if not, ĝ is the mean of the batch.
-        line_multiplier: noise of the fits of offset and scale, were they one release; 0: no fits.
+        recalibration_multiplier: noise of the fits of offset and scale, were they one release; 0: no fits.
         costs: what a step of each level costs at the filter's order, and last what the fits cost; empty without them.
     """
 
@@ -87,7 +87,7 @@ class BiasReduced:
     budget: float = 0.0
     seed: int = 0
     projecting: bool = True
-    line_multiplier: float = 0.0
+    recalibration_multiplier: float = 0.0
     costs: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class BiasReduced:
         """The fresh filter that a run is to be given, or None for a run with a fixed plan."""
         if not self.budget:
             return None
-        from discreet.accounting.filters import RenyiFilter
+        from discreet.accounting.adaptive.filters import RenyiFilter
 
         return RenyiFilter(self.order, self.budget, unit)
 
@@ -114,8 +114,8 @@ class BiasReduced:
         """One gradient estimate a step until the filter refuses one, or would have to refuse the fits after it."""
         if not isinstance(problem.domain, Projectable):
             raise InvalidInput(f"{type(problem.domain).__name__} has no projection; descent needs one.")
-        line = Line(self.line_multiplier) if self.line_multiplier else None
-        start = (yield from line.before(problem)) if line else problem.start
+        fits = Recalibration(self.recalibration_multiplier) if self.recalibration_multiplier else None
+        start = (yield from fits.before(problem)) if fits else problem.start
         theta = kept = np.asarray(problem.domain.project(start.ravel()))  # 0 is in no simplex
         path = 0.0  # step size × number of steps
         for t in self._affordable():
@@ -134,9 +134,9 @@ class BiasReduced:
         found = theta if self.iterate == "last" else kept
         if not problem.domain.convex:  # an average of sparse points is not sparse
             found = np.asarray(problem.domain.project(found))
-        if line and path:
+        if fits and path:
             # steps of size η/n on average along a row move its own score by at most η·radius²/n each
-            found = yield from line.after(problem, found, path * problem.rows.radius**2)
+            found = yield from fits.after(problem, found, path * problem.rows.radius**2)
         return found.reshape(problem.rows.shape)
 
     def _affordable(self) -> Iterator[int]:

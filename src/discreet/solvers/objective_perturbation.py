@@ -34,7 +34,7 @@ class ObjectivePerturbation:
         noise_multiplier: scale of b over the bound on a row's gradient; 0 is the minimiser itself.
         regularisation: λ, in units of the sum of losses; ``problem.ridge``·n is added to it.
         slope_bound: ℓ2 bound on a row's gradient for losses whose slope has none.
-        deviation: neighbours' certified points may lie this much output noise apart.
+        deviation: the largest distance between neighbours' certified points, over the output noise.
         noise: ``"gaussian"`` or, for pure ε, ``"gamma"``.
         constraint: ``"within"`` minimises over the domain; ``"after"`` minimises without it and projects. Both cost the
             same. None is "within" for every set whose projections can be certified, "after" for others.

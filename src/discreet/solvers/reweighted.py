@@ -23,7 +23,7 @@ from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.column_weights import column_weights, lengthening, released_moments
 from discreet.solvers.parts.recalibration import NUMBERS as RECALIBRATION
-from discreet.solvers.parts.recalibration import fitted_line
+from discreet.solvers.parts.recalibration import recalibrated
 from discreet.solvers.parts.requirements import require_unconstrained
 from discreet.tuned import current
 
@@ -37,24 +37,24 @@ class Reweighted:
     Args:
         noise_multiplier: noise over ``clip`` in each gradient; 0 runs without privacy.
         moment_multiplier: noise over the bound of `ColumnSecondMoment`.
-        line_multiplier: noise of the fit of scale and offset, over its clip, were it one release; 0 without privacy.
+        recalibration_multiplier: noise of the fit of scale and offset, were it one release; 0 without privacy.
         iterations: number of gradients.
         clip: ℓ2 bound on a weighted row's gradient.
         step: step size in the weighted coordinates.
         damping: τ in units of the squared row norm.
         spread: see `ColumnSecondMoment`.
-        line: whether scale and offset are fitted.
+        recalibrated: whether scale and offset are fitted anew after the last step.
     """
 
     noise_multiplier: float
     moment_multiplier: float
-    line_multiplier: float
+    recalibration_multiplier: float
     iterations: int
     clip: float
     step: float
     damping: float
     spread: float
-    line: bool = True
+    recalibrated: bool = True
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
@@ -80,13 +80,13 @@ class Reweighted:
             theta = theta - self.step * gradient
         found = theta.copy()
         found[..., :d] *= shorten * weights
-        if not (self.line and self.line_multiplier):
+        if not (self.recalibrated and self.recalibration_multiplier):
             return found
         share = current(RECALIBRATION).place_share
-        place, line = self.line_multiplier / math.sqrt(share), self.line_multiplier / math.sqrt(1 - share)
+        place, fit = (self.recalibration_multiplier / math.sqrt(part) for part in (share, 1 - share))
         # T steps of size η/n along a row move its own score by at most ηT·radius²/n
         leverage = self.step * self.iterations * rows.radius**2
-        return (yield from fitted_line(problem, found, place, line, leverage, float(found[-1]) * rows.intercept))
+        return (yield from recalibrated(problem, found, place, fit, leverage, float(found[-1]) * rows.intercept))
 
 
 def check(problem: Problem) -> None:

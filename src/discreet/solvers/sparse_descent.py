@@ -38,7 +38,7 @@ from discreet.mechanisms import Gaussian
 from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.public_draws import public_uniform
-from discreet.solvers.parts.recalibration import Line
+from discreet.solvers.parts.recalibration import Recalibration
 from discreet.solvers.parts.shrinkage import best_threshold, soft
 from discreet.solvers.parts.sparse_means import gradient_entries, project, projecting_helps
 
@@ -65,7 +65,8 @@ class SparseDescent:
         iterate: the ``"average"`` of the points stepped to, the ``"last"``, or for losses that are not convex a
             uniformly ``"random"`` one of the points stepped from, which is nearly stationary in expectation.
         seed: public seed of the random iterate.
-        line_multiplier: noise of the fits of offset and scale before and after, were they one release; 0: no fits.
+        recalibration_multiplier: noise of the fits of offset and scale before and after, were they one release; 0
+            leaves them out.
     """
 
     noise_multiplier: float
@@ -77,7 +78,7 @@ class SparseDescent:
     sampling: Sampling | None = None
     iterate: Iterate = "average"
     seed: int = 0
-    line_multiplier: float = 0.0
+    recalibration_multiplier: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("iterations", "sparsity"):
@@ -94,12 +95,12 @@ class SparseDescent:
 
     def steps(self, problem: Problem) -> Steps:
         """One noisy sum a step; before and after them the fits of offset and scale, if asked for."""
-        line = Line(self.line_multiplier) if self.line_multiplier else None
-        start = (yield from line.before(problem)) if line else problem.start
+        fits = Recalibration(self.recalibration_multiplier) if self.recalibration_multiplier else None
+        start = (yield from fits.before(problem)) if fits else problem.start
         theta = yield from self._descent(problem, start.ravel())
-        if line:
+        if fits:
             # T steps of size η/n along a row move its own score by at most ηT·radius²/n
-            theta = yield from line.after(problem, theta, self.step * self.iterations * problem.rows.radius**2)
+            theta = yield from fits.after(problem, theta, self.step * self.iterations * problem.rows.radius**2)
         return theta.reshape(problem.rows.shape)
 
     def _descent(self, problem: Problem, start: NDArray[np.float64]) -> Steps:

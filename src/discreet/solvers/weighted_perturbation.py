@@ -34,7 +34,7 @@ from discreet.solvers.parts.column_weights import (
     released_moments,
     weighted_moments,
 )
-from discreet.solvers.parts.recalibration import fitted_line
+from discreet.solvers.parts.recalibration import recalibrated
 from discreet.solvers.parts.requirements import require_bounded_rows, require_no_ridge, require_unconstrained
 from discreet.solvers.parts.tolerance import public_tolerance
 
@@ -49,7 +49,7 @@ class WeightedPerturbation:
         noise_multiplier: scale of the tilt over the bound on a weighted row's gradient; 0 is the minimiser itself.
         moment_multiplier: noise over the bound of `ColumnSecondMoment`.
         place_multiplier: noise in the counts that show the range of the scores.
-        line_multiplier: noise in the counts by which scale and offset are fitted.
+        recalibration_multiplier: noise in the counts by which scale and offset are fitted.
         regularisation: λ, in units of the sum of losses of weighted rows.
         damping: τ in units of the squared row norm.
         power: weights are (f_j + τ)^−power, f_j the second moment of a column.
@@ -65,7 +65,7 @@ class WeightedPerturbation:
     noise_multiplier: float
     moment_multiplier: float
     place_multiplier: float
-    line_multiplier: float
+    recalibration_multiplier: float
     regularisation: float
     damping: float
     power: float
@@ -108,8 +108,8 @@ class WeightedPerturbation:
         held = problem.n * weighted_moments(moments, rows, weights, explained)
         leverage = float((held / (problem.loss.smoothness(Domain()) * held + self.regularisation)).sum())
         anchor = float(found[-1]) * rows.intercept
-        noise = self.place_multiplier, self.line_multiplier
-        return (yield from fitted_line(problem, theta, *noise, leverage, anchor, self.least_scale))
+        noise = self.place_multiplier, self.recalibration_multiplier
+        return (yield from recalibrated(problem, theta, *noise, leverage, anchor, self.least_scale))
 
 
 def check(problem: Problem) -> None:

@@ -60,7 +60,7 @@ def objective_perturbation_constrained(
 def objective_perturbation(
     *, n: int, rank: int, regularisation: float, noise_std: float, target_norm: float, gradient_tolerance: float = 0.0
 ) -> Bound:
-    """The same without a constraint: E excess ≤ λ‖θ*‖²/(2n) + rank·σ²/(2λn) (+ τ²/(2λn) for ‖∇‖ ≤ τ).
+    """Objective perturbation without a constraint: E excess ≤ λ‖θ*‖²/(2n) + rank·σ²/(2λn) (+ τ²/(2λn), ‖∇‖ ≤ τ).
 
     Strong convexity of the perturbed objective pays for ⟨b, θ* − θ̂⟩ − (λ/2)‖θ̂ − θ*‖² ≤ ‖b‖²/(2λ). For a
     generalised linear model only the part of b in the span of the rows matters, so ``rank`` may be that of the

@@ -50,7 +50,9 @@ def sparse_mean_gaussian(*, d: int, s: int, bound: float, noise_std: float) -> B
 
 
 def sparse_mean_laplace(*, n: int, d: int, s: int, bound: float, epsilon: float, adjacency: Adjacency) -> Bound:
-    """The same with Laplace noise of scale b = Δ₁/ε, ε-DP: √min(L√s·b·H_d, 2db²), with Δ₁ = 2L√s/n under replace-one.
+    """Root mean square error of the projection mechanism with Laplace noise of scale b = Δ₁/ε, which is ε-DP.
+
+    It is at most √min(L√s·b·H_d, 2db²), with Δ₁ = 2L√s/n under replace-one.
 
     E‖ξ‖∞ = b·H_d for d Laplace variables. For large n this is L√(2sH_d/(nε)), free of the dimension but for H_d ≈ ln d.
     """
@@ -128,7 +130,7 @@ def sparse_descent_smooth(
 def sparse_descent_strongly_convex(
     *, d: int, s: int, bound: float, noise_std: float, smoothness: float, convexity: float, gap: float, iterations: int
 ) -> Bound:
-    """The same for a λ-strongly convex loss without constraint, last iterate: (1 − λ/β)^T·gap + e²/(2λ).
+    """T projected Gaussian gradients of a λ-strongly convex loss, last iterate: (1 − λ/β)^T·gap + e²/(2λ).
 
     𝓛(θ⁺) ≤ 𝓛(θ) − ‖∇‖²/(2β) + ‖ξ‖²/(2β) and ‖∇‖² ≥ 2λ(𝓛(θ) − inf 𝓛): a contraction by 1 − λ/β with an error of
     e²/(2β) a step, which adds up to e²/(2λ). The error is squared: where curvature is known, bias costs little.

@@ -42,8 +42,8 @@ def _count(rng: random.Random, most: int) -> int:
 
 
 def _gaussian(rng: random.Random, most: int = 10) -> ev.Event:
-    apart = rng.choice([2.0, 2.0, 2.0, 1.0, 2**0.5, 1.3])
-    return _times(ev.Gaussian(_between(rng, 0.4, 200.0), apart), _count(rng, most))
+    factor = rng.choice([2.0, 2.0, 2.0, 1.0, 2**0.5, 1.3])
+    return _times(ev.Gaussian(_between(rng, 0.4, 200.0), factor), _count(rng, most))
 
 
 def _sampled(rng: random.Random, most: int = 60) -> ev.Event:

@@ -142,8 +142,8 @@ def is_attained_only(event: ev.Event, relation: str) -> bool:
 def _law(leaf: ev.Event, kind: str, order: str, rows: int) -> Law:
     exchanged = 2 if kind == "replace" else 1
     match leaf:
-        case ev.Gaussian(sigma, apart):
-            factor = exact(apart) if kind == "replace" else arb(1)
+        case ev.Gaussian(sigma, factor):
+            factor = exact(factor) if kind == "replace" else arb(1)
             return Normal((factor * rows / exact(sigma)) ** 2)
         case ev.Laplace(scale):
             return Laplacian(arb(exchanged * rows) / exact(scale))
@@ -157,17 +157,17 @@ def _law(leaf: ev.Event, kind: str, order: str, rows: int) -> Law:
             return _sampled(inner, exact(rate), kind)
         case ev.FixedSize(batch, n, inner) if batch < n and rows == 1:
             return _drawn(inner, arb(batch) / n, order, kind)
-        case ev.WithReplacement(batch, n, ev.Gaussian(sigma, apart)) if n > 1 and rows == 1:
+        case ev.WithReplacement(batch, n, ev.Gaussian(sigma, factor)) if n > 1 and rows == 1:
             # all others at one end, the row at the other: drawn j times it moves the sum j times as far
-            return Mixed(exact(apart) / exact(sigma), arb(1) / n, batch, order)
+            return Mixed(exact(factor) / exact(sigma), arb(1) / n, batch, order)
     return point_law(leaf, exchanged * rows, rows)
 
 
 def _drawn(inner: ev.Event, rate: arb, order: str, kind: str) -> Law:
     """A sample of fixed size, all others at one end, the row at the other: once in it stands in another's place."""
     match inner:
-        case ev.Gaussian(sigma, apart):
-            return Mixed(exact(apart) / exact(sigma), rate, 1, order)
+        case ev.Gaussian(sigma, factor):
+            return Mixed(exact(factor) / exact(sigma), rate, 1, order)
         case ev.Laplace(scale):
             return Amplified(2 / exact(scale), rate, order)
         case ev.DiscreteGaussian() | ev.DiscreteLaplace():
@@ -208,7 +208,7 @@ def _failing(epsilon: arb, delta: arb) -> Points:
 
 
 def _window(width: arb) -> Points:
-    """An exponential mechanism between two outcomes whose losses are the width apart: ¾ and −¼ of it.
+    """An exponential mechanism between two outcomes whose losses are the width factor: ¾ and −¼ of it.
 
     Where one outcome's score rises and the other's falls, losses are t and t − η, and any t in [0, η] occurs.
     """

@@ -24,26 +24,29 @@ from discreet.noise import Bits
 from discreet.recipes import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
-from discreet.solvers.parts.recalibration import Line, fits, fitted_line
+from discreet.solvers.parts.recalibration import Recalibration, fits, recalibrated
 from discreet.solvers.sparse_descent import SparseDescent
 from discreet.units import Unit
 from discreet.vault import Vault
 
 ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
 PROBLEM = Problem(RowSpec(30, 1.0, 0.5), Logistic(), 500.0)
-SOLVER = SparseDescent(20.0, 3, 0.5, 1.0, 30, "lazy", line_multiplier=7.0)
+SOLVER = SparseDescent(20.0, 3, 0.5, 1.0, 30, "lazy", recalibration_multiplier=7.0)
 
 
 def test_its_releases_cost_together_what_one_of_its_noise_costs() -> None:
-    with_line, without = rehearse(SOLVER, PROBLEM, ADD), rehearse(replace(SOLVER, line_multiplier=0.0), PROBLEM, ADD)
+    with_fits, without = (
+        rehearse(SOLVER, PROBLEM, ADD),
+        rehearse(replace(SOLVER, recalibration_multiplier=0.0), PROBLEM, ADD),
+    )
     assert without == [events.Gaussian(20.0)] * 3
-    assert with_line[1:4] == without  # the offset, 3 gradients, where scores lie, the line
-    fits = [with_line[0], *with_line[4:]]
+    assert with_fits[1:4] == without  # the offset, 3 gradients, where scores lie, scale and offset
+    fits = [with_fits[0], *with_fits[4:]]
     assert len(fits) == 3
-    assert {event.apart for event in fits} == {math.sqrt(2)}  # type: ignore[attr-defined]
+    assert {event.replace_one_factor for event in fits} == {math.sqrt(2)}  # type: ignore[attr-defined]
     assert sum(event.noise_multiplier**-2 for event in fits) == pytest.approx(7.0**-2)  # type: ignore[attr-defined]
     for unit in (ADD, REPLACE):
-        alone = epsilon(Line(7.0).event(), 1e-6, unit).upper
+        alone = epsilon(Recalibration(7.0).event(), 1e-6, unit).upper
         assert epsilon(compose(fits), 1e-6, unit).upper == pytest.approx(alone)
     no_constant = rehearse(SOLVER, replace(PROBLEM, rows=RowSpec(30, 1.0)), ADD)
     assert len(no_constant) == 3 + 2
@@ -58,7 +61,7 @@ def test_the_offset_alone_is_the_log_odds_and_slopes_then_add_up_to_nothing() ->
     """2000 rows of which a fifth are positive; the clip is not met, and noise moves the odds by a hundredth."""
     problem = replace(PROBLEM, n=2000.0)
     X, y = np.zeros((2000, 30)), np.where(np.arange(2000) < 400, 1.0, -1.0)
-    start = answers(problem, X, y, Line(2.0).before(problem))
+    start = answers(problem, X, y, Recalibration(2.0).before(problem))
     assert start[-1] * 0.5 == pytest.approx(math.log(0.25), abs=0.1)
     assert not start[:-1].any()
 
@@ -70,7 +73,7 @@ def test_scale_and_offset_are_found_whatever_the_descent_left(size: float) -> No
     y = np.where(np.random.default_rng(1).random(len(X)) < 1 / (1 + np.exp(-(6 * X[:, 0] - 2))), 1.0, -1.0)
     theta = np.zeros(31)
     theta[0], theta[-1] = 0.5 * size, 3.0 * size
-    found = answers(problem, X, y, Line(3.0).after(problem, theta, 0.0))
+    found = answers(problem, X, y, Recalibration(3.0).after(problem, theta, 0.0))
     assert found[0] == pytest.approx(6.0, rel=0.2)
     assert found[-1] * 0.5 / found[0] == pytest.approx(-1 / 3, abs=0.05)
 
@@ -82,9 +85,9 @@ def test_numbers_get_scale_and_offset_too(loss: Loss) -> None:
     y = np.clip(0.4 * X[:, 0] - 0.3 + 0.2 * np.random.default_rng(1).normal(size=len(X)), -1, 1)
     theta = np.zeros(31)
     theta[0], theta[-1] = 0.01, 0.7
-    start = answers(problem, X, y, Line(3.0).before(problem))
+    start = answers(problem, X, y, Recalibration(3.0).before(problem))
     assert start[-1] * 0.5 == pytest.approx(-0.3, abs=0.03)
-    found = answers(problem, X, y, Line(3.0).after(problem, theta, 0.0))
+    found = answers(problem, X, y, Recalibration(3.0).after(problem, theta, 0.0))
     assert found[0] == pytest.approx(0.4, rel=0.2)
     assert found[-1] * 0.5 == pytest.approx(-0.3, abs=0.03)
 
@@ -101,17 +104,17 @@ def test_noise_never_turns_a_direction_round() -> None:
     X, y = np.full((100, 30), 0.1), np.where(np.arange(100) < 50, 1.0, -1.0)
     theta = np.append(np.ones(30), 0.0)
     for seed in range(40):
-        found = answers(problem, X, y, Line(100.0).after(problem, theta, 0.0), seed)
+        found = answers(problem, X, y, Recalibration(100.0).after(problem, theta, 0.0), seed)
         assert (found[:30] >= 0.0).all()
 
 
 def test_fewer_bins_under_more_noise() -> None:
     asked = []
     for noise in (0.1, 12.0, 100.0):
-        steps = Line(noise).after(PROBLEM, np.ones(31), 0.0)
+        steps = Recalibration(noise).after(PROBLEM, np.ones(31), 0.0)
         place = next(steps)
-        line = steps.send(place.blank())
-        asked.append(line.query.shape)
+        fit = steps.send(place.blank())
+        asked.append(fit.query.shape)
         assert place.query.shape == (2 * math.ceil(math.log2(PROBLEM.n)) + 1,)  # octaves on either side, and between
     assert asked == [(2, 6), (2, 3), (2, 2)]
 
@@ -129,7 +132,9 @@ def test_a_score_that_only_remembers_its_own_labels_leaves_the_larger_class_to_e
     y = np.where(rng.random(2 * n) < 0.3, 1.0, -1.0)
     slope = np.where(y[:n] > 0, 0.7, -0.3)
     theta = np.append(4 * X[:n].T @ slope, 2 * math.log(3 / 7))
-    naive, aware = (answers(problem, X[:n], y[:n], Line(1.0).after(problem, theta, float(k))) for k in (0, 8 * n))
+    naive, aware = (
+        answers(problem, X[:n], y[:n], Recalibration(1.0).after(problem, theta, float(k))) for k in (0, 8 * n)
+    )
 
     def right(found: np.ndarray) -> float:
         return float((np.sign(X[n:] @ found[:200] + 0.5 * found[-1]) == y[n:]).mean())
@@ -146,7 +151,7 @@ def test_a_solver_may_name_a_least_scale() -> None:
     y = np.where(np.random.default_rng(1).random(len(X)) < 0.3, 1.0, -1.0)
     theta = np.zeros(31)
     theta[0], theta[-1] = 0.5, 3.0
-    found = answers(problem, X, y, fitted_line(problem, theta, 3.0, 3.0, leverage=1e4, least=0.5))
+    found = answers(problem, X, y, recalibrated(problem, theta, 3.0, 3.0, leverage=1e4, least=0.5))
     assert found[0] == pytest.approx(0.25)
     assert np.mean(X @ found[:-1] + 0.5 * found[-1]) == pytest.approx(math.log(3 / 7), abs=0.1)
 
@@ -160,7 +165,7 @@ def test_a_small_class_is_found_among_many_words(name: str) -> None:
     for share in (None, 0.0):
         model = dp.LogisticRegression(
             4.0, 1e-7, adjacency="add-remove", n_public=4000, row_norm=1.0, classes=[-1, 1], random_state=0,
-            solver=name, solver_options={"sparsity": 30, "iterations": 40, "line_share": share},
+            solver=name, solver_options={"sparsity": 30, "iterations": 40, "recalibration_share": share},
         ).fit(X, y)  # fmt: skip
         scores[share] = model.score(test, truth)
     assert scores[None] > 0.85
@@ -190,11 +195,11 @@ def test_where_it_may_be_fitted() -> None:
     several = Problem(RowSpec(5, 1.0, 0.5, 3), Softmax(3), 100.0)
     for problem in (constrained, ridged, unbounded, several):
         assert not fits(problem)
-        assert recipe("sparse_descent")(problem, guarantee).line_multiplier == 0
+        assert recipe("sparse_descent")(problem, guarantee).recalibration_multiplier == 0
         for name in ("sparse_descent", "bias_reduced"):
-            with pytest.raises(InvalidInput, match="line_share"):
-                recipe(name)(problem, guarantee, line_share=0.1)
-    with pytest.raises(InvalidInput, match="line_share"):
-        recipe("sparse_descent")(PROBLEM, guarantee, line_share=1.0)
+            with pytest.raises(InvalidInput, match="recalibration_share"):
+                recipe(name)(problem, guarantee, recalibration_share=0.1)
+    with pytest.raises(InvalidInput, match="recalibration_share"):
+        recipe("sparse_descent")(PROBLEM, guarantee, recalibration_share=1.0)
     with pytest.raises(InvalidInput, match="positive"):
-        Line(0.0)
+        Recalibration(0.0)

@@ -41,7 +41,7 @@ class ScoreHistogram:
 
     norm: ClassVar[Norm] = "l2"
     bound: ClassVar[int] = 1
-    apart: ClassVar[float] = ACUTE_FACTOR
+    replace_one_factor: ClassVar[float] = ACUTE_FACTOR
     grid: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:

@@ -40,7 +40,7 @@ class ColumnSecondMoment(ExactSum):
 
     norm: ClassVar[Norm] = "l2"
     bound: ClassVar[int] = 2**20
-    apart: ClassVar[float] = ACUTE_FACTOR
+    replace_one_factor: ClassVar[float] = ACUTE_FACTOR
 
     def __post_init__(self) -> None:
         if not 1 <= self.spread < math.inf:

@@ -118,7 +118,7 @@ class SecondMoment:
 
     norm: ClassVar[Norm] = "l2"
     bound: ClassVar[int] = _DIAGONAL * _MOST
-    apart: ClassVar[float] = ACUTE_FACTOR
+    replace_one_factor: ClassVar[float] = ACUTE_FACTOR
 
     def __post_init__(self) -> None:
         if self.rows.dimension > _MOST_COLUMNS:
@@ -229,7 +229,7 @@ class TargetMoment:
 
     norm: ClassVar[Norm] = "l2"
     bound: ClassVar[int] = _MOST
-    apart: ClassVar[float] = 1.0
+    replace_one_factor: ClassVar[float] = 1.0
     shape: ClassVar[tuple[int, ...]] = (1,)
 
     def __post_init__(self) -> None:
@@ -263,7 +263,7 @@ class LeastEigenvalue:
     rows: RowSpec
 
     norm: ClassVar[Norm] = "l2"
-    apart: ClassVar[float] = 1.0
+    replace_one_factor: ClassVar[float] = 1.0
     shape: ClassVar[tuple[int, ...]] = (1,)
 
     @property

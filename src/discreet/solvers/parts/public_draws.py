@@ -1,4 +1,4 @@
-"""Random choices that hide nothing: anybody who knows the public seed can repeat them."""
+"""Random choices that are public: whoever knows the seed can repeat them, and no privacy depends on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["public_uniform"]
 
 
 def public_uniform(seed: int, purpose: str, t: int) -> float:
-    """A number in [0, 1) for step ``t`` of a run: 53 bits of a hash of public facts. Protects nobody.
+    """A number in [0, 1) for step ``t`` of a run: 53 bits of a hash of public facts. No privacy depends on it.
 
     Example:
         >>> public_uniform(0, "level", 3) == public_uniform(0, "level", 3) != public_uniform(0, "level", 4)

@@ -39,7 +39,7 @@ from discreet.queries.histograms.score_histogram import ScoreHistogram
 from discreet.solvers.base import Problem, Steps
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["NUMBERS", "Line", "RecalibrationNumbers", "fits", "fitted_line", "fitted_offset"]
+__all__ = ["NUMBERS", "Recalibration", "RecalibrationNumbers", "fits", "fitted_offset", "recalibrated"]
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,11 @@ def fits(problem: Problem) -> bool:
     return free and problem.rows.outputs == 1 and math.isfinite(problem.loss.smoothness(Domain()))
 
 
-def fitted_line(
+def recalibrated(
     problem: Problem,
     theta: Array,
     place_multiplier: float,
-    line_multiplier: float,
+    recalibration_multiplier: float,
     leverage: float = 0.0,
     anchor: float = 0.0,
     least: float = 0.0,
@@ -109,7 +109,7 @@ def fitted_line(
         problem: public facts; one score a row.
         theta: public.
         place_multiplier: noise in the counts that show the range of the scores.
-        line_multiplier: noise in the counts by which scale and offset are fitted.
+        recalibration_multiplier: noise in the counts by which scale and offset are fitted.
         leverage: at most what rows' own slopes moved their own scores, added up over rows, for slopes of 1.
         anchor: a public score about which others lie, such as that of a row of zeros.
         least: the least scale, over that which scores have.
@@ -120,9 +120,9 @@ def fitted_line(
     seen = yield Noisy(ScoreHistogram(rows, theta, edges), Gaussian(place_multiplier))
     middle, half_range = _score_range(_possible(np.asarray(seen, dtype=np.float64), n), edges)
     half_range = max(half_range, octaves[0])
-    bins = np.linspace(middle - half_range, middle + half_range, _bins(n, line_multiplier) + 1)
-    counts = yield from _counted(problem, theta, bins, line_multiplier)
-    centres, ridge = (bins[1:] + bins[:-1]) / 2, numbers.ridge * line_multiplier**2 / n
+    bins = np.linspace(middle - half_range, middle + half_range, _bins(n, recalibration_multiplier) + 1)
+    counts = yield from _counted(problem, theta, bins, recalibration_multiplier)
+    centres, ridge = (bins[1:] + bins[:-1]) / 2, numbers.ridge * recalibration_multiplier**2 / n
     optimism = numbers.optimism * leverage / half_range
     if not rows.intercept:
         design, prior = (centres / half_range)[:, None], np.array([half_range])
@@ -148,7 +148,7 @@ def fitted_offset(problem: Problem, multiplier: float) -> Steps:
 
 
 @dataclass(frozen=True)
-class Line:
+class Recalibration:
     """The fit of the offset before a descent, and of scale and offset after it.
 
     At θ = 0 the mean gradient of classes of unequal size is mostly the larger class's mean row; with the offset fitted
@@ -166,7 +166,7 @@ class Line:
 
     def event(self) -> Event:
         """One release that costs as much as the three."""
-        return events.Gaussian(self.noise_multiplier, ScoreHistogram.apart)
+        return events.Gaussian(self.noise_multiplier, ScoreHistogram.replace_one_factor)
 
     def _noise(self, share: float) -> float:
         return self.noise_multiplier / math.sqrt(share)
@@ -178,9 +178,9 @@ class Line:
     def after(self, problem: Problem, theta: Array, leverage: float) -> Steps:
         """θ with its scale and offset fitted anew."""
         share = current(NUMBERS).place_share
-        place, line = self._noise(share), self._noise(1 - 2 * share)
+        place, fit = self._noise(share), self._noise(1 - 2 * share)
         anchor = float(theta[-1]) * problem.rows.intercept
-        return (yield from fitted_line(problem, theta, place, line, leverage, anchor))
+        return (yield from recalibrated(problem, theta, place, fit, leverage, anchor))
 
 
 @dataclass(frozen=True, eq=False)

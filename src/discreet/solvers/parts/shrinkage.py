@@ -26,7 +26,7 @@ __all__ = ["NUMBERS", "ShrinkageNumbers", "best_threshold", "risk_estimate", "so
 
 Noise = Literal["gaussian", "laplace"]
 
-_THRESHOLDS = 61  # as many as make the grid finer than what the estimates can tell apart
+_THRESHOLDS = 61  # as many as make the grid finer than what the estimates can distinguish
 _BEYOND = 1.5  # where the vector is noise alone, a threshold beyond all of it must be among those tried
 
 

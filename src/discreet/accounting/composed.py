@@ -1,0 +1,318 @@
+"""One history of one unit's rows, in one direction: which accountant answers, and how far it can be trusted.
+
+Gaussians alone have closed forms; so has any single release; everything smooth goes along the contour; the rest, and
+what the contour cannot certify tightly, through the Fourier accountant. The intervals of two accountants are
+intersected; if they have no point in common one of the two is wrong, nobody knows which, and `Contradiction` is raised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from discreet.accounting.bounds import Bounds, guarded, meet
+from discreet.accounting.exact import gaussian
+from discreet.accounting.exact.contour import Contour, log_kappa
+from discreet.accounting.exact.fourier import Fourier
+from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained
+from discreet.accounting.exact.single_release import (
+    delta_of_one,
+    epsilon_of_one,
+    greatest_finite_loss,
+    rough_epsilon_of_one,
+)
+from discreet.accounting.histories import History
+from discreet.accounting.rules import Mu, Pairs, Rho, Rule, Unbounded, zcdp_pair
+from discreet.errors import NotCertifiable
+from discreet.floats import UNIT_ROUNDOFF
+
+__all__ = ["ComposedLoss", "composed_losses"]
+
+Engine = Literal["auto", "contour", "fourier"]
+_TIGHT = 1e-6
+_MOST_TIMES = 10**300
+_BOTH = "the contour and the Fourier accountant"
+
+
+def composed_losses(history: History, known: Callable[..., Rule]) -> tuple[ComposedLoss, ...]:
+    """The privacy loss of a history in each direction; one loss when they do not differ.
+
+    Args:
+        history: leaves and their counts.
+        known: leaf ↦ its rule.
+    """
+    mus: list[tuple[float, int]] = []
+    rho = 0.0
+    sides: list[tuple[Pairs, int]] = []
+    for leaf, count in history.items():
+        if count > _MOST_TIMES:
+            raise NotCertifiable(
+                f"more than 1e{len(str(_MOST_TIMES)) - 1} repetitions are beyond the range of doubles."
+            )
+        match known(leaf):
+            case Unbounded():
+                return (ComposedLoss([], unbounded=True),)
+            case Mu(mu):
+                mus.append((mu, count))
+            case Rho(value):
+                rho += count * value
+            case Pairs() as pairs:
+                sides.append((pairs, count * pairs.times))
+    mu = gaussian.root_of_squares(mus)
+    if mu > 0 and rho == 0 and len(sides) == 1 and sides[0][1] == 1:
+        beside = sides[0][0].beside
+        together = beside(mu) if beside else None
+        if together is not None:
+            sides, mu = [(together, 1)], 0.0
+    common: list[tuple[Pair | ProfilePair, int]] = []
+    if mu > 0:
+        common.append((GaussianPair(mu), 1))
+    if rho > 0:
+        common.append((zcdp_pair(rho), 1))
+    remove = ComposedLoss(common + [(pairs.remove, n) for pairs, n in sides])
+    if all(pairs.remove is pairs.add for pairs, _ in sides):
+        return (remove,)
+    return remove, ComposedLoss(common + [(pairs.add, n) for pairs, n in sides])
+
+
+def _checked(bounds: Bounds, top: float) -> Bounds:
+    """An engine's interval for a quantity in [0, top], if it is one."""
+    lower = min(bounds.lower, top) if bounds.lower <= top * (1 + 1e-9) else bounds.lower
+    return meet(Bounds(0.0, top), Bounds(lower, bounds.upper), "an accountant's bounds and those known beforehand")
+
+
+class ComposedLoss:
+    """The sum of independent privacy losses: one history of one unit's rows, in one direction."""
+
+    def __init__(self, parts: list[tuple[Pair | ProfilePair, int]], *, unbounded: bool = False) -> None:
+        self.parts = parts
+        self.unbounded = unbounded
+        self._contour: Contour | None = None
+
+    @property
+    def mu(self) -> float | None:
+        """μ when the composed loss is exactly Gaussian, else None."""
+        if not self.parts:
+            return math.inf if self.unbounded else 0.0
+        if len(self.parts) == 1 and isinstance(self.parts[0][0], GaussianPair):
+            return self.parts[0][0].mu
+        return None
+
+    @property
+    def top(self) -> float:
+        """The greatest privacy loss possible."""
+        return math.inf if self.unbounded else sum(n * pair.top for pair, n in self.parts)
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether some pair is a bound that need not be reached, so that other bounds may be lower."""
+        return any(attained(pair) is not pair for pair, _ in self.parts)
+
+    @property
+    def has_direct_bound(self) -> bool:
+        """Whether the loss is that of one release whose bound states ε itself, the best bound that is known of it."""
+        pair = self._single()
+        return isinstance(pair, ProfilePair) and pair.inverse is not None
+
+    def most(self, delta: float) -> float:
+        """The sum of the greatest finite losses, where δ provably pays for every infinite one; else infinite.
+
+        Both sides of the comparison with δ are tried: the sum of the failures, in exact arithmetic, and the
+        probability of any failure with its rounding. A δ that was itself added up from stated ones then suffices.
+        """
+        reach = self._most_finite()
+        if self.unbounded or math.isinf(reach):
+            return math.inf
+        stated = sum((n * Fraction(pair.infinite) for pair, n in self.parts), Fraction(0))
+        return reach if stated <= Fraction(delta) or self._failure() * (1 + 1e-13) <= delta else math.inf
+
+    def _most_finite(self) -> float:
+        return self._total([n * greatest_finite_loss(pair) for pair, n in self.parts], 1)
+
+    def _only_failure(self) -> Bounds:
+        """δ beyond every finite loss."""
+        if (pair := self._single()) is not None:
+            most = least = pair.infinite
+        else:
+            most, least = self._failure() * (1 + 1e-13), self._failure() * (1 - 1e-13)
+        return Bounds(0.0 if self.one_sided else least, most)
+
+    def _total(self, losses: list[float], side: int) -> float:
+        """The sum of ``losses``, rounded up (side 1) or down (−1); a single loss has been rounded up by its rule."""
+        total = math.fsum(losses)
+        if math.isinf(total):
+            return total
+        if self._single() is not None:
+            return total if side > 0 else math.nextafter(total, 0.0)
+        return total * (1 + side * 4 * UNIT_ROUNDOFF)
+
+    def contour(self) -> Contour:
+        """The contour accountant of this loss."""
+        if self._contour is None:
+            rough = [type(pair).__name__ for pair, _ in self.parts if not hasattr(pair, "on_contour")]
+            if rough:
+                raise NotCertifiable(f"the contour accountant needs moment generating functions; {rough[0]} has none.")
+            if all(isinstance(pair, DiscretePair) for pair, _ in self.parts):
+                raise NotCertifiable("atoms do not decay along the contour.")
+            self._contour = Contour(self.parts)  # type: ignore[arg-type]
+        return self._contour
+
+    def _single(self) -> Pair | ProfilePair | None:
+        return self.parts[0][0] if len(self.parts) == 1 and self.parts[0][1] == 1 else None
+
+    def delta(self, epsilon: float, engine: Engine = "auto") -> Bounds:
+        """Certified bounds of δ(ε), ε ≥ 0."""
+        if self.unbounded:
+            return Bounds(1.0, 1.0)
+        if (mu := self.mu) is not None and engine == "auto":
+            return gaussian.delta_bounds(epsilon, mu)
+        if epsilon >= self._most_finite():
+            return self._only_failure()
+        if engine == "auto" and (pair := self._single()) is not None:
+            return delta_of_one(pair, epsilon)
+        best = Bounds(0.0, 1.0)
+        for answer in self._engines(engine):
+            try:
+                found = _checked(guarded(lambda answer=answer: answer().delta(epsilon)), 1.0)  # type: ignore[misc]
+            except NotCertifiable:
+                if engine != "auto":
+                    raise
+                continue
+            best = meet(best, found, _BOTH)
+            if best.upper - best.lower <= _TIGHT * best.upper:
+                break
+        return best
+
+    def epsilon(self, delta: float, engine: Engine = "auto", *, lower: bool = True) -> Bounds:
+        """Certified bounds of the least ε ≥ 0 with δ(ε) ≤ δ; without ``lower`` the lower one may be 0."""
+        if self.unbounded:
+            return Bounds(math.inf, math.inf) if delta < 1 else Bounds(0.0, 0.0)
+        if delta >= 1 or not self.parts:
+            return Bounds(0.0, 0.0)
+        if delta == 0:
+            top = self._total([n * pair.top for pair, n in self.parts], -1)
+            return Bounds(0.0 if self.one_sided else top, self.most(0.0))
+        if (mu := self.mu) is not None and engine == "auto":
+            return gaussian.epsilon_bounds(delta, mu)
+        if engine == "auto" and (pair := self._single()) is not None:
+            found = epsilon_of_one(pair, delta)
+            return Bounds(min(found.lower, self.most(delta)), min(found.upper, self.most(delta)))
+        best = Bounds(0.0, self.most(delta))
+        problem: Exception | None = None
+        answered = False
+        for answer in self._engines(engine):
+            both = lower or answered  # a second opinion is one only if it can contradict the first
+            try:
+                found = _checked(
+                    guarded(lambda answer=answer, both=both: answer().epsilon(delta, lower=both)),  # type: ignore[misc]
+                    self.most(delta),
+                )
+            except NotCertifiable as refusal:
+                if engine != "auto":
+                    raise
+                problem = refusal
+                continue
+            best, answered = meet(best, found, _BOTH), True
+            if best.upper - best.lower <= _TIGHT * best.upper:
+                return best
+        if math.isinf(best.upper) and problem is not None:
+            best = Bounds(best.lower, self._chernoff(delta))
+        return best
+
+    def estimate(self, delta: float) -> float:
+        """ε(δ) to a per cent or so, by the saddle point alone where there is one."""
+        if self.unbounded or self.mu is not None or delta <= 0 or delta >= 1:
+            return self.epsilon(delta).upper
+        if (pair := self._single()) is not None:
+            return min(rough_epsilon_of_one(pair, delta), self.most(delta))
+        try:
+            if all(hasattr(pair, "on_contour") for pair, _ in self.parts):
+                return min(guarded(lambda: self.contour()._guess(delta)), self.top)
+            return min(guarded(lambda: Fourier(self.parts).estimate(delta)), self.top)
+        except NotCertifiable:
+            return self.epsilon(delta, lower=False).upper
+
+    def _engines(self, engine: Engine) -> list[Callable[[], _Failing | Fourier]]:
+        both: dict[str, Callable[[], _Failing | Fourier]] = {
+            "contour": lambda: _Failing(self.contour(), self._failure()),
+            "fourier": lambda: Fourier(self.parts),
+        }
+        return list(both.values()) if engine == "auto" else [both[engine]]
+
+    def _failure(self) -> float:
+        """The probability that some of the composed losses is infinite."""
+        if any(pair.infinite >= 1 for pair, _ in self.parts):
+            return 1.0
+        return 0.0 - math.expm1(sum(n * math.log1p(-pair.infinite) for pair, n in self.parts))
+
+    def _chernoff(self, delta: float) -> float:
+        """ε ≤ (K(c) − log δ + log κ(c))/c at the best c for which K(c) can be proved."""
+        if self._failure() > 0:
+            return math.inf
+
+        def bound() -> float:
+            cs, moments = self.contour()._cumulants()
+            target = math.log(delta)
+            c = float(cs[int(np.argmin((moments - target + log_kappa(cs)) / cs))])
+            moment = sum(n * pair.log_moment_upper(c) for pair, n in self.contour().parts)
+            spread = moment - target + float(log_kappa(c))
+            return max(
+                0.0, (spread + 32 * UNIT_ROUNDOFF * (abs(moment) + abs(target) + 8)) / c * (1 + 4 * UNIT_ROUNDOFF)
+            )
+
+        try:
+            found = guarded(bound)
+        except NotCertifiable:
+            return math.inf
+        return math.inf if math.isnan(found) else found
+
+    def within(self, epsilon: float, delta: float) -> bool:
+        """Whether δ(ε) ≤ δ can be proved quickly: by a moment bound, else by one contour sum."""
+        if self.unbounded or delta <= 0 or math.isinf(epsilon):
+            return False
+        if epsilon >= self._total([n * pair.top for pair, n in self.parts], 1):
+            return True
+        try:
+            return guarded(lambda: self._quickly_within(epsilon, math.log(delta)))
+        except NotCertifiable:
+            return False
+
+    def _quickly_within(self, epsilon: float, target: float) -> bool:
+        contour = self.contour()
+        if self._failure() > 0:
+            raise NotCertifiable("not quickly")
+        cs, moments = contour._cumulants()
+        height = moments - cs * epsilon + log_kappa(cs)
+        j = int(np.argmin(height))
+        if height[j] < target - 1e-3:
+            c = float(cs[j])
+            proved = sum(n * pair.log_moment_upper(c) for pair, n in contour.parts)
+            rounding = 1e-9 + 32 * UNIT_ROUNDOFF * (abs(proved) + c * epsilon + abs(target))
+            if proved - c * epsilon + float(log_kappa(c)) < target - rounding:
+                return True
+        return contour.log_delta(epsilon)[1] <= target - 4 * UNIT_ROUNDOFF * (1 + abs(target))
+
+
+class _Failing:
+    """The contour accountant of finite losses, beside a probability of failure that is added to δ."""
+
+    def __init__(self, contour: Contour, failure: float) -> None:
+        self.contour = contour
+        self.most, self.least = failure * (1 + 1e-13), failure * (1 - 1e-13)
+
+    def delta(self, epsilon: float) -> Bounds:
+        """δ of the finite losses, plus the failure."""
+        finite = self.contour.delta(epsilon)
+        return Bounds(finite.lower + self.least, min(1.0, finite.upper + self.most))
+
+    def epsilon(self, delta: float, *, lower: bool = True) -> Bounds:
+        """ε at what failure leaves of δ."""
+        if delta <= self.most:
+            return Bounds(0.0, math.inf)
+        low, high = delta - self.most, delta - self.least
+        bounds = self.contour.epsilon(low)
+        return bounds if low == high or not lower else Bounds(self.contour.epsilon(high).lower, bounds.upper)

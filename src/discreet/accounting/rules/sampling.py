@@ -1,0 +1,267 @@
+"""Rules of events on a random batch of the rows: Poisson, of fixed size, with replacement."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from discreet.accounting.bounds import sum_up
+from discreet.accounting.exact.gaussian import root_of_squares
+from discreet.accounting.exact.mixture import Mixture
+from discreet.accounting.exact.pairs import GaussianPair, Pair, ProfilePair
+from discreet.accounting.exact.sampling import Revealed, Spliced, UpperOnly, amplified, grouped
+from discreet.accounting.exchange import exchanged
+from discreet.accounting.histories import Leaf, histories
+from discreet.accounting.rules.base import (
+    NOTHING,
+    Mu,
+    Pairs,
+    Rho,
+    Rule,
+    Side,
+    Unbounded,
+    both,
+    from_profile,
+    profile_of,
+    rule,
+    zcdp_pair,
+)
+from discreet.errors import NotCertifiable
+from discreet.events import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    FixedSize,
+    Gaussian,
+    Laplace,
+    Poisson,
+    WithReplacement,
+)
+from discreet.units import Unit
+
+__all__: list[str] = []
+
+
+@dataclass(frozen=True)
+class _Gaussians:
+    """What is inside a sampled event, when all of it is Gaussian: μ of one row more or less, and of one replaced."""
+
+    row: float
+    swap: float
+
+
+def _gaussian_inside(event: Event, unit: Unit) -> _Gaussians | None:
+    """μ of single rows, for a batch that may hold any of the unit's rows.
+
+    An event that measures lengths by how far neighbours are apart is written in terms of the whole unit under its own
+    relation. One row is k times closer, and a row that is missing is closer than one that is replaced by half.
+    """
+    k = unit.rows_per_unit
+    closer = 2 * k if unit.relation == "replace-one" else k
+    row = _gaussian_mu(event.restated(closer), Unit("add-remove"))
+    swap = _gaussian_mu(event.restated(k), Unit("replace-one"))
+    return None if row is None or swap is None else _Gaussians(row, swap)
+
+
+def _gaussian_mu(event: Event, unit: Unit) -> float | None:
+    """μ of an event whose leaves are all Gaussian, None for any other."""
+    found = histories(event, unit)
+    if len(found) != 1:
+        return None
+    mus = [(leaf.event.mu(leaf.unit), n) for leaf, n in found[0].items() if isinstance(leaf.event, Gaussian)]
+    return root_of_squares(mus) if len(mus) == len(found[0]) else None
+
+
+def _only_leaf(event: Event, unit: Unit, outer: str) -> Leaf:
+    found = histories(event, unit)
+    if len(found) == 1 and len(found[0]) == 1:
+        (leaf, times), *_ = found[0].items()
+        if times == 1:
+            return leaf
+    raise NotCertifiable(
+        f"{outer} of a composition that is not all Gaussian: sample each part on its own, or state the inside's "
+        "guarantee as ApproxDP or PureDP."
+    )
+
+
+def _whole(event: Event, unit: Unit, outer: str) -> Rule:
+    """The rule of what is inside a sample that always holds all rows."""
+    mu = _gaussian_mu(event, unit)
+    return Mu(mu) if mu is not None else _rule_of(_only_leaf(event, unit, outer))
+
+
+def _rule_of(leaf: Leaf) -> Rule:
+    """The rule of a leaf, along its chain of neighbours."""
+    known = rule(leaf.event, leaf.unit)
+    return known if leaf.chain == 1 or isinstance(known, Unbounded) else _group(known, leaf.chain)
+
+
+def _binomial(k: int, q: float) -> tuple[float, ...]:
+    from scipy.special import xlog1py, xlogy
+
+    return tuple(math.comb(k, j) * math.exp(float(xlogy(j, q)) + float(xlog1py(k - j, -q))) for j in range(1, k + 1))
+
+
+@rule.register
+def _(event: Poisson, unit: Unit) -> Rule:
+    q, k = event.rate, unit.rows_per_unit
+    if q == 1:
+        return _whole(event.event, unit, "Poisson sampling")
+    inside = _gaussian_inside(event.event, unit)
+    if q == 0 or (inside is not None and inside.row == 0):
+        return NOTHING
+    if inside is not None:
+        if k > 64:
+            raise NotCertifiable(f"sampled Gaussians are accounted for up to 64 rows a unit, got {k}.")
+        weights, nu = (q,) if k == 1 else _binomial(k, q), inside.row
+        if unit.relation == "replace-one":
+            # the worst two rows are opposite, which bounds those that are nearer but is not reached by them
+            opposite = Mixture(nu, weights, "replace")
+            return both(opposite if inside.swap >= 2 * nu else UpperOnly(opposite))
+        return Pairs(Mixture(nu, weights, "remove"), Mixture(nu, weights, "add"))
+    leaf = _only_leaf(event.event.restated(k), Unit(unit.relation), "Poisson sampling")
+    known = _rule_of(leaf)
+    if isinstance(known, Unbounded):
+        return known
+    if unit.relation == "add-remove":
+        once = Pairs(amplified(_side(known, "remove"), q, "remove"), amplified(_side(known, "add"), q, "add"))
+    elif isinstance(leaf.event, Laplace | DiscreteGaussian | DiscreteLaplace):  # noise protects a missing row too
+        once = _exchanged_in_batch(known, q, replaced=True)
+    else:
+        # The guarantee was stated for exchanged rows only, and says nothing of a batch without the row: joint convexity
+        # alone gives δ'(ε) = qδ(ε).
+        profile, top = profile_of(known)
+        once = from_profile(lambda e: q * profile(e), top)
+    return once if k == 1 else _group(once, k)
+
+
+def _side(known: Rule, kind: str) -> Side:
+    """The pair of a rule in one direction."""
+    match known:
+        case Pairs(remove, add, 1):
+            return remove if kind == "remove" else add
+        case Mu(mu):
+            return GaussianPair(max(mu, 1e-300))
+        case Rho(rho):
+            return zcdp_pair(max(rho, 1e-300))
+        case _:
+            raise NotCertifiable("the event inside has no single pair to sample.")
+
+
+def _spliced(known: Rule, rate: float, reached: Pair | None = None) -> Spliced:
+    remove, add = amplified(_side(known, "remove"), rate, "remove"), amplified(_side(known, "add"), rate, "add")
+    if isinstance(remove, ProfilePair) or isinstance(add, ProfilePair):
+        raise TypeError("bounds are spliced as profiles")
+    return Spliced(remove, add, reached)
+
+
+def _group(known: Rule, k: int) -> Pairs:
+    """k neighbours in a row."""
+    profile, top = profile_of(known)
+    return from_profile(grouped(profile, k), sum_up([(top, k)]))
+
+
+@rule.register
+def _(event: FixedSize, unit: Unit) -> Rule:
+    """Replace-one: whether or not the changed row is drawn, batches of equal size differ in one exchanged row, so all
+    three outputs are neighbours. Add-remove (n the larger size): the smaller dataset's batch is the larger one's given
+    that the row was not drawn, and given that it was, it stands in another's place: μ₁ and μ₀ differ by an exchange.
+    The rows of a unit come or go one after the other, the last when only n − k + 1 are left; where the smallest dataset
+    does not fill the batch, all k may be drawn.
+    """
+    k, replaced = unit.rows_per_unit, unit.relation == "replace-one"
+    if replaced and event.batch == event.n:
+        return _whole(event.event, unit, "FixedSize")
+    if not replaced and event.n - k < event.batch:
+        return _all_exchanged(event.event, unit)
+    rate = event.batch / (event.n if replaced else event.n - k + 1)
+    inside = _gaussian_inside(event.event, unit)
+    if inside is not None:
+        if inside.swap == 0:
+            return NOTHING
+        remove, add = Mixture(inside.swap, (rate,), "remove"), Mixture(inside.swap, (rate,), "add")
+        # If all others sit at u and the row moves from as far away as can be to u, each mixture is reached, but not
+        # both at once.
+        once = both(Spliced(remove, add, remove)) if replaced else Pairs(remove, add)
+        return once if k == 1 else _group(once, k)
+    known = _rule_of(exchanged(_only_leaf(event.event.restated(k), Unit(unit.relation), "FixedSize")))
+    if isinstance(known, Unbounded):
+        return known
+    once = _exchanged_in_batch(known, rate, replaced)
+    return once if k == 1 else _group(once, k)
+
+
+def _exchanged_in_batch(known: Rule, rate: float, replaced: bool) -> Pairs:
+    """One row, drawn with probability ``rate``, where ``known`` is the rule of its exchange in the batch."""
+    remove, add = (
+        amplified(_side(known, "remove"), rate, "remove"),
+        amplified(_side(known, "add"), rate, "add"),
+    )
+    if not replaced:
+        return Pairs(_upper(remove), _upper(add))
+    if isinstance(remove, ProfilePair):
+        return from_profile(remove.profile, remove.high)
+    return both(_spliced(known, rate))
+
+
+def _all_exchanged(event: Event, unit: Unit) -> Rule:
+    """All of the unit's rows are exchanged; from above only, for one of the batches may have fewer rows instead."""
+    mu = _gaussian_mu(event, Unit("replace-one", unit.rows_per_unit))
+    known = Mu(mu) if mu is not None else _rule_of(exchanged(_only_leaf(event, unit, "FixedSize"), resized=True))
+    match known:
+        case Mu(0.0) | Rho(0.0) | Unbounded():
+            return known
+        case Pairs(remove, add, times):
+            return both(_upper(remove), times) if remove is add else Pairs(_upper(remove), _upper(add), times)
+        case _:
+            return both(_upper(_side(known, "remove")))
+
+
+def _upper(side: Side) -> Side:
+    """The side as an upper bound only."""
+    return replace(side, attained=None) if isinstance(side, ProfilePair) else UpperOnly(side)
+
+
+@rule.register
+def _(event: WithReplacement, unit: Unit) -> Rule:
+    """The row is drawn J ~ Binomial(batch, 1/n) times, which exchanges J rows of any of the others' batches:
+    δ(α) ≤ Σ_{j≥1} P(J = j)·δ_{jμ}(1 + (α − 1)/η), η = P(J ≥ 1) (Balle–Barthe–Gaboardi 2018, Theorem 10). Under
+    add-remove the rows of a unit come or go one after the other, the last when only n − k + 1 are left.
+    """
+    inside = _gaussian_inside(event.event, unit)
+    if inside is None:
+        raise NotCertifiable("sampling with replacement is accounted for Gaussian noise only.")
+    from scipy.special import gammaln
+
+    m, n = event.batch, event.n - (unit.rows_per_unit - 1 if unit.relation == "add-remove" else 0)
+    if inside.swap == 0:
+        return NOTHING
+    if n <= 1:
+        return both(UpperOnly(GaussianPair(m * inside.swap)))  # every draw may be the unit's
+    q = 1 / n
+    j = np.arange(1, min(m, 400) + 1)
+    log_p = gammaln(m + 1) - gammaln(j + 1) - gammaln(m - j + 1) + j * math.log(q) + (m - j) * math.log1p(-q)
+    mean = m * q
+    most = int(np.flatnonzero((log_p > -740) | (j <= mean))[-1]) + 1
+    # P(J > most) ≤ P(J = most)·r/(1 − r), r the ratio of neighbouring terms, which only falls; it counts as failure.
+    ratio = (m - most) / (most + 1) * q / (1 - q)
+    rest = 0.0 if most == m else math.exp(log_p[most - 1]) * ratio / (1 - ratio) if ratio < 0.9 else 1.0
+    if rest > 1e-3:
+        raise NotCertifiable(f"a row is drawn too often ({mean:g} times on average) to account with replacement.")
+    p = np.exp(log_p[:most])
+    drawn = -math.expm1(m * math.log1p(-q))
+    lottery = Revealed(
+        tuple((p / drawn * (1 + 1e-13)).tolist()),
+        tuple(GaussianPair(int(i) * inside.swap) for i in j[:most]),
+        min(1.0, rest / drawn),
+    )
+    remove, add = amplified(lottery, drawn, "remove"), amplified(lottery, drawn, "add")
+    if unit.relation == "add-remove":
+        once = Pairs(_upper(remove), _upper(add))
+    else:
+        whole = most <= 32 and rest < 1e-300
+        reached = Mixture(inside.swap, tuple(p.tolist()), "remove") if whole else None
+        once = both(Spliced(remove, add, reached))  # type: ignore[arg-type]
+    return once if unit.rows_per_unit == 1 else _group(once, unit.rows_per_unit)

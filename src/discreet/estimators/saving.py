@@ -1,0 +1,71 @@
+"""Models written to one file: numbers as npz arrays, all else as JSON. No pickle, no training data.
+
+`discreet.estimators.loading` reads such files. Of a model's parameters only those that predictions need are written.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.errors import InvalidInput
+from discreet.estimators.features import Features
+from discreet.text import checked_path
+
+__all__ = ["FORMAT", "MODELS", "PARAMETERS", "save"]
+
+FORMAT = 1
+MODELS = (
+    "HuberRegression",
+    "Lasso",
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "PoissonRegression",
+    "QuantileRegression",
+    "SparseLinearRegression",
+)
+PARAMETERS = ("smoothing", "width", "quantile", "fit_intercept", "radius", "feature_bound", "sparsity")
+
+
+def save(model: Any, path: str | Path) -> None:
+    """Write a fitted model.
+
+    Raises:
+        InvalidInput: it is not a linear model of this library, or the path cannot be used.
+    """
+    name = type(model).__name__
+    if name not in MODELS:
+        raise InvalidInput(f"{name} cannot be saved: models are {', '.join(MODELS)}.")
+    check_is_fitted(model, "coef_")
+    features: Features = model._features
+    facts = {
+        "format": FORMAT,
+        "model": name,
+        "parameters": {name: _number(getattr(model, name)) for name in PARAMETERS if hasattr(model, name)},
+        "row_norm": _number(features.row_norm),
+        "names": list(features.names if features.encoder else getattr(model, "feature_names_in_", ())),
+        "schema": features.encoder.schema.to_dict() if features.encoder else None,
+        "target": features.encoder.target if features.encoder else None,
+        "n_features_in": model.n_features_in_,
+        "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
+        "target_coding": [_number(v) for v in vars(model._coding).values()] if hasattr(model, "_coding") else None,
+        "certificate": model.privacy_.to_dict(),
+    }
+    with checked_path(path).open("wb") as file:
+        np.savez(
+            file,
+            coef=np.asarray(model.coef_, dtype="<f8"),
+            intercept=np.asarray(model.intercept_, dtype="<f8"),
+            facts=np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8),
+        )
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return value.item() if isinstance(value, np.generic) else value
