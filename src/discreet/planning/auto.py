@@ -16,8 +16,8 @@ from discreet.geometry import L1Ball, SparseSet, WholeSpace
 from discreet.geometry.base import Atomic, Projectable
 from discreet.losses import Domain, Softmax, Squared
 from discreet.recipes.exponential_mechanism import MOST_AXES
-from discreet.recipes.objective_perturbation import NUMBERS as OBJECTIVE
 from discreet.recipes.shared import NUMBERS as SHARED
+from discreet.recipes.weighted_perturbation import NUMBERS as WEIGHTED
 from discreet.recipes.weighted_perturbation import is_bag_of_words
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -162,7 +162,7 @@ def _worth_weights(f: Facts) -> bool:
     numbers, d = current(NUMBERS), f.problem.rows.dimension
     if not (f.gaussian and f.two_classes and d >= numbers.least_weighted_columns):
         return False
-    little = f.count_noise * math.sqrt(d) <= current(OBJECTIVE).little_noise
+    little = f.count_noise * math.sqrt(d) <= current(WEIGHTED).little_noise
     return f.count_noise <= numbers.most_count_noise and not little
 
 
@@ -293,9 +293,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "weighted_perturbation",
         _worth_weights,
-        "two classes, 32 columns or more, ν/n ≤ 0.01 and √d·ν/n > 0.001, δ > 0",
+        "two classes, 32 columns or more, ν/n ≤ 0.01 and √d·ν/n > 0.0025, δ > 0",
         "columns nearer to one scale, then a direction, then its scale and offset",
-        "sweeps loudest, noisy",
+        "sweeps loudest, quiet",
     ),
     Rule(
         "scaled_descent",

@@ -29,23 +29,21 @@ class ObjectivePerturbationNumbers(Tuned):
 
     shrink: float = tuned(
         0.3,
-        "classes: λ/(ν·L·R) under little noise with few columns; double with as many as rows",
+        "classes: λ/(ν·L·R) under little noise with few columns; it grows with d/n and noise",
         "sweep: shrink",
     )
     shrink_noisy: float = tuned(
-        8.0,
+        4.0,
         "classes: least λ/(ν·L·R) over the noise share",
         "sweep: shrink-noisy",
     )
     shrink_regression: float = tuned(2.0, "numbers: λ/(ν·L·R) under little noise", "sweep: shrink-regression")
     doubling_noise: float = tuned(
-        0.05,
+        0.1,
         "numbers: noise share √min(d, n)·ν/n at which the ridge has doubled",
         "sweep: newton-faint",
     )
-    little_noise: float = tuned(
-        1e-3, "noise share √d·ν/n above which slopes are cut and columns are weighted", "sweep: noisy"
-    )
+    little_noise: float = tuned(1e-3, "noise share √d·ν/n above which slopes are cut", "sweep: noisy")
 
 
 NUMBERS = ObjectivePerturbationNumbers()
@@ -160,12 +158,14 @@ def _regularisation(
 def _scale(problem: Problem, query: RidgeMinimiser, multiplier: float, noise: str) -> float:
     """λ₀ = ν·L·R times a factor that grows with noise and dimension.
 
-    Classes: max(0.3·(1 + min(d/n, 1)), 8s) at noise multiplier ν, with s = √min(d, n)·ν/n the noise in the mean
-    gradient over a row's bound: d/n is for chance among few rows, 8s for so much noise that little but an offset can be
-    learnt (in a direction of curvature h, noise σ = νL asks for the ridge λ = σ²/(h·θ_j²), Hoerl–Kennard 1970). Under
-    little noise a coefficient of 3 log-odds a unit row is shrunk by as much as the tilt moves it.
+    Classes: max(0.3 + 0.2·√x + 3·min(d/n, 1), 4s) at noise multiplier ν, with x = ν·min(d, n)/n, and s = √min(d, n)·ν/n
+    the noise in the mean gradient over a row's bound. In a direction of curvature h, noise σ = νL against a coefficient
+    θ_j asks for the ridge λ = σ²/(h·θ_j²) (Hoerl–Kennard 1970), and h is about n/d: that is λ ∝ σ·x. Its root costs
+    less where the offset of unequal classes is shrunk with the rest; d/n is for chance among few rows; 4s is for so
+    much noise that little but an offset can be learnt. Under little noise a coefficient of 3 log-odds a unit row is
+    shrunk by as much as the tilt moves it.
 
-    Numbers: 2·(1 + s/0.05); targets are coded to [−1, 1], so a unit row's score is about 1 at most.
+    Numbers: 2·(1 + s/0.1); targets are coded to [−1, 1], so a unit row's score is about 1 at most.
     """
     numbers, d, n = current(NUMBERS), math.prod(problem.rows.shape), problem.n
     # Gamma-norm noise has a length of about d scales, so √d scales in each coordinate
@@ -175,4 +175,5 @@ def _scale(problem: Problem, query: RidgeMinimiser, multiplier: float, noise: st
     if not (isinstance(problem.loss, Softmax) or problem.loss.slope_sign_fixed):
         return scale * (numbers.shrink_regression * (1 + noise_share / numbers.doubling_noise))
     share = min(d / n, 1.0)
-    return scale * max(numbers.shrink * (1 + share), numbers.shrink_noisy * noise_share)
+    growth = 1 + 2 / 3 * math.sqrt(std * share) + 10 * share
+    return scale * max(numbers.shrink * growth, numbers.shrink_noisy * noise_share)

@@ -101,7 +101,7 @@ def _steps(problem: Problem, guarantee: Guarantee) -> int:
 
 
 def _ridge_growth(problem: Problem, guarantee: Guarantee) -> float:
-    """1 + s/0.05: how often as large the ridge λ/T is for noise s = √min(d, n)·κ/n in the mean gradient over its bound.
+    """1 + s/0.1: how often as large the ridge λ/T is for noise s = √min(d, n)·κ/n in the mean gradient over its bound.
 
     First by fewer steps, then by more damping. Coefficients that cannot be distinguished from noise are then shrunk to
     0, and the prediction is near the middle of the targets' bounds.

@@ -27,7 +27,8 @@ class ScaledDescentNumbers(Tuned):
     batch: int = tuned(
         3000, "rows up to which all are in every batch; of n rows a batch has √(this·n)", "sweep: scaled-batch"
     )
-    constant_weight: float = tuned(0.25, "weight of the constant column", "sweep: scaled-constant")
+    constant_weight: float = tuned(0.5, "weight of the constant column", "sweep: scaled-constant")
+    longest_step: float = tuned(100.0, "longest step times clip times row length", "sweep: scaled-longest")
 
 
 NUMBERS = ScaledDescentNumbers()
@@ -55,9 +56,9 @@ def recipe(
         problem: several classes, no constraint, no ridge of the user's.
         guarantee: what to keep.
         score_noise: c, the standard deviation of the noise in a score, 1.6 by default; gives the path length.
-        iterations: number of gradients; by default 32.
+        iterations: number of gradients; by default 32, up to 64 under little noise.
         clip: ℓ2 bound on the gradient of a scaled row; by default a quarter of the radius under much noise, up to
-            all of it under little.
+            √½ of it under little.
         step: step size in scaled coordinates in place of the one that ``score_noise`` gives.
         decay: of the momentum, by default 0.85.
         power: weights are (f_j + τ)^−power, by default ¼; 0 leaves columns as they are.
@@ -119,11 +120,12 @@ def _sampling(problem: Problem, guarantee: Guarantee, rate: float | None) -> Poi
 
 
 def _clip(problem: Problem, kappa: float) -> float:
-    """The clip of `shared.clip_share` over a row's length; without noise none.
+    """The clip of `shared.clip_share` over a row's length, at most √½; without noise none.
 
-    Accuracy hardly depends on it; but a small clip makes probabilities too extreme, also where there is little noise.
+    √½ is half of the longest slope of a softmax loss; logistic slopes are cut at ½, half of theirs. Accuracy hardly
+    depends on it; but a small clip makes probabilities too extreme, also where there is little noise.
     """
-    return shared.clip_share(problem, kappa) * problem.rows.radius if kappa else math.inf
+    return min(shared.clip_share(problem, kappa), math.sqrt(0.5)) * problem.rows.radius if kappa else math.inf
 
 
 def _steps(
@@ -137,17 +139,19 @@ def _steps(
 ) -> tuple[int, float]:
     """(number of steps, step size) whose path length puts noise c into a score: ηT·C·R = c·n/κ.
 
-    A step moves θ by η/(1 − decay) in the end. Without noise steps are 1.5(1 + decay)/β, ¾ of the longest that are
-    stable (Polyak 1964), β = R²/2 the largest curvature that there can be.
+    A step moves θ by η/(1 − decay) in the end. T is such that no η·C·R exceeds 100, from 32 to twice as many; where
+    those are too few, the path is shorter. Without noise steps are 1.5(1 + decay)/β, ¾ of the longest that are stable
+    (Polyak 1964), β = R²/2 the largest curvature that there can be.
     """
     numbers, radius = current(shared.NUMBERS), problem.rows.radius
     if not kappa:
         size = 1.5 * (1 + decay) / (radius**2 / 2)
         count = numbers.exact_iterations if iterations is None else iterations
         return count, size if step is None else step
-    count = numbers.fewest_iterations if iterations is None else iterations
     length = (numbers.score_noise if score_noise is None else score_noise) * problem.n / kappa
-    size = length / max(1, count) * (1 - decay) / (clip * radius)
+    longest, fewest = current(NUMBERS).longest_step / (1 - decay), numbers.fewest_iterations
+    count = math.ceil(min(2 * fewest, max(fewest, length / longest))) if iterations is None else iterations
+    size = min(length / max(1, count), longest) * (1 - decay) / (clip * radius)
     return count, size if step is None else step
 
 

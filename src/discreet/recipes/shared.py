@@ -38,7 +38,7 @@ class SharedNumbers(Tuned):
     )
     recalibrated_score_bound: float = tuned(
         1.5,
-        "the same where scale and offset are fitted after the descent, which then has to find a direction only",
+        "largest |score| where scale and offset are fitted after the descent, which then finds a direction only",
         "judgement: half of a score of 3, a probability of 95 %: a direction is found sooner than its length",
     )
     estimate_share: float = tuned(

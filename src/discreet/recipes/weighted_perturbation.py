@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from discreet.calibration.calibrate import calibrated
-from discreet.calibration.guarantee import Guarantee
+from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.calibration.one_release import gaussian_multiplier
 from discreet.calibration.shares import multiplier, remaining_share
 from discreet.losses import Logistic
@@ -25,7 +25,14 @@ class WeightedPerturbationNumbers(Tuned):
     """Tuned numbers of this recipe."""
 
     shrink: float = tuned(
-        1.6, "λ/(ν·L·R) with few columns; twice as much with as many as rows", "sweep: weighted-shrink"
+        0.8,
+        "λ/(ν·L·R) with few columns; 2.5 times as much with half as many as rows, and for bags of words",
+        "sweep: weighted-shrink",
+    )
+    little_noise: float = tuned(
+        2.5e-3,
+        "noise in the mean gradient, √d·ν/n, above which columns are weighted; above four times that rows are centred",
+        "sweep: quiet",
     )
     word_cut: float = tuned(0.25, "slope at which logistic losses of bags of words are cut", "sweep: word-cut")
     least_scale: float = tuned(
@@ -59,7 +66,8 @@ def recipe(
     Args:
         problem: two classes, no constraint, no ridge of the user's.
         guarantee: what to keep.
-        regularisation: λ in units of the sum; by default 1.6·ν·L·R·(1 + min(d/n, 1)), and at least R²/ε.
+        regularisation: λ in units of the sum; by default 0.8·ν·L·R·(1 + 3·min(d/n, ½)), for bags of words
+            (sparse rows of at least 1000 columns) 2·ν·L·R, and at least R²/ε.
         slope_bound: ℓ2 bound on a weighted row's gradient; by default that of a logistic slope at a score of 0, for
             bags of words half of it, and other losses' own.
         power: weights are (f_j + τ)^−power, by default ¼; 0 leaves columns as they are.
@@ -68,7 +76,7 @@ def recipe(
         place_share: of the budget for the range of the scores, by default 0.02.
         recalibration_share: of the budget for scale and offset, by default 0.08.
         centre_share: of the budget for the mean row; 0 leaves rows uncentred. By default 0.05, or 0 for more than 1000
-            columns (or 1e7 entries) and models without an intercept.
+            columns (or 1e7 entries), little noise (√d·κ/n ≤ 0.01), and models without an intercept.
         damping: τ in units of the squared row norm; by default (ν/2)²·radius²/(norm²·n).
 
     Raises:
@@ -128,10 +136,14 @@ def _left(shares: dict[str, float]) -> float:
 
 
 def _centre_share(problem: Problem, guarantee: Guarantee) -> float:
-    """A twentieth where rows are few and narrow enough to be dense, and there is an intercept; else 0."""
-    rows, usual = problem.rows, current(shared.NUMBERS)
-    small = rows.n_features <= min(usual.many_columns, _MOST_ENTRIES / problem.n)
-    return usual.estimate_share if small and guarantee.private and rows.intercept else 0.0
+    """A twentieth where rows are few and narrow enough to be dense, noise is much, and there is an intercept; else 0.
+
+    Centred rows differ in length, and clipping them costs what less noise brings unless √d·κ/n is above a hundredth.
+    """
+    rows, n, usual = problem.rows, problem.n, current(shared.NUMBERS)
+    small = rows.n_features <= min(usual.many_columns, _MOST_ENTRIES / n)
+    noise = rough_multiplier(guarantee) * math.sqrt(rows.n_features) / n if guarantee.private else 0.0
+    return usual.estimate_share if small and noise > 4 * current(NUMBERS).little_noise and rows.intercept else 0.0
 
 
 def _slope_bound(problem: Problem, guarantee: Guarantee) -> float:
@@ -143,7 +155,7 @@ def _slope_bound(problem: Problem, guarantee: Guarantee) -> float:
 
 
 def _regularisation(problem: Problem, guarantee: Guarantee, nu: float, slope_bound: float) -> float:
-    """λ = 1.6·ν·L·R·(1 + min(d/n, 1)), at least R²/ε.
+    """λ = 0.8·ν·L·R·(1 + 3·min(d/n, ½)), or 2·ν·L·R for bags of words; at least R²/ε.
 
     A column of second moment f has curvature n·f/4, and f is about 1/d: the ridge that balances its noise σ = νL grows
     with d/n (Hoerl–Kennard 1970). In a bag of words most directions have next to no curvature, so the noise in a score
@@ -151,8 +163,8 @@ def _regularisation(problem: Problem, guarantee: Guarantee, nu: float, slope_bou
     """
     rows = problem.rows
     bounds = RidgeMinimiser(rows, problem.loss, 1.0, slope_bound)
-    growth = 1 + min(rows.n_features / problem.n, 1.0)
-    ridge = current(NUMBERS).shrink * growth * nu * bounds.gradient_bound * rows.radius
+    share = 0.5 if is_bag_of_words(problem) else min(rows.n_features / problem.n, 0.5)
+    ridge = current(NUMBERS).shrink * (1 + 3 * share) * nu * bounds.gradient_bound * rows.radius
     return max(ridge, 4 * guarantee.unit.rows_per_unit * bounds.curvature_bound / guarantee.epsilon)
 
 

@@ -51,25 +51,16 @@ class RecalibrationNumbers(Tuned):
         "most bins of scores, and bins of targets that are not labels",
         "judgement: two coefficients need few, and every bin has noise of its own",
     )
-    noise_share: float = tuned(
-        0.06,
-        "bins are as many as leave the noise in the sum over them, √bins·ν, below this share of n",
-        "judgement: chosen once on the problems of bench/synthetic.py",
-    )
     tail: float = tuned(
         0.1,
-        "the range of the bins is taken from this quantile of scores and from that of its complement",
+        "the range of the bins is from this quantile of scores to that of its complement; bins are as many as leave "
+        "the noise in the sum over them, √bins·ν, below this share of n",
         "judgement: deciles are seen through much noise",
     )
     widening: float = tuned(
         1.25,
         "half the range of the bins over half the distance of those quantiles",
         "judgement: most of the scores beyond the deciles are within a quarter more",
-    )
-    ridge: float = tuned(
-        4.0,
-        "the ridge is this times ν²/n, against noise ν in every count",
-        "judgement: two coefficients of about 1 in units of half the range of the bins",
     )
     optimism: float = tuned(
         0.5,
@@ -122,7 +113,7 @@ def recalibrated(
     half_range = max(half_range, octaves[0])
     bins = np.linspace(middle - half_range, middle + half_range, _bins(n, recalibration_multiplier) + 1)
     counts = yield from _counted(problem, theta, bins, recalibration_multiplier)
-    centres, ridge = (bins[1:] + bins[:-1]) / 2, numbers.ridge * recalibration_multiplier**2 / n
+    centres, ridge = (bins[1:] + bins[:-1]) / 2, recalibration_multiplier**2 / n
     optimism = numbers.optimism * leverage / half_range
     if not rows.intercept:
         design, prior = (centres / half_range)[:, None], np.array([half_range])
@@ -141,7 +132,7 @@ def fitted_offset(problem: Problem, multiplier: float) -> Steps:
     if not problem.rows.intercept:
         return start
     counts = yield from _counted(problem, start, np.array([-1.0, 1.0]), multiplier)
-    ridge = current(NUMBERS).ridge * multiplier**2 / problem.n
+    ridge = multiplier**2 / problem.n
     start[-1] = _newton(problem.loss, counts, np.ones((1, 1)), np.zeros(1), ridge, np.zeros(1))[0]
     start[-1] /= problem.rows.intercept
     return start
@@ -211,7 +202,7 @@ def _octaves(n: float) -> int:
 def _bins(n: float, noise: float) -> int:
     """As many bins as leave √bins·noise below the noise share of n, within the limits."""
     numbers = current(NUMBERS)
-    many, share = numbers.bins, numbers.noise_share
+    many, share = numbers.bins, numbers.tail
     return many if noise * math.sqrt(many) <= share * n else max(2, int((share * n / noise) ** 2))  # a line needs 2
 
 
