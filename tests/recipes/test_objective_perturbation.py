@@ -76,8 +76,8 @@ def test_regularisation_is_the_formula_of_the_docstring(columns, n, eps):
     rows = RowSpec(columns, 1.0, 0.5)
     solver = recipe(Problem(rows, Logistic(), n), guarantee(eps))
     noise, bound = solver.noise_multiplier, min(solver.slope_bound, rows.radius)
-    share = math.sqrt(min(columns + 1, n)) * noise / n
-    factor = max(0.3 * (1 + min((columns + 1) / n, 1.0)), 8 * share)
+    wide, share = noise * min((columns + 1) / n, 1.0), math.sqrt(min(columns + 1, n)) * noise / n
+    factor = max(0.3 + 0.2 * math.sqrt(wide) + 3 * min((columns + 1) / n, 1.0), 4 * share)
     assert solver.regularisation == pytest.approx(noise * bound * rows.radius * factor, rel=0.05)
 
 

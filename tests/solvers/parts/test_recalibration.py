@@ -110,7 +110,7 @@ def test_noise_never_turns_a_direction_round() -> None:
 
 def test_fewer_bins_under_more_noise() -> None:
     asked = []
-    for noise in (0.1, 12.0, 100.0):
+    for noise in (0.1, 20.0, 100.0):
         steps = Recalibration(noise).after(PROBLEM, np.ones(31), 0.0)
         place = next(steps)
         fit = steps.send(place.blank())
