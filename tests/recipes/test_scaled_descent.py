@@ -47,6 +47,14 @@ def test_of_many_rows_each_step_takes_a_sample_that_is_charged_as_one(n: float, 
     assert plan.noise_multiplier / rate <= 1.1 * full.noise_multiplier
 
 
+@pytest.mark.parametrize(("n", "steps"), [(300.0, 32), (1e6, 64)])
+def test_no_step_is_longer_than_a_hundred_and_no_clip_longer_than_half_the_longest_slope(n: float, steps: int) -> None:
+    plan = recipe(Problem(ROWS, Softmax(3), n), Guarantee(8.0, 1e-6, ADD))
+    assert plan.iterations == steps
+    assert plan.step * plan.clip * ROWS.radius <= 100.0 * (1 + 1e-12)
+    assert plan.clip <= math.sqrt(0.5) * ROWS.radius
+
+
 def test_replacing_a_row_at_twice_the_epsilon_is_hardly_worse_than_adding_one() -> None:
     """The noise of one release is all that the plan depends on, and doubling ε nearly halves it."""
     problem = Problem(ROWS, Softmax(3), 500.0)
