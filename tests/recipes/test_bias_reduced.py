@@ -11,6 +11,7 @@ from discreet.calibration import Guarantee
 from discreet.errors import InvalidInput
 from discreet.losses import Logistic
 from discreet.recipes.bias_reduced import expected_cost, level_costs, planned, recipe
+from discreet.recipes.shared import NUMBERS
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.bias_reduced import BiasReduced
@@ -32,7 +33,7 @@ def test_a_plan_without_filter_has_as_many_steps_as_the_budget_is_expected_to_pa
 def test_steps_are_no_dearer_than_the_budget_that_the_fits_leave() -> None:
     solver = recipe(PROBLEM, Guarantee(2.0, 1e-5, REPLACE))
     assert solver.costs[:-1] == level_costs(solver, PROBLEM, REPLACE)
-    assert solver.costs[-1] == pytest.approx(0.08 * solver.budget)
+    assert solver.costs[-1] == pytest.approx(NUMBERS.large_share * solver.budget)
     without = recipe(PROBLEM, Guarantee(2.0, 1e-5, REPLACE), recalibration_share=0.0)
     assert (without.costs, without.recalibration_multiplier, without.iterate) == ((), 0.0, "average")
 

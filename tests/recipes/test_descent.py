@@ -13,8 +13,8 @@ from discreet.errors import InvalidInput
 from discreet.events import Gaussian, compose
 from discreet.losses import Huber, Logistic, Poisson, Quantile, Softmax, Squared
 from discreet.measurements import FixedSizeSampling, PoissonSampling
-from discreet.recipes.descent import NUMBERS, recipe
-from discreet.recipes.shared import NUMBERS as SHARED
+from discreet.recipes.descent import recipe
+from discreet.recipes.shared import NUMBERS
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.units import Unit
@@ -43,16 +43,16 @@ def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit, loss) -> None:
 
 
 def test_least_squares_has_the_path_length_that_balances_noise_and_distance() -> None:
-    """ηT = D·n/(√d·κ·C) with D = 5/radius, and no step longer than 1/β."""
+    """ηT = D·n/(√d·κ·C) with D = 10/radius, twice the largest score, and no step longer than 1/β."""
     problem, guarantee = Problem(RowSpec(400, 2.0), Squared(), 3000.0), Guarantee(1.0, 1e-6, ADD)
     solver = recipe(problem, guarantee)
-    expected = NUMBERS.score_bound / 2.0 / (20 * noise(solver, problem, guarantee))
+    expected = 2 * NUMBERS.score_bound / 2.0 / (20 * noise(solver, problem, guarantee))
     assert path_length(solver) == pytest.approx(expected)
     assert 1 < solver.iterations == math.ceil(4.0 * expected)
     assert solver.update.step <= 1 / 4.0
 
 
-def test_two_classes_go_on_until_noise_in_scores_is_one() -> None:
+def test_two_classes_go_on_until_scores_have_the_noise_that_is_borne() -> None:
     problem, guarantee = Problem(RowSpec(40_000, 1.0), Logistic(), 3000.0), Guarantee(1.0, 1e-6, ADD)
     solver = recipe(problem, guarantee)
     assert path_length(solver) == pytest.approx(NUMBERS.score_noise / noise(solver, problem, guarantee))
@@ -63,7 +63,7 @@ def test_several_classes_have_momentum_and_a_path_by_the_trace_of_the_hessian() 
     solver = recipe(problem, guarantee)
     assert isinstance(solver.update, Momentum)
     assert solver.clip == pytest.approx(math.sqrt(0.75))
-    trace, distance = 0.75 / 4, NUMBERS.score_bound_of_classes * 2
+    trace, distance = 0.75, 2 * NUMBERS.score_bound * 2
     expected = (distance**2 / (2 * trace * noise(solver, problem, guarantee) ** 2)) ** (1 / 3)
     assert path_length(solver) == pytest.approx(expected)
     assert isinstance(recipe(problem, guarantee, step=0.1).update, Sgd)
@@ -73,20 +73,20 @@ def test_steps_end_at_the_most_however_little_the_noise() -> None:
     guarantee = Guarantee(8.0, 1e-6, ADD)
     one = recipe(Problem(RowSpec(5, 1.0), Logistic(), 1e9), guarantee)
     several = recipe(Problem(RowSpec(5, 1.0, outputs=3), Softmax(3), 1e9), guarantee)
-    assert (one.iterations, several.iterations) == (SHARED.most_iterations, NUMBERS.most_momentum_iterations)
+    assert (one.iterations, several.iterations) == (NUMBERS.most_iterations, NUMBERS.most_iterations)
     assert one.update.step == pytest.approx(1 / 0.25)  # 1/β
 
 
 def test_without_privacy_nothing_is_clipped_but_counts() -> None:
     free = Guarantee(math.inf, 0.0, ADD)
     solver = recipe(Problem(RowSpec(5, 1.0), Squared(), 100.0), free)
-    assert (solver.noise_multiplier, solver.clip, solver.iterations) == (0.0, math.inf, SHARED.exact_iterations)
+    assert (solver.noise_multiplier, solver.clip, solver.iterations) == (0.0, math.inf, NUMBERS.exact_iterations)
     assert recipe(Problem(RowSpec(5, 2.0), Poisson(), 100.0), free).clip == 2.0
 
 
 def test_a_kink_is_taken_to_bend_over_a_tenth_of_the_scores() -> None:
     solver = recipe(Problem(RowSpec(5, 1.0), Quantile(0.3), 1e9), Guarantee(8.0, 1e-6, ADD))
-    assert solver.update.step == pytest.approx(SHARED.kink_width / 0.7)
+    assert solver.update.step == pytest.approx(NUMBERS.kink_width / 0.7)
 
 
 def test_options_are_taken() -> None:

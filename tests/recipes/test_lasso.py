@@ -19,7 +19,7 @@ from discreet.ledger import Ledger
 from discreet.losses import Squared
 from discreet.noise.bits import Bits
 from discreet.planning.auto import prefers_vertices
-from discreet.recipes.frank_wolfe import recipe
+from discreet.recipes.frank_wolfe import NUMBERS, recipe
 from discreet.recipes.lasso import default_radius
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
@@ -58,7 +58,7 @@ def test_scales_go_with_the_units_of_the_features() -> None:
     cents = Problem(RowSpec(5, norm=200.0), Squared(), 5000, L1Ball(0.02), entry_bound=100.0)
     by_euros, by_cents = recipe(euros, guarantee), recipe(cents, guarantee)
     assert (by_cents.clip, by_cents.iterations) == (100 * by_euros.clip, by_euros.iterations)
-    assert by_euros.clip == 0.125
+    assert by_euros.clip == NUMBERS.entry_clip
 
 
 def test_choices_can_be_made() -> None:
@@ -123,14 +123,14 @@ def test_the_constant_column_is_no_larger_than_an_entry() -> None:
 
 
 def test_the_radius_falls_with_the_noise() -> None:
-    """Like 1/√q once a radius of 4 costs too much: a quarter of n halves it."""
+    """Like 1/√q once a radius of 5 costs too much: a quarter of n halves it."""
     rows = RowSpec(100, 10.0)
     radii = [default_radius(rows, n, Guarantee(1.0, 1e-8, UNIT), 1.0) for n in (1e7, 4e3, 1e3)]
-    assert radii[0] == 4.0
+    assert radii[0] == 5.0
     assert radii[1] == pytest.approx(2 * radii[2], rel=1e-9)
     assert radii[1] < 2.0
     assert default_radius(rows, 1e3, Guarantee(1.0, 1e-8, UNIT), 2.0) == radii[2] / 2
-    assert default_radius(rows, 1e3, Guarantee(1.0, 1e-8, UNIT), None, vertices=False) == 4.0
+    assert default_radius(rows, 1e3, Guarantee(1.0, 1e-8, UNIT), None, vertices=False) == 5.0
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.inf])

@@ -10,7 +10,8 @@ from discreet.calibration.rehearse import rehearse
 from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.losses import Squared
-from discreet.recipes.preconditioned import NUMBERS, recipe
+from discreet.recipes.preconditioned import recipe
+from discreet.recipes.shared import NUMBERS
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.units import Unit

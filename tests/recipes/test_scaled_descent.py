@@ -33,7 +33,7 @@ def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit, intercept: float
     assert 0.99 * target <= epsilon(compose(plan), 1e-7, unit).upper <= target
 
 
-@pytest.mark.parametrize(("n", "rate"), [(3000.0, 1.0), (6000.0, 0.5), (60_000.0, 0.2)])
+@pytest.mark.parametrize(("n", "rate"), [(3000.0, 1.0), (12_000.0, 0.5), (75_000.0, 0.2)])
 def test_of_many_rows_each_step_takes_a_sample_that_is_charged_as_one(n: float, rate: float) -> None:
     problem = Problem(ROWS, Softmax(3), n)
     plan = recipe(problem, Guarantee(1.0, 1e-6, ADD))
@@ -45,6 +45,14 @@ def test_of_many_rows_each_step_takes_a_sample_that_is_charged_as_one(n: float, 
     # noise over the rows that a step expects
     assert full.noise_multiplier <= plan.noise_multiplier / rate * 1.0001
     assert plan.noise_multiplier / rate <= 1.1 * full.noise_multiplier
+
+
+@pytest.mark.parametrize(("n", "steps"), [(300.0, 32), (1e6, 64)])
+def test_no_step_is_longer_than_a_hundred_and_no_clip_longer_than_half_the_longest_slope(n: float, steps: int) -> None:
+    plan = recipe(Problem(ROWS, Softmax(3), n), Guarantee(8.0, 1e-6, ADD))
+    assert plan.iterations == steps
+    assert plan.step * plan.clip * ROWS.radius <= 100.0 * (1 + 1e-12)
+    assert plan.clip <= math.sqrt(0.5) * ROWS.radius
 
 
 def test_replacing_a_row_at_twice_the_epsilon_is_hardly_worse_than_adding_one() -> None:

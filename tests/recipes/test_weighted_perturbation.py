@@ -8,6 +8,7 @@ import pytest
 
 from discreet.accounting import epsilon
 from discreet.calibration import Guarantee
+from discreet.calibration.one_release import gaussian_multiplier
 from discreet.calibration.rehearse import rehearse
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.events import compose
@@ -27,6 +28,32 @@ def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit, columns: int, n:
     problem = Problem(RowSpec(columns, 1.0, 0.5), Logistic(), n)
     plan = rehearse(recipe(problem, Guarantee(target, 1e-7, unit)), problem, unit)
     assert 0.99 * target <= epsilon(compose(plan), 1e-7, unit).upper <= target
+
+
+@pytest.mark.parametrize(("n", "columns", "centred"), [(3e3, 100, True), (3e4, 100, False), (3e3, 1500, False)])
+def test_rows_are_centred_where_they_are_narrow_and_noise_is_above_a_hundredth(
+    n: float, columns: int, centred: bool
+) -> None:
+    """At ε = 1, δ = 1e-7 the noise multiplier is between 4 and 6, so √d·κ/n is 0.013 to 0.02, or a tenth of that."""
+    problem, target = Problem(RowSpec(columns, 1.0, 0.5), Logistic(), n), Guarantee(1.0, 1e-7, ADD)
+    assert 4 < gaussian_multiplier(target) < 6
+    assert recipe(problem, target).centred == centred
+
+
+def test_the_ridge_grows_with_columns_over_rows_and_bags_of_words_have_the_largest() -> None:
+    """λ/(ν·L·R) is 0.8·(1 + 3·min(d/n, ½)), ν of one release with the minimiser's share: 85 %, 80 % if centred."""
+
+    def factor(columns: int, n: float, *, sparse: bool = False) -> float:
+        problem = Problem(RowSpec(columns, 1.0, 0.5), Logistic(), n, sparse=sparse)
+        target = Guarantee(1.0, 1e-7, ADD)
+        solver = recipe(problem, target)
+        noise = gaussian_multiplier(target) / math.sqrt(0.8 if solver.centred else 0.85)
+        return solver.regularisation / (noise * solver.slope_bound * problem.rows.radius)
+
+    assert factor(10, 1e4) == pytest.approx(0.8 * 1.003, rel=1e-9)
+    assert factor(1000, 4e3) == pytest.approx(1.4, rel=1e-9)
+    assert factor(5000, 5e3) == pytest.approx(2.0, rel=1e-9)
+    assert factor(1000, 1e5, sparse=True) == pytest.approx(2.0, rel=1e-9)
 
 
 @pytest.mark.parametrize(

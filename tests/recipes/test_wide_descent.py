@@ -17,6 +17,7 @@ from discreet.recipes.wide_descent import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.parts.location_scale import LocationScale
+from discreet.solvers.parts.mean_offset import NUMBERS
 from discreet.units import Unit
 
 ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
@@ -39,7 +40,7 @@ def test_more_noise_has_a_shorter_path():
     assert little.path_length > much.path_length
     assert little.iterations >= much.iterations
     scales = LocationScale(0.0, 0.2, 0.5)
-    assert little.sizes(WIDE, scales)[0] == pytest.approx(0.08 * 0.2 * WIDE.rows.radius)
+    assert little.sizes(WIDE, scales)[0] == pytest.approx(NUMBERS.small * 0.2 * WIDE.rows.radius)
 
 
 @pytest.mark.parametrize(

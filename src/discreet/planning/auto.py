@@ -15,7 +15,8 @@ from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.geometry import L1Ball, SparseSet, WholeSpace
 from discreet.geometry.base import Atomic, Projectable
 from discreet.losses import Domain, Softmax, Squared
-from discreet.recipes.exponential_mechanism import NUMBERS as GRID
+from discreet.recipes.exponential_mechanism import MOST_AXES
+from discreet.recipes.shared import NUMBERS as SHARED
 from discreet.recipes.weighted_perturbation import NUMBERS as WEIGHTED
 from discreet.recipes.weighted_perturbation import is_bag_of_words
 from discreet.rows import RowSpec
@@ -29,14 +30,9 @@ __all__ = ["NUMBERS", "RULES", "Facts", "Rule", "choose", "prefers_vertices", "r
 class AutoNumbers(Tuned):
     """Thresholds between solvers: up to which size or noise each is the better choice."""
 
-    most_moment_columns: int = tuned(
-        1000,
-        "columns up to which a noisy second-moment matrix is released",
-        "judgement: on synthetic problems it is ahead with 800 columns, and with 1500 only where ε is large",
-    )
-    most_moment_noise: float = tuned(
-        0.35,
-        "noise share of a mean gradient, √min(d, n)·ν/n, beyond which a second moment does not reduce the risk",
+    most_noise: float = tuned(
+        0.5,
+        "noise share of a mean gradient, √min(d, n)·ν/n, beyond which second moments do not reduce the risk",
         "sweep: moment-noise",
     )
     many_coordinates: int = tuned(
@@ -44,15 +40,7 @@ class AutoNumbers(Tuned):
         "coordinates from which vertices of a polytope are chosen instead of releasing gradients",
         "judgement: a step of Frank–Wolfe does not take longer as d grows",
     )
-    most_word_noise: float = tuned(
-        0.7, "noise share of a mean gradient up to which columns of bags of words are weighted", "sweep: solver-words"
-    )
-    most_count_noise: float = tuned(
-        4.5e-3, "noise of a count over n up to which columns are weighted", "sweep: loudest"
-    )
-    least_gradient_noise: float = tuned(
-        2.5e-3, "noise in the mean gradient, √d·ν/n, above which columns are weighted", "sweep: quiet"
-    )
+    most_count_noise: float = tuned(1e-2, "noise of a count over n up to which columns are weighted", "sweep: loudest")
     least_weighted_columns: int = tuned(
         32, "columns from which weights are worth their share of the budget", "judgement: synthetic problems"
     )
@@ -132,7 +120,7 @@ def prefers_vertices(rows: RowSpec, entry_bound: float, *, pure: bool) -> bool:
     """
     numbers = current(NUMBERS)
     short = rows.norm**2 <= numbers.most_entries_in_length * entry_bound**2
-    return pure or not (rows.n_features <= numbers.most_moment_columns and short)
+    return pure or not (rows.n_features <= current(SHARED).many_columns and short)
 
 
 @dataclass(frozen=True)
@@ -167,23 +155,24 @@ def _free_least_squares(f: Facts) -> bool:
 
 def _bag_of_words(f: Facts) -> bool:
     many = is_bag_of_words(f.problem)
-    return many and f.gaussian and f.two_classes and f.noise_share <= current(NUMBERS).most_word_noise
+    return many and f.gaussian and f.two_classes and f.noise_share <= current(NUMBERS).most_noise
 
 
 def _worth_weights(f: Facts) -> bool:
     numbers, d = current(NUMBERS), f.problem.rows.dimension
     if not (f.gaussian and f.two_classes and d >= numbers.least_weighted_columns):
         return False
-    return f.count_noise <= numbers.most_count_noise and f.count_noise * math.sqrt(d) > numbers.least_gradient_noise
+    little = f.count_noise * math.sqrt(d) <= current(WEIGHTED).little_noise
+    return f.count_noise <= numbers.most_count_noise and not little
 
 
 def _few_dimensions(f: Facts) -> bool:
-    few = f.coordinates <= current(GRID).most_axes
+    few = f.coordinates <= MOST_AXES
     return f.pure and not f.bounded_curvature and few and not f.problem.ridge
 
 
 def _few_columns(f: Facts) -> bool:
-    return f.coordinates <= current(NUMBERS).most_moment_columns
+    return f.coordinates <= current(SHARED).many_columns
 
 
 RULES: tuple[Rule, ...] = (
@@ -199,12 +188,12 @@ RULES: tuple[Rule, ...] = (
         lambda f: _free_least_squares(f) and not _few_columns(f),
         "least squares with an intercept, no constraint, over 1000 coefficients, δ > 0",
         "gradients in scales that are estimated privately: the noise in a score does not grow with d",
-        "sweep solver-wide",
+        "docs/maths/wide_descent.md",
     ),
     Rule(
         "wide_descent",
-        lambda f: _free_least_squares(f) and f.noise_share > current(NUMBERS).most_moment_noise,
-        "least squares with an intercept, no constraint, noise share √min(d, n)·ν/n > 0.35, δ > 0",
+        lambda f: _free_least_squares(f) and f.noise_share > current(NUMBERS).most_noise,
+        "least squares with an intercept, no constraint, noise share √min(d, n)·ν/n > 0.5, δ > 0",
         "under so much noise the centre of the targets comes first, then what the weights can add",
         "sweep moment-noise",
     ),
@@ -218,7 +207,7 @@ RULES: tuple[Rule, ...] = (
         ),
         "least squares over a set with a projection, up to 1000 coefficients, δ > 0",
         "a noisy second moment whitens the gradients that follow",
-        "sweep solver-numbers; theory.preconditioned",
+        "theory.preconditioned",
     ),
     Rule(
         "preconditioned",
@@ -269,7 +258,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "exponential_mechanism",
         _few_dimensions,
-        f"δ = 0, a loss without bounded curvature, up to {GRID.most_axes} coefficients",
+        f"δ = 0, a loss without bounded curvature, up to {MOST_AXES} coefficients",
         "pure privacy by one choice among the points of a grid",
         "McSherry–Talwar 2007",
     ),
@@ -292,19 +281,19 @@ RULES: tuple[Rule, ...] = (
         lambda f: isinstance(f.problem.loss, Squared) and f.gaussian and isinstance(f.problem.domain, WholeSpace),
         "least squares over 1000 coefficients without an intercept or with a ridge, δ > 0",
         "a few noisy gradients, as far as their noise allows",
-        "sweep solver-wide",
+        "Bassily–Smith–Thakurta 2014",
     ),
     Rule(
         "weighted_perturbation",
         _bag_of_words,
-        f"two classes, sparse rows of at least {WEIGHTED.many_columns} columns, noise share ≤ 0.7, δ > 0",
+        f"two classes, sparse rows of at least {SHARED.many_columns} columns, noise share ≤ 0.5, δ > 0",
         "columns with large second moments dominate the row norm; weights give the informative rare ones more of it",
         "sweep solver-words",
     ),
     Rule(
         "weighted_perturbation",
         _worth_weights,
-        "two classes, 32 columns or more, ν/n ≤ 0.0045 and √d·ν/n > 0.0025, δ > 0",
+        "two classes, 32 columns or more, ν/n ≤ 0.01 and √d·ν/n > 0.0025, δ > 0",
         "columns nearer to one scale, then a direction, then its scale and offset",
         "sweeps loudest, quiet",
     ),

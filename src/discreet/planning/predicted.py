@@ -16,6 +16,7 @@ from discreet.geometry import WholeSpace
 from discreet.geometry.base import Atomic
 from discreet.geometry.long_projection import has_long_projection
 from discreet.losses import Domain
+from discreet.recipes import shared
 from discreet.recipes.bias_reduced import expected_cost, level_costs
 from discreet.recipes.exponential_mechanism import grid_radius
 from discreet.solvers.base import Problem, Solver
@@ -40,13 +41,12 @@ from discreet.theory.perturbation import (
     output_perturbation,
 )
 from discreet.theory.sparse import sparse_descent_smooth
+from discreet.tuned import current
 from discreet.units import Unit
 from discreet.updates import Sgd
 
 __all__ = ["predicted_bound", "predicted_risk"]
 
-_SCORE_BOUND = 5.0
-"""Bounds are stated for a minimiser whose largest score is this: a probability of 99.3 % for the logistic loss."""
 _MOMENT_FAILURE = 0.05
 """The noise of a second moment is taken at a size that it exceeds once in twenty runs."""
 _NO_THEOREM = {
@@ -113,9 +113,14 @@ def _dimension(problem: Problem) -> int:
     return math.prod(problem.rows.shape)
 
 
+def _score_bound() -> float:
+    """The largest score of the minimiser that bounds are stated for: what recipes expect of the best model."""
+    return current(shared.NUMBERS).score_bound
+
+
 def _target(problem: Problem) -> float:
     """The length of the minimiser that is looked for."""
-    return min(_SCORE_BOUND / problem.rows.radius, problem.domain.radius_in(_dimension(problem)))
+    return min(_score_bound() / problem.rows.radius, problem.domain.radius_in(_dimension(problem)))
 
 
 def _gradient_bound(problem: Problem, slope_bound: float) -> float:
@@ -135,7 +140,7 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
     require(problem.domain.convex, "a convex constraint set")
     points = {"average": steps, "suffix": steps - steps // 2, "last": 1}[solver.iterate]
     noise_std = solver.noise_multiplier * solver.clip / problem.n
-    smoothness = problem.loss.smoothness(Domain(score_bound=_SCORE_BOUND)) * problem.rows.radius**2 + problem.ridge
+    smoothness = problem.loss.smoothness(Domain(score_bound=_score_bound())) * problem.rows.radius**2 + problem.ridge
     free = isinstance(problem.domain, WholeSpace)
     bounds = []
     if step * smoothness <= 1 + 1e-12:

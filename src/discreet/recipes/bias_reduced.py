@@ -28,10 +28,10 @@ from discreet.recipes.shared import checked_recalibration_share, clipping_slope,
 from discreet.solvers.base import Problem
 from discreet.solvers.bias_reduced import Batches, BiasReduced, Iterate
 from discreet.solvers.parts.recalibration import Recalibration
-from discreet.tuned import Tuned, current, tuned
+from discreet.tuned import current
 from discreet.units import Unit
 
-__all__ = ["NUMBERS", "BiasReducedNumbers", "expected_cost", "level_costs", "planned", "recipe"]
+__all__ = ["expected_cost", "level_costs", "planned", "recipe"]
 
 _ROUNDING = 1e-9  # sums of many small costs may round up
 _NOISES = tuple(2.0 ** (k / 2) for k in range(-2, 15))
@@ -40,24 +40,10 @@ _ORDERS = tuple(1.0 + 2.0**k for k in range(8))
 """Rényi orders of the filter that are tried: from 2 to 129."""
 
 
-@dataclass(frozen=True)
-class BiasReducedNumbers(Tuned):
-    """Sizes of batches and of a run; what is shared with other recipes is in `discreet.recipes.shared`."""
-
-    most_iterations: int = tuned(128, "most steps", "judgement: limits the time of a run")
-    levels: tuple[int, ...] = tuned(
-        (2, 3, 4),
-        "numbers of doublings from a leaf to the largest batch",
-        "judgement: limits memory, of which a step takes 2^levels vectors",
-    )
-    most_halvings: int = tuned(
-        6,
-        "the smallest leaf has n/2^6 rows, and larger ones are its doubles",
-        "judgement: limits the number of batch sizes for which a step is accounted",
-    )
-
-
-NUMBERS = BiasReducedNumbers()
+_MOST_STEPS = 128  # limits the time of a run
+_LEVELS = (2, 3, 4)
+"""Numbers of doublings from a leaf to the largest batch that are tried: a step takes memory for 2^levels vectors."""
+_HALVINGS = 6  # the smallest leaf that is tried has n/2^6 rows, and larger ones are its doubles
 
 
 def recipe(
@@ -93,7 +79,7 @@ def recipe(
             scale and offset are fitted, else the average.
         seed: public seed of the levels.
         projecting: whether means are projected where that is proved to help; by default what promises less risk.
-        recalibration_share: of the filter's budget for fits of offset and scale before and after; default 0.08 without
+        recalibration_share: of the filter's budget for fits of offset and scale before and after; default 0.1 without
             constraint or ridge on a loss of bounded curvature, else 0: no such fits.
 
     Raises:
@@ -103,13 +89,13 @@ def recipe(
     _check(problem, guarantee, sparsity, projecting)
     usual = current(shared.NUMBERS)
     slope = clipping_slope(problem, guarantee, usual.score_bound)
-    share = checked_recalibration_share(problem, guarantee, recalibration_share, usual.recalibration_share)
+    share = checked_recalibration_share(problem, guarantee, recalibration_share, usual.large_share)
     if clip is None:
         clip = problem.rows.radius * slope if guarantee.private else math.inf
     outline = _outline(problem, guarantee, 1.0 / smoothness_bound(problem, slope), clip, sparsity, seed)
     if not guarantee.private and smallest is None and levels is None and not projecting:
         return _without_privacy(outline, problem, step, iterations, iterate)
-    most = current(NUMBERS).most_iterations if iterations is None else iterations
+    most = _MOST_STEPS if iterations is None else iterations
     outline = replace(outline, iterations=most, iterate=iterate or ("last" if share else "average"))
     grid = _grid(problem, guarantee, noise_multiplier, smallest, levels, projecting)
     search = _Search(problem, guarantee.unit, outline, step, share, _distance(problem, share))
@@ -181,10 +167,10 @@ def _without_privacy(
 
 
 def _distance(problem: Problem, share: float) -> float:
-    """D: 3/radius, half of that where scale and offset are fitted, or the domain's diameter."""
+    """D: 5/radius, 1.5/radius where scale and offset are fitted, or the largest norm in the set: steps start at 0."""
     rows, usual = problem.rows, current(shared.NUMBERS)
     scores = usual.recalibrated_score_bound if share else usual.score_bound
-    return min(problem.domain.diameter(math.prod(rows.shape)), scores / rows.radius)
+    return min(problem.domain.radius_in(math.prod(rows.shape)), scores / rows.radius)
 
 
 _Point = tuple[float, tuple[int, int], tuple[float, float], bool]
@@ -216,11 +202,10 @@ def _grid(
 
 def _shapes(problem: Problem, smallest: int | None, levels: int | None) -> list[tuple[int, int]]:
     """(rows of a leaf, doublings) of all batches that fit in n rows."""
-    numbers = current(NUMBERS)
-    leaf = max(1, int(problem.n) >> numbers.most_halvings)  # and its doubles, so that few batches are accounted for
-    bases = [leaf << k for k in range(numbers.most_halvings)] if smallest is None else [smallest]
-    few = problem.n < 1 << numbers.levels[0]  # rows: one doubling is all that fits
-    doublings = (levels,) if levels is not None else (1,) if few else numbers.levels
+    leaf = max(1, int(problem.n) >> _HALVINGS)  # and its doubles, so that few batches are accounted for
+    bases = [leaf << k for k in range(_HALVINGS)] if smallest is None else [smallest]
+    few = problem.n < 1 << _LEVELS[0]  # rows: one doubling is all that fits
+    doublings = (levels,) if levels is not None else (1,) if few else _LEVELS
     shapes = [(b, m) for b in bases for m in doublings if (b << m) <= problem.n]
     if not shapes:
         raise InvalidInput(f"a batch of smallest·2^levels rows must fit in n = {problem.n:g}; ask for smaller ones.")

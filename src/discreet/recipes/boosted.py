@@ -11,6 +11,7 @@ from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.one_release import gaussian_multiplier
 from discreet.errors import InvalidInput
+from discreet.recipes import shared
 from discreet.recipes.bias_reduced import planned
 from discreet.solvers.base import Problem
 from discreet.solvers.bias_reduced import BiasReduced
@@ -31,11 +32,6 @@ class BoostedNumbers(Tuned):
     """How many runs are compared, and by which scores."""
 
     runs: float = tuned(3.0, "E[K], the mean number of runs", "judgement: more runs need more noise in each")
-    score_share: float = tuned(
-        0.1,
-        "the score's noise is that of a release with this share of the budget, before all noise is raised",
-        "judgement: a score is one number, a run is many",
-    )
     loss_bound: float = tuned(
         3.0, "losses are clipped to [0, this] in scores", "judgement: 3 is the logistic loss of a score of −3"
     )
@@ -75,7 +71,7 @@ def recipe(
     """
     numbers = current(NUMBERS)
     runs = numbers.runs if runs is None else runs
-    score_share = numbers.score_share if score_share is None else score_share
+    score_share = current(shared.NUMBERS).large_share if score_share is None else score_share
     bound = numbers.loss_bound if loss_bound is None else loss_bound
     if solver not in BASES:
         raise InvalidInput(f"solver must be one of {', '.join(BASES)} to be boosted, got {solver!r}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from discreet.calibration.calibrate import calibrated
@@ -14,41 +13,10 @@ from discreet.losses import Domain, Poisson
 from discreet.recipes import shared
 from discreet.solvers.base import Problem
 from discreet.solvers.descent import Descent
-from discreet.tuned import Tuned, current, tuned
+from discreet.tuned import current
 from discreet.updates import Momentum, Schedule, Sgd, Update
 
-__all__ = ["NUMBERS", "DescentNumbers", "recipe"]
-
-
-@dataclass(frozen=True)
-class DescentNumbers(Tuned):
-    """Tuned numbers of this recipe."""
-
-    score_bound: float = tuned(
-        5.0, "scores up to about ±5 are attainable: probabilities from 0.7 % to 99.3 %", "sweep: wide-reach"
-    )
-    score_bound_of_classes: float = tuned(10.0, "the attainable scores with several classes", "sweep: reach")
-    score_noise: float = tuned(
-        1.0, "two classes: standard deviation of noise in a score up to which steps go on", "sweep: score-noise"
-    )
-    hessian_share: float = tuned(
-        0.25,
-        "several classes: trace of the Hessian over its largest possible one",
-        "judgement: p(1 − p) of a model that is right most of the time",
-    )
-    decay: float = tuned(0.9, "several classes: decay of the momentum", "sweep: decay")
-    momentum_pace: float = tuned(
-        3.5, "longest step with momentum times β; up to 2(1 + decay) is stable (Polyak 1964)", "sweep: pace"
-    )
-    most_momentum_iterations: int = tuned(200, "most steps with momentum", "sweep: class-steps")
-    few_momentum_iterations: int = tuned(
-        75,
-        "steps with momentum up to which none is longer than 1/β",
-        "judgement: so few take no time, and short steps are safer",
-    )
-
-
-NUMBERS = DescentNumbers()
+__all__ = ["recipe"]
 
 
 def recipe(
@@ -66,8 +34,7 @@ def recipe(
     """Descent whose steps come from theory and whose noise comes from the accountant.
 
     Only the *path length* ηT, step size times number of steps, matters for the excess risk (`_path_length`). η ≤ 1/β
-    asks for T ≥ β·ηT steps; more would only cost time. Several classes take steps with momentum, which allows η up to
-    3.5/β.
+    asks for T ≥ β·ηT steps; more would only cost time. Several classes take steps with momentum.
 
     Args:
         problem: public facts.
@@ -111,7 +78,7 @@ def _slope(problem: Problem) -> float:
     """The largest |slope|, at most 1; with K outputs √(1 − 1/K), the length of the slopes at θ = 0."""
     if problem.rows.outputs > 1:
         return math.sqrt(1 - 1 / problem.rows.outputs)
-    domain = Domain(score_bound=current(NUMBERS).score_bound, target_low=-1.0, target_high=1.0)
+    domain = Domain(score_bound=current(shared.NUMBERS).score_bound, target_low=-1.0, target_high=1.0)
     return min(problem.loss.lipschitz(domain), 1.0)
 
 
@@ -123,64 +90,54 @@ def _clip(problem: Problem, guarantee: Guarantee) -> float:
 
 def _smoothness(problem: Problem) -> float:
     """The largest curvature of the loss over attainable scores; for a kink, slope over the width of the kink."""
-    numbers = current(NUMBERS)
+    numbers = current(shared.NUMBERS)
     domain = Domain(score_bound=numbers.score_bound, target_low=-1.0, target_high=1.0)
     if isinstance(problem.loss, Poisson):  # coded counts are at most 1, so beyond e^z = 2 the clipped slope is flat
         domain = Domain(score_bound=math.log(2.0), target_low=0.0, target_high=1.0)
     smoothness = problem.loss.smoothness(domain)
-    return smoothness if math.isfinite(smoothness) else _slope(problem) / current(shared.NUMBERS).kink_width
+    return smoothness if math.isfinite(smoothness) else _slope(problem) / numbers.kink_width
 
 
 def _path_length(problem: Problem, guarantee: Guarantee, clip: float) -> float:
     """ηT, step size times number of steps, that balances the noise of all steps against stopping early.
 
     With T steps of size η and noise √T·κ·C/n in each of d coordinates, averaging gives an excess risk of at most
-    D²/(2ηT) + ηT·dκ²C²/(2n²), least at ηT = D·n/(√d·κ·C). D, the norm of the target, is taken as 5/radius. The noise
-    that this adds to a row's score is ηT·κC·radius/n, whatever d; two classes are separated by scores, so there ηT is
-    at least what makes that noise 1.
+    D²/(2ηT) + ηT·dκ²C²/(2n²), least at ηT = D·n/(√d·κ·C). D is the diameter 10/radius of the ball whose
+    scores are within ±5. The noise that this adds to a row's score is ηT·κC·radius/n, whatever d; two classes are told
+    apart by scores, so there ηT is at least what makes that noise 1.6.
 
-    With K outputs (softmax) d counts every output, and the bound is far too large: noise of size ηTκC/n a coordinate
-    costs ½·tr(H)·(ηTκC/n)², and the Hessian's trace is at most (1 − 1/K)·radius² whatever d. A quarter of that and
-    D²/(2ηT) with D = 10√K/radius balance at (ηT)³ = D²n²/(2·tr(H)·κ²C²).
+    With K outputs (softmax) d counts every output, and the bound is too large by far: noise of size ηTκC/n a coordinate
+    costs ½·tr(H)·(ηTκC/n)², and the Hessian's trace is at most (1 − 1/K)·radius² whatever d. That and D²/(2ηT) with
+    D = 10√K/radius balance at (ηT)³ = D²n²/(2·tr(H)·κ²C²).
     """
     if not guarantee.private:
         return math.inf
-    rows, numbers = problem.rows, current(NUMBERS)
+    rows, numbers = problem.rows, current(shared.NUMBERS)
     noise = gaussian_multiplier(guarantee) * clip / problem.n
-    distance = (numbers.score_bound if rows.outputs == 1 else numbers.score_bound_of_classes) / rows.radius
+    distance = 2 * numbers.score_bound / rows.radius
     length = distance / (math.sqrt(math.prod(rows.shape)) * noise)
     if problem.loss.slope_sign_fixed:
         length = max(length, numbers.score_noise / (rows.radius * noise))
     if rows.outputs > 1:
-        trace = (1 - 1 / rows.outputs) * numbers.hessian_share * rows.radius**2
+        trace = (1 - 1 / rows.outputs) * rows.radius**2
         length = max(length, (rows.outputs * distance**2 / (2 * trace * noise**2)) ** (1 / 3))
     return length
 
 
 def _stride(momentum: bool) -> float:
     """How many step sizes one step moves θ in the end: Σ decay^k with momentum."""
-    return 1 / (1 - current(NUMBERS).decay) if momentum else 1.0
-
-
-def _longest(beta: float, momentum: bool) -> float:
-    """The longest stable step size: 1/β, with momentum 3.5/β."""
-    return (current(NUMBERS).momentum_pace if momentum else 1.0) / beta
+    return 1 / (1 - current(shared.NUMBERS).decay) if momentum else 1.0
 
 
 def _iterations(beta: float, length: float, momentum: bool) -> int:
-    """T = β·ηT, so that no step is longer than 1/β; with momentum fewer, if more than 75, as steps may be longer."""
-    numbers = current(NUMBERS)
+    """T = β·ηT, so that no step is longer than 1/β; with momentum 1 − decay of that, as each step leads further."""
+    limits = current(shared.NUMBERS)
     if not length < math.inf:
-        return current(shared.NUMBERS).exact_iterations
-    steps = beta * length / _stride(momentum)
-    most = current(shared.NUMBERS).most_iterations
-    if momentum:
-        fewest = length / (_longest(beta, momentum) * _stride(momentum))
-        steps, most = min(steps, max(numbers.few_momentum_iterations, fewest)), numbers.most_momentum_iterations
-    return int(min(most, max(1.0, math.ceil(steps))))
+        return limits.exact_iterations
+    return int(min(limits.most_iterations, max(1.0, math.ceil(beta * length / _stride(momentum)))))
 
 
 def _update(beta: float, length: float, iterations: int, step: float | Schedule | None, momentum: bool) -> Update:
     """Steps of the path length over T, or the longest stable ones if those are shorter."""
-    size = min(_longest(beta, momentum), length / (_stride(momentum) * iterations)) if step is None else step
-    return Momentum(size, current(NUMBERS).decay) if momentum else Sgd(size)
+    size = min(1 / beta, length / (_stride(momentum) * iterations)) if step is None else step
+    return Momentum(size, current(shared.NUMBERS).decay) if momentum else Sgd(size)

@@ -19,13 +19,15 @@ from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
 from discreet.losses import Domain, Loss
-from discreet.recipes import descent
+from discreet.recipes import shared
 from discreet.solvers.base import Problem
 from discreet.solvers.exponential_mechanism import ExponentialMechanism
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["NUMBERS", "ExponentialMechanismNumbers", "grid_radius", "product_grid", "recipe"]
+__all__ = ["MOST_AXES", "NUMBERS", "ExponentialMechanismNumbers", "grid_radius", "product_grid", "recipe"]
 
+MOST_AXES = 4
+"""Most dimensions in which a grid is laid: with five axes 4096 points are five an axis, and more is refused."""
 _MOST_CANDIDATES = 1 << 20  # more do not fit into memory
 _UNCLIPPED = 1e290  # without privacy no loss is clipped
 
@@ -36,9 +38,6 @@ class ExponentialMechanismNumbers(Tuned):
 
     grid_points: int = tuned(
         4096, "about so many points in all", "judgement: their logarithm is the price, and 4096 are scored in no time"
-    )
-    most_axes: int = tuned(
-        4, "most dimensions in which a grid is laid", "judgement: with five axes 4096 points are five an axis"
     )
 
 
@@ -117,13 +116,13 @@ def product_grid(low: ArrayLike, high: ArrayLike, points: int | Sequence[int]) -
 
 def _usual_grid(problem: Problem) -> NDArray[np.float64]:
     """A grid on the cube of half-width 5/radius, projected on the domain."""
-    rows, domain, numbers = problem.rows, problem.domain, current(NUMBERS)
-    if rows.dimension > numbers.most_axes:
+    rows, domain = problem.rows, problem.domain
+    if rows.dimension > MOST_AXES:
         raise InvalidInput(
             f"a grid in {rows.dimension} dimensions is too coarse to be useful: declare candidates, or choose another "
             "solver."
         )
-    half = np.full(rows.dimension, current(descent.NUMBERS).score_bound / rows.radius)
+    half = np.full(rows.dimension, current(shared.NUMBERS).score_bound / rows.radius)
     found = product_grid(-half, half, _points(rows.dimension))
     if isinstance(domain, Projectable):
         return np.unique([domain.project(theta) for theta in found], axis=0)
@@ -142,13 +141,13 @@ def grid_radius(candidates: NDArray[np.float64], problem: Problem) -> float | No
     Half a cell's diagonal, since a projection on a convex set does not expand; on any other set it at most doubles.
     None for other candidates than the recipe's.
     """
-    rows, domain, numbers = problem.rows, problem.domain, current(NUMBERS)
-    if rows.dimension > numbers.most_axes or not isinstance(domain, Projectable):
+    rows, domain = problem.rows, problem.domain
+    if rows.dimension > MOST_AXES or not isinstance(domain, Projectable):
         return None
     if not np.array_equal(candidates, _usual_grid(problem)):
         return None
     half_a_cell = (
-        current(descent.NUMBERS).score_bound / rows.radius / (_points(rows.dimension) - 1) * math.sqrt(rows.dimension)
+        current(shared.NUMBERS).score_bound / rows.radius / (_points(rows.dimension) - 1) * math.sqrt(rows.dimension)
     )
     return half_a_cell if domain.convex else 2 * half_a_cell
 

@@ -18,6 +18,7 @@ from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.geometry.base import Atomic
 from discreet.losses import Domain, Logistic, Squared
 from discreet.queries.frank_wolfe.vertices import whole_vertices
+from discreet.recipes import shared
 from discreet.recipes.shared import slope_at_zero
 from discreet.solvers.base import Problem
 from discreet.solvers.frank_wolfe import FrankWolfe
@@ -37,13 +38,10 @@ class FrankWolfeNumbers(Tuned):
         4096, "most steps: the bound asks for T ∝ (nε)^⅔, but beyond this the risk hardly falls", "sweep: walk"
     )
     entry_clip: float = tuned(
-        0.125,
+        0.06,
         "clip of least squares with a declared bound on entries, over that bound and the largest target: larger "
         "residuals count as if they were that large, as in Huber's loss",
         "sweep: lasso-clip",
-    )
-    exact_iterations: int = tuned(
-        1000, "steps without privacy", "judgement: the bound 2Γ/T is then 0.2 % of Γ, and every step reads all rows"
     )
     radius_iterations: int = tuned(
         16,
@@ -72,7 +70,7 @@ def recipe(
         guarantee: what to keep; ε = ∞ runs without noise, δ = 0 asks for pure DP.
         iterations: T, up to 65 536; None balances the bound, up to 4096.
         clip: ℓ∞ bound on a row's gradient; None takes the largest possible one (logistic: that at θ = 0, half of it;
-            least squares with a declared bound on entries: an eighth of that bound), and without privacy none.
+            least squares with a declared bound on entries: 6 % of that bound), and without privacy none.
         feature_bound: public bound on every |x_j|; None takes the problem's, or else the rows' ℓ2 bound. It is used for
             T and the clip only: the clip itself is enforced on every row.
         target_bound: public bound on |y|, for the same purposes; None takes 1.
@@ -85,7 +83,7 @@ def recipe(
     domain, d = problem.domain, math.prod(problem.rows.shape)
     vertices = whole_vertices(domain, d).count
     if not guarantee.private:
-        steps = current(NUMBERS).exact_iterations if iterations is None else iterations
+        steps = current(shared.NUMBERS).exact_iterations if iterations is None else iterations
         return FrankWolfe(0.0, steps, math.inf if clip is None else clip, selection)
     entries = problem.entry_bound if isinstance(problem.loss, Squared) else math.inf
     if clip is None and math.isfinite(entries):

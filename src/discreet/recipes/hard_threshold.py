@@ -38,10 +38,6 @@ class HardThresholdNumbers(Tuned):
         "largest length of the noise of all steps together, over that of a minimiser",
         "judgement: simulated rows of signs, uniform entries and correlated columns (docs/maths/sparse_regression.md)",
     )
-    fewest_over_log_n: float = tuned(
-        2.0, "fewest steps over ln n", "judgement: twice what a condition number of 1 needs"
-    )
-    most_iterations: int = tuned(200, "most steps", "judgement: limits the time of a run")
 
 
 NUMBERS = HardThresholdNumbers()
@@ -153,12 +149,12 @@ def _curvatures(
 
 
 def _steps(setting: _Setting, least: float, smoothness: float) -> int:
-    """κ·ln n steps with κ = smoothness/a, or as many as the noise allows if those are fewer; from 2·ln n to 200."""
+    """κ·ln n steps with κ = smoothness/a, or as many as the noise allows if those are fewer; from ln n to 400."""
     numbers, problem, s = current(NUMBERS), setting.problem, setting.sparsity
     once = setting.solver(1)
     bound = once.clip if isinstance(once, HardThreshold) else math.sqrt(s) * once.entry_bound * once.slope_bound
     noise = once.noise_multiplier * bound / problem.n * math.sqrt(2 * s * math.log(max(problem.rows.dimension, 2)))
     affordable = numbers.noise_length_share * setting.targets / math.sqrt(least) * smoothness / noise
     log = math.log(max(problem.n, 2))
-    wanted = max(numbers.fewest_over_log_n * log, min(smoothness / least * log, affordable))
-    return max(1, math.ceil(min(numbers.most_iterations, wanted)))
+    wanted = max(log, min(smoothness / least * log, affordable))
+    return max(1, math.ceil(min(current(shared.NUMBERS).most_iterations, wanted)))

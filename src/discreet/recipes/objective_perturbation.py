@@ -15,6 +15,7 @@ from discreet.errors import HypothesisViolated
 from discreet.losses import Domain, Logistic, Softmax
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
+from discreet.recipes.shared import slope_at_zero
 from discreet.solvers.base import Problem
 from discreet.solvers.objective_perturbation import Constraint, ObjectivePerturbation
 from discreet.tuned import Tuned, current, tuned
@@ -26,31 +27,29 @@ __all__ = ["NUMBERS", "ObjectivePerturbationNumbers", "deviation", "natural_slop
 class ObjectivePerturbationNumbers(Tuned):
     """Tuned numbers of this recipe."""
 
-    shrink: float = tuned(0.3, "classes: λ/(ν·L·R) under little noise", "sweep: shrink")
-    shrink_wide: float = tuned(0.2, "classes: growth of λ/(ν·L·R) with √(ν·min(d, n)/n)", "sweep: shrink-wide")
-    shrink_rows: float = tuned(3.0, "classes: growth of λ/(ν·L·R) with min(d/n, 1)", "sweep: shrink-rows")
-    shrink_noisy: float = tuned(4.0, "classes: least λ/(ν·L·R) over the noise share", "sweep: shrink-noisy")
+    shrink: float = tuned(
+        0.3,
+        "classes: λ/(ν·L·R) under little noise with few columns; it grows with d/n and noise",
+        "sweep: shrink",
+    )
+    shrink_noisy: float = tuned(
+        4.0,
+        "classes: least λ/(ν·L·R) over the noise share",
+        "sweep: shrink-noisy",
+    )
     shrink_regression: float = tuned(2.0, "numbers: λ/(ν·L·R) under little noise", "sweep: shrink-regression")
     doubling_noise: float = tuned(
-        0.05,
-        "numbers: noise share √min(d, n)·ν/n at which λ has doubled",
-        "judgement: half of the private Newton method's",
+        0.1,
+        "numbers: noise share √min(d, n)·ν/n at which the ridge has doubled",
+        "sweep: newton-faint",
     )
-    cut: float = tuned(0.5, "slope at which logistic losses are cut, their slope at a score of 0", "sweep: cut")
-    cutting_noise: float = tuned(
-        1e-3, "noise share √d·ν/n above which the slopes of logistic losses are cut", "sweep: noisy"
-    )
-    deviations: float = tuned(
-        300.0,
-        "the deviation of the certified point has ε over this number",
-        "judgement: costs less than 0.1 % of Gaussian noise",
-    )
-    pure_share: float = tuned(
-        0.01, "share of ε for the deviation of the certified point, with Gamma-norm noise", "judgement: costs 1 % of ε"
-    )
+    little_noise: float = tuned(1e-3, "noise share √d·ν/n above which slopes are cut", "sweep: noisy")
 
 
 NUMBERS = ObjectivePerturbationNumbers()
+
+_DEVIATION = 1 / 300  # of ε for the distance of the certified point: costs less than 0.1 % of Gaussian noise
+_PURE_DEVIATION = 0.01  # the same for Gamma-norm noise: costs 1 % of ε
 
 Least: TypeAlias = Callable[[float, float, float], float]
 
@@ -105,8 +104,7 @@ def _least(noiseless: ObjectivePerturbation, problem: Problem, guarantee: Guaran
 
 def deviation(guarantee: Guarantee) -> float:
     """What the certified point's deviation from the minimiser may add to ε: ε/300; 1 % of ε for Gamma-norm noise."""
-    numbers = current(NUMBERS)
-    return guarantee.epsilon / numbers.deviations if guarantee.delta else guarantee.epsilon * numbers.pure_share
+    return guarantee.epsilon * (_DEVIATION if guarantee.delta else _PURE_DEVIATION)
 
 
 def natural_slope_bound(problem: Problem) -> float:
@@ -120,10 +118,9 @@ def _slope_bound(problem: Problem, guarantee: Guarantee) -> float:
     The cut loss is a straight line on the wrong side of the boundary: its minimiser still has the sign of the log-odds,
     and the noise halves. Under little noise nothing is cut, so that probabilities stay calibrated.
     """
-    numbers = current(NUMBERS)
     noise = rough_multiplier(guarantee) * math.sqrt(problem.rows.dimension)
-    if isinstance(problem.loss, Logistic) and guarantee.delta and noise > numbers.cutting_noise * problem.n:
-        return numbers.cut * problem.rows.radius
+    if isinstance(problem.loss, Logistic) and guarantee.delta and noise > current(NUMBERS).little_noise * problem.n:
+        return slope_at_zero(problem, 1.0) * problem.rows.radius
     return natural_slope_bound(problem)
 
 
@@ -168,7 +165,7 @@ def _scale(problem: Problem, query: RidgeMinimiser, multiplier: float, noise: st
     much noise that little but an offset can be learnt. Under little noise a coefficient of 3 log-odds a unit row is
     shrunk by as much as the tilt moves it.
 
-    Numbers: 2·(1 + s/0.05); targets are coded to [−1, 1], so a unit row's score is about 1 at most.
+    Numbers: 2·(1 + s/0.1); targets are coded to [−1, 1], so a unit row's score is about 1 at most.
     """
     numbers, d, n = current(NUMBERS), math.prod(problem.rows.shape), problem.n
     # Gamma-norm noise has a length of about d scales, so √d scales in each coordinate
@@ -178,5 +175,5 @@ def _scale(problem: Problem, query: RidgeMinimiser, multiplier: float, noise: st
     if not (isinstance(problem.loss, Softmax) or problem.loss.slope_sign_fixed):
         return scale * (numbers.shrink_regression * (1 + noise_share / numbers.doubling_noise))
     share = min(d / n, 1.0)
-    little = numbers.shrink + numbers.shrink_wide * math.sqrt(std * share) + numbers.shrink_rows * share
-    return scale * max(little, numbers.shrink_noisy * noise_share)
+    growth = 1 + 2 / 3 * math.sqrt(std * share) + 10 * share
+    return scale * max(numbers.shrink * growth, numbers.shrink_noisy * noise_share)

@@ -11,7 +11,8 @@ from discreet.calibration.shares import multiplier
 from discreet.errors import InvalidInput
 from discreet.losses import Squared
 from discreet.queries.sums.moments import SecondMoment
-from discreet.recipes.shared import slope_at_zero
+from discreet.recipes import objective_perturbation, shared
+from discreet.recipes.shared import clip_share, slope_at_zero
 from discreet.solvers.base import Problem
 from discreet.solvers.preconditioned import Preconditioned
 from discreet.tuned import Tuned, current, tuned
@@ -24,22 +25,13 @@ class PreconditionedNumbers(Tuned):
     """Tuned numbers of this recipe."""
 
     steps_per_root_dimension: float = tuned(18, "steps over √d under little noise", "sweep: steps")
-    most_iterations: int = tuned(256, "most steps", "judgement: more take time; 18√d is below it up to d = 200")
-    share: float = tuned(0.1, "share of the budget (in 1/σ²) for XᵀX", "sweep: share")
-    least_clip: float = tuned(0.25, "least clip over the largest gradient at θ = 0", "sweep: least-clip")
-    clip_at_noise: float = tuned(0.03, "clip times the root of the noise share √d·κ/n", "sweep: clip-at-noise")
     damping: float = tuned(1.5, "damping over the norm of the noise in XᵀX", "sweep: damping")
-    doubling_noise: float = tuned(
-        0.1, "noise share √min(d, n)·κ/n at which the ridge has doubled", "sweep: newton-faint"
-    )
     prior_rows: float = tuned(2.0, "rows of prior in every direction, with targets at 0", "sweep: prior-rows")
-    refinements: int = tuned(
-        8, "steps without privacy, squared loss", "judgement: one Newton step solves it, the others refine its rounding"
-    )
-    exact_iterations: int = tuned(1000, "steps without privacy, other losses", "judgement: they converge linearly")
 
 
 NUMBERS = PreconditionedNumbers()
+
+_REFINEMENTS = 8  # without privacy one Newton step solves least squares; the others correct its rounding
 
 
 def recipe(
@@ -60,8 +52,8 @@ def recipe(
         target_bound: public bound on |y|, from which the clip comes; targets beyond it are allowed. None takes 1.
         clip: ℓ2 bound on a row's gradient; None takes between r·L/4 and r·L, L the largest |slope| at
             θ = 0, the less the more noise.
-        iterations: None takes 18√d, at most 256, and fewer under much noise; without privacy 8 for squared loss, else
-            1000.
+        iterations: None takes 18√d, at most 400, and fewer under much noise; without privacy 8 for squared loss, else
+            2000.
         share: of the budget (in 1/σ²) for XᵀX; None takes 0.1.
         damping: see `Preconditioned`; None takes 1.5, or more where even one step would fit noise.
 
@@ -69,8 +61,7 @@ def recipe(
         InvalidInput: a share outside (0, 1), a loss without smoothness, a set without projection, or both clip and
             target_bound.
     """
-    numbers = current(NUMBERS)
-    part = numbers.share if share is None else share
+    part = current(shared.NUMBERS).large_share if share is None else share
     if not 0 < part < 1:
         raise InvalidInput(f"share must be in (0, 1), got {share!r}.")
     if clip is not None and target_bound is not None:
@@ -78,6 +69,7 @@ def recipe(
     SecondMoment(problem.rows)  # refuses what is too wide, before anything is chosen
     most, growth = _steps(problem, guarantee), _ridge_growth(problem, guarantee)
     steps = max(1, math.ceil(most / growth)) if iterations is None else iterations
+    numbers = current(NUMBERS)
     held = numbers.damping * max(1.0, growth / most) if damping is None else damping
     largest = problem.rows.radius * slope_at_zero(problem, 1.0 if target_bound is None else target_bound)
 
@@ -86,7 +78,7 @@ def recipe(
             noise_multiplier=noise * math.sqrt(steps / (1 - part)),
             moment_multiplier=multiplier(noise, part),
             iterations=steps,
-            clip=clip if clip is not None else largest * _clip_share(problem, noise) if guarantee.private else math.inf,
+            clip=clip if clip is not None else largest * clip_share(problem, noise) if guarantee.private else math.inf,
             damping=held,
             prior_rows=numbers.prior_rows,
         )
@@ -101,15 +93,15 @@ def _steps(problem: Problem, guarantee: Guarantee) -> int:
     is in proportion to τ, and |θ_j| ≈ ‖θ‖/√d, so λ/T = τ/|θ_j| asks for T ∝ r‖θ‖; scores of the size of the targets
     from rows whose variance is spread over d directions have r‖θ‖ ∝ √d. The constant is from simulations.
     """
-    numbers = current(NUMBERS)
+    limits = current(shared.NUMBERS)
     if not guarantee.private:
-        return numbers.refinements if isinstance(problem.loss, Squared) else numbers.exact_iterations
-    steps = math.ceil(numbers.steps_per_root_dimension * math.sqrt(problem.rows.dimension))
-    return min(numbers.most_iterations, steps)
+        return _REFINEMENTS if isinstance(problem.loss, Squared) else limits.exact_iterations
+    steps = math.ceil(current(NUMBERS).steps_per_root_dimension * math.sqrt(problem.rows.dimension))
+    return min(limits.most_iterations, steps)
 
 
 def _ridge_growth(problem: Problem, guarantee: Guarantee) -> float:
-    """1 + s/0.1, by which the ridge λ/T is raised for the noise s = √min(d, n)·κ/n in the mean gradient over its bound.
+    """1 + s/0.1: how often as large the ridge λ/T is for noise s = √min(d, n)·κ/n in the mean gradient over its bound.
 
     First by fewer steps, then by more damping. Coefficients that cannot be distinguished from noise are then shrunk to
     0, and the prediction is near the middle of the targets' bounds.
@@ -117,16 +109,5 @@ def _ridge_growth(problem: Problem, guarantee: Guarantee) -> float:
     if not guarantee.private:
         return 1.0
     d, n = problem.rows.dimension, problem.n
-    return 1 + math.sqrt(min(d, n)) * rough_multiplier(guarantee) / (current(NUMBERS).doubling_noise * n)
-
-
-def _clip_share(problem: Problem, noise: float) -> float:
-    """The clip over the largest gradient at θ = 0: 0.03/√ν, from a quarter under much noise to 1 under little.
-
-    A clipped residual makes squared loss a Huber loss: biased toward the median, but with less noise in proportion. The
-    noise in the mean gradient, as a share of its clip, is ν = √d·κ/n; the bias does not shrink with n, so the clip
-    grows like ν^−½ (the constant is from simulations).
-    """
-    numbers = current(NUMBERS)
-    share = numbers.clip_at_noise / math.sqrt(math.sqrt(problem.rows.dimension) * noise / problem.n)
-    return min(1.0, max(numbers.least_clip, share))
+    doubling = current(objective_perturbation.NUMBERS).doubling_noise
+    return 1 + math.sqrt(min(d, n)) * rough_multiplier(guarantee) / (doubling * n)

@@ -13,7 +13,7 @@ from discreet.losses import Domain
 from discreet.recipes import shared
 from discreet.recipes.shared import clipping_slope
 from discreet.solvers.base import Problem
-from discreet.solvers.parts import column_weights, recalibration
+from discreet.solvers.parts import column_weights
 from discreet.solvers.parts.requirements import require_bounded_rows
 from discreet.solvers.reweighted import Reweighted, check
 from discreet.tuned import current
@@ -52,10 +52,11 @@ def recipe(
     check(problem)
     require_bounded_rows(problem, "reweighted descent")
     weights = current(column_weights.NUMBERS)
-    shares = _shares(problem, weights.moment_share if moment_share is None else moment_share, recalibration_share)
+    usual = current(shared.NUMBERS)
+    shares = _shares(problem, usual.estimate_share if moment_share is None else moment_share, recalibration_share)
     kappa = gaussian_multiplier(guarantee)
     nu = multiplier(kappa, remaining_share("gradients", shares, may_be_zero="recalibration_share"))
-    slope = clipping_slope(problem, guarantee, current(shared.NUMBERS).score_bound)
+    slope = clipping_slope(problem, guarantee, usual.score_bound)
     bound = problem.rows.radius * slope if clip is None else clip
     count, size = _steps(problem, nu, bound, iterations, step)
     tau = column_weights.chance_damping(problem, nu) if damping is None else damping
@@ -65,12 +66,8 @@ def recipe(
 
 
 def _shares(problem: Problem, moment_share: float, recalibration_share: float | None) -> dict[str, float]:
-    """Shares for second moments and for scale and offset, which only one score of bounded curvature has fitted.
-
-    By default the latter have the usual share of `recalibration`, and as much more as its search for the range takes.
-    """
-    usual = current(shared.NUMBERS).recalibration_share / (1 - current(recalibration.NUMBERS).place_share)
-    share = usual if recalibration_share is None else recalibration_share
+    """Shares for second moments and for scale and offset, which only one score of bounded curvature has fitted."""
+    share = current(shared.NUMBERS).large_share if recalibration_share is None else recalibration_share
     shares = {"moment_share": moment_share, "recalibration_share": share}
     remaining_share("gradients", shares, may_be_zero="recalibration_share")
     fitted = math.isfinite(problem.loss.smoothness(Domain())) and problem.rows.outputs == 1
@@ -82,7 +79,7 @@ def _steps(problem: Problem, nu: float, clip: float, iterations: int | None, ste
 
     T steps of size η with noise √T·νC/n a coordinate move scores by noise of variance (ηTνC/n)²·radius² whatever the
     dimension, which costs ½·β·(ηTνC/n)² at curvature β = smoothness·radius²; stopping early costs D²/(2ηT). The sum is
-    least at (ηT)³ = D²n²/(2βν²C²), D = 3√outputs/radius. Steps are at most 1/β, and as long without noise.
+    least at (ηT)³ = D²n²/(2βν²C²), D = 5√outputs/radius. Steps are at most 1/β, and as long without noise.
     """
     rows, numbers = problem.rows, current(shared.NUMBERS)
     scores = Domain(score_bound=numbers.score_bound, target_low=-1.0, target_high=1.0)

@@ -60,7 +60,7 @@ def recipe(
         iterate: ``"average"``, ``"last"`` or, for losses that are not convex, ``"random"``; by default the last where
             gradients are projected lazily, else the average.
         seed: public seed of the random iterate.
-        recalibration_share: of the budget (in 1/σ²) for fits of offset and scale before and after; by default 0.08 for
+        recalibration_share: of the budget (in 1/σ²) for fits of offset and scale before and after; by default 0.1 for
             lazy steps without constraint or ridge on a loss of bounded curvature, else 0: no such fits.
 
     Raises:
@@ -69,8 +69,7 @@ def recipe(
     if not problem.rows.bounded:
         raise InvalidInput("sparse descent needs rows of bounded length: give row_norm.")
     sampling, lazy, numbers = batches(problem, rate, batch_size), estimator == "lazy", current(shared.NUMBERS)
-    usual = numbers.recalibration_share if lazy else 0.0
-    share = checked_recalibration_share(problem, guarantee, recalibration_share, usual)
+    share = checked_recalibration_share(problem, guarantee, recalibration_share, numbers.large_share if lazy else 0.0)
     slope = clipping_slope(problem, guarantee, numbers.score_bound)
     if clip is None:
         clip = problem.rows.radius * slope if guarantee.private else math.inf
@@ -109,7 +108,7 @@ def _steps(
     numbers = current(shared.NUMBERS)
     most = numbers.most_iterations
     scores = numbers.recalibrated_score_bound if share else numbers.score_bound
-    distance = min(problem.domain.diameter(math.prod(problem.rows.shape)), scores / problem.rows.radius)
+    distance = min(problem.domain.radius_in(math.prod(problem.rows.shape)), scores / problem.rows.radius)
 
     def error(count: int) -> float:
         return math.sqrt(projected_square(problem, entries, clip, math.sqrt(count) * noise_std))

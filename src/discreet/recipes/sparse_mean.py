@@ -18,6 +18,7 @@ from discreet.tuned import Tuned, current, tuned
 __all__ = ["METHODS", "NUMBERS", "Method", "SparseMeanNumbers", "predicted_errors", "recipe", "sketch_width"]
 
 _MOST_SKETCH_ROWS = 1 << 20  # a vector of 8 MB
+_LEAST_SKETCH_WIDTH = 8  # of a block, however strong the noise
 
 Method = Literal["auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery"]
 METHODS: tuple[Method, ...] = ("auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery")
@@ -33,7 +34,6 @@ class SparseMeanNumbers(Tuned):
         "entries of a sketch into which each column is hashed",
         "judgement: one would lose columns that collide; time grows with their number",
     )
-    least_sketch_width: int = tuned(8, "least rows of a block", "judgement: a lower limit under very strong noise")
 
 
 NUMBERS = SparseMeanNumbers()
@@ -97,15 +97,15 @@ def sketch_width(rows: RowSpec, sparsity: int, n: float, noise_multiplier: float
 
     At most 2^20 rows. None where m is d or more: nothing is saved by sketching, the identity is the best sketch.
     """
-    d, numbers = rows.n_features, current(NUMBERS)
+    d = rows.n_features
     if noise_multiplier == 0:
         m = math.inf
     else:
         ratio, m = math.sqrt(sparsity) * n / noise_multiplier, float(d)
         for _ in range(50):  # a fixed point
             m = min(d, max(1.0, ratio * math.sqrt(math.log(math.e * d / m))))
-    blocks = numbers.sketch_blocks
-    width = max(numbers.least_sketch_width, math.ceil(min(m, _MOST_SKETCH_ROWS) / blocks))
+    blocks = current(NUMBERS).sketch_blocks
+    width = max(_LEAST_SKETCH_WIDTH, math.ceil(min(m, _MOST_SKETCH_ROWS) / blocks))
     return width if width * blocks < d else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
@@ -11,23 +10,12 @@ from discreet.errors import InvalidInput
 from discreet.queries.sums.moments import SecondMoment
 from discreet.solvers.base import Problem
 from discreet.solvers.sufficient_statistics import SufficientStatistics, require_least_squares
-from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["NUMBERS", "SufficientStatisticsNumbers", "recipe"]
-
-
-@dataclass(frozen=True)
-class SufficientStatisticsNumbers(Tuned):
-    """The confidence of the ridge."""
-
-    failure: float = tuned(
-        0.05,
-        "probability ϱ with which the eigenvalue bound or the noise's norm may be exceeded",
-        "judgement: that of Wang 2018, algorithm 2",
-    )
+__all__ = ["recipe"]
 
 
-NUMBERS = SufficientStatisticsNumbers()
+_FAILURE = 0.05
+"""ϱ of Wang 2018, algorithm 2: probability with which the eigenvalue bound or the norm of the noise may be exceeded."""
 
 
 def recipe(
@@ -50,5 +38,5 @@ def recipe(
     if guarantee.private and not problem.rows.bounded:
         raise InvalidInput("private sufficient statistics need rows of bounded length: give row_norm.")
     targets = target_bound if target_bound is not None else 1.0 if guarantee.private else math.inf
-    exceeded = current(NUMBERS).failure if failure is None else failure
+    exceeded = _FAILURE if failure is None else failure
     return calibrated(lambda noise: SufficientStatistics(noise, targets, exceeded), problem, guarantee)

@@ -13,7 +13,7 @@ from discreet.losses import Logistic
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.recipes import objective_perturbation, shared
 from discreet.solvers.base import Problem
-from discreet.solvers.parts import column_weights
+from discreet.solvers.parts import column_weights, recalibration
 from discreet.solvers.weighted_perturbation import WeightedPerturbation, check
 from discreet.tuned import Tuned, current, tuned
 
@@ -24,24 +24,17 @@ __all__ = ["NUMBERS", "WeightedPerturbationNumbers", "is_bag_of_words", "recipe"
 class WeightedPerturbationNumbers(Tuned):
     """Tuned numbers of this recipe."""
 
-    shrink: float = tuned(0.8, "λ/(ν·L·R) with few columns", "sweep: weighted-shrink")
-    shrink_wide: float = tuned(3.0, "growth of λ/(ν·L·R) with d/n", "sweep: weighted-wide")
-    word_shrink: float = tuned(2.0, "λ/(ν·L·R) of bags of words", "sweep: word-shrink")
+    shrink: float = tuned(
+        0.8,
+        "λ/(ν·L·R) with few columns; 2.5 times as much with half as many as rows, and for bags of words",
+        "sweep: weighted-shrink",
+    )
+    little_noise: float = tuned(
+        2.5e-3,
+        "noise in the mean gradient, √d·ν/n, above which columns are weighted; above four times that rows are centred",
+        "sweep: quiet",
+    )
     word_cut: float = tuned(0.25, "slope at which logistic losses of bags of words are cut", "sweep: word-cut")
-    power: float = tuned(
-        0.25,
-        "exponent of the weights, between ½ (best where rare columns are informative) and 0 (where common ones are)",
-        "sweep: weighted-power",
-    )
-    many_columns: int = tuned(
-        1000,
-        "sparse rows of so many columns are taken for bags of words; rows of more are not centred",
-        "judgement: centred rows are dense, and bags of words have little in common",
-    )
-    most_entries: float = tuned(1e7, "entries beyond which rows are not centred", "judgement: memory for dense rows")
-    centring_noise: float = tuned(1e-2, "noise share √d·κ/n above which rows are centred", "sweep: weighted-faint")
-    centre_share: float = tuned(0.05, "share of the budget (in 1/σ²) for the mean row", "sweep: weighted-centre")
-    log_det: float = tuned(0.1, "share of ε that log det may take", "judgement: a larger share would need more noise")
     least_scale: float = tuned(
         0.5,
         "least scale of the scores after recalibration",
@@ -50,6 +43,8 @@ class WeightedPerturbationNumbers(Tuned):
 
 
 NUMBERS = WeightedPerturbationNumbers()
+
+_MOST_ENTRIES = 1e7  # centred rows are dense, and must fit in memory
 
 
 def recipe(
@@ -71,8 +66,8 @@ def recipe(
     Args:
         problem: two classes, no constraint, no ridge of the user's.
         guarantee: what to keep.
-        regularisation: λ in units of the sum; by default ν·L·R·(0.8 + 3·d/n), for bags of words (sparse rows of at
-            least 1000 columns) 2·ν·L·R, and so large that log det is at most a tenth of ε.
+        regularisation: λ in units of the sum; by default 0.8·ν·L·R·(1 + 3·min(d/n, ½)), for bags of words
+            (sparse rows of at least 1000 columns) 2·ν·L·R, and at least R²/ε.
         slope_bound: ℓ2 bound on a weighted row's gradient; by default that of a logistic slope at a score of 0, for
             bags of words half of it, and other losses' own.
         power: weights are (f_j + τ)^−power, by default ¼; 0 leaves columns as they are.
@@ -92,7 +87,7 @@ def recipe(
     numbers, weights = current(NUMBERS), current(column_weights.NUMBERS)
     shares = _shares(problem, guarantee, moment_share, place_share, recalibration_share, centre_share)
     bound = _slope_bound(problem, guarantee) if slope_bound is None else slope_bound
-    exponent, entries = numbers.power if power is None else power, weights.spread if spread is None else spread
+    exponent, entries = weights.power if power is None else power, weights.spread if spread is None else spread
     rest = exponent, bound, entries, numbers.least_scale
     if not guarantee.private:
         return WeightedPerturbation(0.0, 0.0, 0.0, 0.0, regularisation or 0.0, damping or 1 / problem.n, *rest)
@@ -107,12 +102,10 @@ def recipe(
 def is_bag_of_words(problem: Problem) -> bool:
     """Sparse rows of at least 1000 columns.
 
-    In a bag of words most directions have next to no curvature, so with λ = 2·ν·L·R the noise in a score is νLR/λ = ½
-    whatever the dimension: with less ridge there is more noise, and with more the fit would stop at what the commonest
-    words show. With slopes cut at ¼ every row has full influence until it is right by a margin of 1.1; from there on
+    With slopes cut at ¼ every row has full influence until it is right by a margin of 1.1; from there on
     the others have more, such as kinds of text that are rare within their class.
     """
-    return problem.sparse and problem.rows.n_features >= current(NUMBERS).many_columns
+    return problem.sparse and problem.rows.n_features >= current(shared.NUMBERS).many_columns
 
 
 def _shares(
@@ -125,13 +118,13 @@ def _shares(
 ) -> dict[str, float]:
     """Shares of the budget (in 1/σ²) for everything but the minimiser.
 
-    By default the range of the scores has a quarter of what scale and offset have, a fifth of both together.
+    By default the range of the scores has a fifth of what it has together with scale and offset.
     """
-    moments, scores = current(column_weights.NUMBERS).moment_share, current(shared.NUMBERS).recalibration_share
+    usual, place = current(shared.NUMBERS), current(recalibration.NUMBERS).place_share
     shares = {
-        "moment_share": moments if moment_share is None else moment_share,
-        "place_share": scores / 4 if place_share is None else place_share,
-        "recalibration_share": scores if recalibration_share is None else recalibration_share,
+        "moment_share": usual.estimate_share if moment_share is None else moment_share,
+        "place_share": place * usual.large_share if place_share is None else place_share,
+        "recalibration_share": (1 - place) * usual.large_share if recalibration_share is None else recalibration_share,
         "centre_share": _centre_share(problem, guarantee) if centre_share is None else centre_share,
     }
     _left(shares)
@@ -147,35 +140,32 @@ def _centre_share(problem: Problem, guarantee: Guarantee) -> float:
 
     Centred rows differ in length, and clipping them costs what less noise brings unless √d·κ/n is above a hundredth.
     """
-    rows, n, numbers = problem.rows, problem.n, current(NUMBERS)
-    small = rows.n_features <= min(numbers.many_columns, numbers.most_entries / n)
-    noisy = guarantee.private and rough_multiplier(guarantee) * math.sqrt(rows.n_features) > numbers.centring_noise * n
-    return numbers.centre_share if small and noisy and rows.intercept else 0.0
+    rows, n, usual = problem.rows, problem.n, current(shared.NUMBERS)
+    small = rows.n_features <= min(usual.many_columns, _MOST_ENTRIES / n)
+    noise = rough_multiplier(guarantee) * math.sqrt(rows.n_features) / n if guarantee.private else 0.0
+    return usual.estimate_share if small and noise > 4 * current(NUMBERS).little_noise and rows.intercept else 0.0
 
 
 def _slope_bound(problem: Problem, guarantee: Guarantee) -> float:
     """Logistic slopes are cut at ½, those of bags of words at ¼; without privacy nothing is cut."""
     if not (isinstance(problem.loss, Logistic) and guarantee.private):
         return math.inf
-    usual = current(objective_perturbation.NUMBERS).cut
+    usual = shared.slope_at_zero(problem, 1.0)
     return (current(NUMBERS).word_cut if is_bag_of_words(problem) else usual) * problem.rows.radius
 
 
 def _regularisation(problem: Problem, guarantee: Guarantee, nu: float, slope_bound: float) -> float:
-    """λ = ν·L·R·(0.8 + 3·d/n), or 2·ν·L·R for bags of words; at least what leaves log det a tenth of ε.
+    """λ = 0.8·ν·L·R·(1 + 3·min(d/n, ½)), or 2·ν·L·R for bags of words; at least R²/ε.
 
     A column of second moment f has curvature n·f/4, and f is about 1/d: the ridge that balances its noise σ = νL grows
-    with d/n (Hoerl–Kennard 1970).
+    with d/n (Hoerl–Kennard 1970). In a bag of words most directions have next to no curvature, so the noise in a score
+    is at most νLR/λ whatever the dimension. Curvature is at most R²/4, so R²/ε leaves log det a quarter of ε.
     """
-    rows, numbers = problem.rows, current(NUMBERS)
+    rows = problem.rows
     bounds = RidgeMinimiser(rows, problem.loss, 1.0, slope_bound)
-    ridge = nu * bounds.gradient_bound * rows.radius
-    if is_bag_of_words(problem):
-        ridge *= numbers.word_shrink
-    else:
-        ridge *= numbers.shrink + numbers.shrink_wide * rows.n_features / problem.n
-    log_det = guarantee.unit.rows_per_unit * bounds.curvature_bound / (numbers.log_det * guarantee.epsilon)
-    return max(ridge, log_det)
+    share = 0.5 if is_bag_of_words(problem) else min(rows.n_features / problem.n, 0.5)
+    ridge = current(NUMBERS).shrink * (1 + 3 * share) * nu * bounds.gradient_bound * rows.radius
+    return max(ridge, 4 * guarantee.unit.rows_per_unit * bounds.curvature_bound / guarantee.epsilon)
 
 
 def _with_noise(

@@ -13,7 +13,7 @@ from discreet.errors import InvalidInput
 from discreet.queries.sums.sign_sums import SignSums
 from discreet.recipes import shared
 from discreet.solvers.base import Problem
-from discreet.solvers.parts import location_scale
+from discreet.solvers.parts import location_scale, mean_offset
 from discreet.solvers.wide_descent import WideDescent, check
 from discreet.tuned import Tuned, current, tuned
 
@@ -25,30 +25,11 @@ class WideDescentNumbers(Tuned):
     """Tuned numbers of this recipe."""
 
     noise_share: float = tuned(
-        0.25, "κ: noise of the gradients in scores over the scale of targets", "sweep: wide-noise"
+        0.25,
+        "noise that a fit bears: of the gradients in scores over the scale of targets, of the mean signs in the search "
+        "for scales if it were one release, of the location alone over the bound on targets",
+        "sweep: wide-noise",
     )
-    clip: float = tuned(0.08, "slope at which residuals are clipped, in scales of the targets", "sweep: wide-clip")
-    sign_noise: float = tuned(
-        0.24, "noise in the mean signs, if the searches for scales were one release", "sweep: wide-survey"
-    )
-    least_scale_share: float = tuned(0.1, "least share of the budget for scales", "sweep: wide-least")
-    most_scale_share: float = tuned(
-        0.35, "share for scales beyond which the location of targets alone is estimated", "sweep: wide-most"
-    )
-    offset_share: float = tuned(0.05, "share of the budget for the offset", "sweep: wide-offset")
-    least_iterations: int = tuned(32, "fewest gradients", "judgement: half of them are averaged")
-    least_row_scale: float = tuned(
-        0.15, "scale of the rows over their norm that the number of gradients is made for", "sweep: wide-steps"
-    )
-    longest_step: float = tuned(1.5, "longest step of a score in scales of the targets", "sweep: wide-step")
-    offset_path_length: float = tuned(
-        2.0, "path length of the intercept in scales of the targets", "sweep: wide-offset-travel"
-    )
-    location_clip: float = tuned(0.05, "location alone: clip over the bound on targets", "sweep: centre-clip")
-    location_path_length: float = tuned(
-        1.5, "location alone: longest path over the bound on targets", "sweep: centre-travel"
-    )
-    location_noise: float = tuned(0.2, "location alone: largest noise over the bound on targets", "sweep: centre-noise")
 
 
 NUMBERS = WideDescentNumbers()
@@ -71,7 +52,7 @@ def recipe(
         problem: squared loss, an intercept, no constraint, no ridge.
         guarantee: what to keep.
         iterations: number of gradients; given one, weights are learnt however strong the noise.
-        clip: slope at which residuals are clipped, in scales of the targets; None takes 0.08.
+        clip: slope at which residuals are clipped, in scales of the targets; None takes 0.1.
         noise_share: κ, the noise of gradients in scores over the scale of targets; None takes 0.25.
         scale_share: of the budget (in 1/σ²) for the estimates of location and scale; given one, weights are learnt
             however strong the noise.
@@ -87,32 +68,34 @@ def recipe(
         >>> from discreet.units import Unit
         >>> problem = Problem(RowSpec(4000, 1.0, 0.5), Squared(), 60.0)
         >>> [recipe(problem, Guarantee(e, 1e-4, Unit("add-remove"))).iterations for e in (0.5, 8.0)]
-        [0, 102]
+        [0, 118]
     """
     check(problem)
     bound = 1.0 if target_bound is None else target_bound
-    numbers = current(NUMBERS)
+    usual = current(shared.NUMBERS).estimate_share
     if not guarantee.private:
         steps = current(shared.NUMBERS).exact_iterations if iterations is None else iterations
         return WideDescent(0.0, 0.0, 0.0, steps, math.inf, math.inf, bound)
     asked = _asked_for_scales(problem, guarantee)
-    usual = min(numbers.most_scale_share, max(numbers.least_scale_share, asked))
     shares = {
-        "scale_share": usual if scale_share is None else scale_share,
-        "offset_share": numbers.offset_share if offset_share is None else offset_share,
+        "scale_share": min(0.5, max(usual, asked)) if scale_share is None else scale_share,
+        "offset_share": usual if offset_share is None else offset_share,
     }
     remaining_share("gradients", shares)
-    if iterations is None and scale_share is None and asked > numbers.most_scale_share:
+    if iterations is None and scale_share is None and asked > 0.5:
         _refuse_without_effect(problem, clip=clip, noise_share=noise_share, offset_share=offset_share)
         return _location_alone(problem, guarantee, bound)
-    slope = numbers.clip if clip is None else clip
+    slope = current(mean_offset.NUMBERS).small if clip is None else clip
     return _with_weights(problem, guarantee, shares, iterations, slope, noise_share, bound)
 
 
 def _asked_for_scales(problem: Problem, guarantee: Guarantee) -> float:
-    """The share (b·κ/(n·0.24))² with which mean signs are off by 0.24; b is the bound of one release of signs."""
+    """The share (b·κ/(n·¼))² with which mean signs are off by ¼; b is the bound of one release of signs.
+
+    Where it would be more than half of the budget the location of the targets alone is estimated.
+    """
     noise = SignSums.bound * SignSums.grid * gaussian_multiplier(guarantee) / problem.n
-    return (noise / current(NUMBERS).sign_noise) ** 2
+    return (noise / current(NUMBERS).noise_share) ** 2
 
 
 def _refuse_without_effect(problem: Problem, **options: float | None) -> None:
@@ -124,12 +107,16 @@ def _refuse_without_effect(problem: Problem, **options: float | None) -> None:
 
 
 def _location_alone(problem: Problem, guarantee: Guarantee, bound: float) -> WideDescent:
-    """The whole budget for the location of the targets: a path of 1.5 bounds, or as long as adds noise of a fifth."""
-    numbers, steps = current(NUMBERS), current(location_scale.NUMBERS).steps
+    """The whole budget for the location of the targets: a path of 2 bounds, or as long as adds noise of a quarter."""
+    share, steps, sizes = (
+        current(NUMBERS).noise_share,
+        current(location_scale.NUMBERS).steps,
+        current(mean_offset.NUMBERS),
+    )
 
     def make(noise: float) -> WideDescent:
-        length = min(numbers.location_path_length, numbers.location_noise * problem.n / noise)
-        return WideDescent(noise * math.sqrt(steps), 0.0, 0.0, 0, length, numbers.location_clip, bound)
+        length = min(sizes.large, share * problem.n / noise)
+        return WideDescent(noise * math.sqrt(steps), 0.0, 0.0, 0, length, sizes.small, bound)
 
     return calibrated(make, problem, guarantee)
 
@@ -144,9 +131,9 @@ def _with_weights(
     bound: float,
 ) -> WideDescent:
     """Scales, gradients and offset, all noise in proportion to that of one release with the whole budget."""
-    numbers, steps = current(NUMBERS), current(location_scale.NUMBERS).steps
+    longest, steps = current(mean_offset.NUMBERS).large, current(location_scale.NUMBERS).steps
     left = remaining_share("gradients", shares)
-    share = numbers.noise_share if noise_share is None else noise_share
+    share = current(NUMBERS).noise_share if noise_share is None else noise_share
 
     def path_length(noise: float) -> float:
         """K = κ·n·norm/(ν·r) in units of scale/R."""
@@ -163,18 +150,18 @@ def _with_weights(
             path_length=path_length(noise),
             clip=clip,
             target_bound=bound,
-            longest_step=numbers.longest_step,
-            offset_path_length=numbers.offset_path_length,
+            longest_step=longest,
+            offset_path_length=longest,
         )
 
     return calibrated(make, problem, guarantee)
 
 
 def _iterations(path_length: float) -> int:
-    """T = K/(1.5·R) steps with R at 0.15 of the row norm, between 32 and 400.
+    """T = K/(2·R) steps with R at a tenth of the row norm, between 32 and 400.
 
-    So many are enough for a path length of K at 1.5 scales a step; for a smaller R the path ends where T steps lead.
+    So many are enough for a path length of K at 2 scales a step; for a smaller R the path ends where T steps lead.
     """
-    numbers = current(NUMBERS)
-    count = math.ceil(path_length / (numbers.longest_step * numbers.least_row_scale))
-    return min(current(shared.NUMBERS).most_iterations, max(numbers.least_iterations, count))
+    numbers, sizes = current(shared.NUMBERS), current(mean_offset.NUMBERS)
+    count = math.ceil(path_length / (sizes.large * sizes.small))
+    return min(numbers.most_iterations, max(numbers.fewest_iterations, count))

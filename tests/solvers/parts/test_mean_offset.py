@@ -28,13 +28,13 @@ def test_without_noise_it_is_the_mean_residual() -> None:
     y = np.random.default_rng(0).exponential(0.05, 1000)
     found, clip = moved(0.0, y)
     assert found == pytest.approx(np.minimum(y, clip).mean(), rel=1e-3)
-    assert clip == pytest.approx(NUMBERS.most_clip * 0.1)
+    assert clip == pytest.approx(2 * NUMBERS.large * 0.1)
 
 
 def test_noise_of_the_expected_size_halves_it() -> None:
     """Noise ν·clip/n equal to the prior deviation of 0.1 scales leaves one half (the posterior mean)."""
     y = np.full(1000, 0.01)
-    multiplier = NUMBERS.expected / NUMBERS.clip * 1000
+    multiplier = NUMBERS.small / NUMBERS.large * 1000
     found, clip = moved(multiplier, y)
-    assert clip == pytest.approx(NUMBERS.clip * 0.1)
+    assert clip == pytest.approx(NUMBERS.large * 0.1)
     assert found == pytest.approx(0.005, rel=1e-3)

@@ -51,18 +51,15 @@ class ColumnWeightsNumbers(Tuned):
         "root mean square length of weighted rows over the row norm, so that most are clipped to one length",
         "judgement: rows of one length use the whole sensitivity, and clipping at two thirds changes few directions",
     )
-    least_left: float = tuned(
-        0.02,
-        "a centre explains at most 98 % of a column's second moment, so that weights stay bounded",
-        "judgement: a safeguard against errors of both estimates",
-    )
     spread: float = tuned(
-        25.0, "number of entries over which a row's squared length is expected to be spread", "sweep: scaled-spread"
+        25.0,
+        "number of entries over which a row's squared length is expected to be spread",
+        "judgement: not swept; rows of images, tables and words differ",
     )
-    moment_share: float = tuned(
-        0.05,
-        "share of the budget (in 1/σ²) for the second moments before a perturbed minimiser or plain gradients",
-        "judgement: their sensitivity is a fraction of a gradient's",
+    power: float = tuned(
+        0.25,
+        "exponent of the weights, between ½ (best where rare columns are informative) and 0 (where common ones are)",
+        "sweep: weighted-power",
     )
     chance: float = tuned(
         0.25,
@@ -72,6 +69,8 @@ class ColumnWeightsNumbers(Tuned):
 
 
 NUMBERS = ColumnWeightsNumbers()
+
+_LEAST_LEFT = 0.02  # of a second moment about a centre: weights stay bounded where both estimates err
 
 Array = NDArray[np.float64]
 
@@ -147,4 +146,4 @@ def _left(moments: Array, square: float, explained: Array | float) -> Array:
     What no column was seen to hold is spread evenly over all columns.
     """
     whole = moments + max(0.0, square - float(moments.sum())) / max(1, moments.size)
-    return np.maximum(whole - explained, current(NUMBERS).least_left * whole)
+    return np.maximum(whole - explained, _LEAST_LEFT * whole)

@@ -1,7 +1,9 @@
 """Private estimates of location and scale that ask only for signs, and the location alone under strong noise.
 
 A search for a median by the signs of v − median (Robbins–Monro 1951) has errors in proportion to the scale of v, not to
-its public bound: steps are in units of the scale found so far. Searches end with the average of their last half.
+its public bound: steps are in units of the scale found so far.
+Scales are looked for between a hundredth of the public bound and the bound, and a search starts at half of the bound.
+Searches end with the average of their last half.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from discreet.tuned import Tuned, current, tuned
 
 __all__ = ["NUMBERS", "LocationScale", "LocationScaleNumbers", "location_and_scale", "target_location"]
 
+_LEAST_SCALE = 0.01  # over the public bound: a safeguard against constant columns
 _DEVIATION_OVER_MEDIAN = 1.48  # a normal law's standard deviation over the median of its absolute deviations
 
 
@@ -32,19 +35,10 @@ class LocationScaleNumbers(Tuned):
     steps: int = tuned(
         16, "releases of one search", "judgement: at a gain of ½ the scale can grow or fall by e⁸ over all of them"
     )
-    gain: float = tuned(0.5, "step of a search in units of the scale found so far", "sweep: wide-gain")
-    first_target_scale: float = tuned(
-        0.2,
-        "where the search for the targets' median absolute deviation starts, over the bound on targets",
-        "judgement: a start only; a step changes it by a factor of up to e^½",
-    )
-    first_row_scale: float = tuned(
-        0.4,
-        "where the search for the rows' median absolute deviation starts, over the row norm",
-        "judgement: a start only; a step changes it by a factor of up to e^½",
-    )
-    least_scale: float = tuned(
-        0.01, "least scale that is looked for, over the public bound", "judgement: a safeguard against constant columns"
+    gain: float = tuned(
+        0.5,
+        "step of a search over the scale found so far, and where that starts over the public bound",
+        "sweep: wide-gain",
     )
 
 
@@ -82,7 +76,7 @@ def location_and_scale(
     """
     rows, n, numbers = problem.rows, problem.n, current(NUMBERS)
     bounds = np.array([target_bound, rows.norm])
-    centres, logs = np.zeros(2), np.log((numbers.first_target_scale, numbers.first_row_scale) * bounds)
+    centres, logs = np.zeros(2), np.log(numbers.gain * bounds)
     found, kept = np.zeros((2, 2)), 0
     for t in range(numbers.steps):
         c, w = centres.tolist(), np.exp(logs).tolist()
@@ -90,7 +84,7 @@ def location_and_scale(
         answer = yield Noisy(query, Gaussian(multiplier))
         signs = np.asarray(answer, dtype=np.float64).reshape(2, 2) / n
         centres = np.clip(centres + numbers.gain * np.exp(logs) * signs[:, 0], -bounds * (1, 3), bounds * (1, 3))
-        logs = np.clip(logs + numbers.gain * signs[:, 1], np.log(numbers.least_scale * bounds), np.log(bounds))
+        logs = np.clip(logs + numbers.gain * signs[:, 1], np.log(_LEAST_SCALE * bounds), np.log(bounds))
         if 2 * (t + 1) > numbers.steps:
             kept += 1
             found += (np.stack([centres, logs]) - found) / kept

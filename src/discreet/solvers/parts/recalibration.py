@@ -46,26 +46,15 @@ __all__ = ["NUMBERS", "Recalibration", "RecalibrationNumbers", "fits", "fitted_o
 class RecalibrationNumbers(Tuned):
     """Tuned numbers of recalibration."""
 
-    octaves: int = tuned(
-        12,
-        "halvings of the largest possible score that the first histogram distinguishes, on either side",
-        "judgement: scores below 1/4000 of the largest possible one are as good as 0",
-    )
-    least_bins: int = tuned(2, "fewest bins of scores", "judgement: with one bin no scale could be fitted")
-    most_bins: int = tuned(
-        6, "most bins of scores", "judgement: two coefficients need few, and every bin has noise of its own"
-    )
-    noise_share: float = tuned(
-        0.06,
-        "bins are as many as leave the noise in the sum over them, √bins·ν, below this share of n",
-        "judgement: chosen once on the problems of bench/synthetic.py",
-    )
-    target_bins: int = tuned(
-        8, "bins of targets that are not labels", "judgement: an eighth of the targets' range, coded to [−1, 1]"
+    bins: int = tuned(
+        6,
+        "most bins of scores, and bins of targets that are not labels",
+        "judgement: two coefficients need few, and every bin has noise of its own",
     )
     tail: float = tuned(
         0.1,
-        "the range of the bins is taken from this quantile of scores and from that of its complement",
+        "the range of the bins is from this quantile of scores to that of its complement; bins are as many as leave "
+        "the noise in the sum over them, √bins·ν, below this share of n",
         "judgement: deciles are seen through much noise",
     )
     widening: float = tuned(
@@ -73,25 +62,15 @@ class RecalibrationNumbers(Tuned):
         "half the range of the bins over half the distance of those quantiles",
         "judgement: most of the scores beyond the deciles are within a quarter more",
     )
-    ridge: float = tuned(
-        4.0,
-        "the ridge is this times ν²/n, against noise ν in every count",
-        "judgement: two coefficients of about 1 in units of half the range of the bins",
-    )
     optimism: float = tuned(
         0.5,
         "share of the solver's bound on the optimism (Efron 2004) that is added to the loss",
         "judgement: the bound is for rows that have nothing in common; chosen once on bench/synthetic.py",
     )
-    offset_share: float = tuned(
-        0.1,
-        "share of `Recalibration`'s budget for the offset before a descent",
-        "judgement: a count of targets is more accurate than bins of scores",
-    )
     place_share: float = tuned(
         0.2,
-        "share of the recalibration's budget for the range of the scores; the rest is for scale and offset",
-        "judgement: the range may err by half without harm",
+        "share of the recalibration's budget for the range of the scores, and for the offset before a descent",
+        "judgement: the range may err by half without harm, and a count of targets is more accurate than bins",
     )
 
 
@@ -127,14 +106,14 @@ def recalibrated(
         least: the least scale, over that which scores have.
     """
     rows, n, numbers = problem.rows, problem.n, current(NUMBERS)
-    octaves = _longest_score(problem, theta, anchor) * 2.0 ** -np.arange(numbers.octaves, -1.0, -1.0)
+    octaves = _longest_score(problem, theta, anchor) * 2.0 ** -np.arange(_octaves(n), -1.0, -1.0)
     edges = anchor + np.concatenate([-octaves[::-1], octaves])
     seen = yield Noisy(ScoreHistogram(rows, theta, edges), Gaussian(place_multiplier))
     middle, half_range = _score_range(_possible(np.asarray(seen, dtype=np.float64), n), edges)
     half_range = max(half_range, octaves[0])
     bins = np.linspace(middle - half_range, middle + half_range, _bins(n, recalibration_multiplier) + 1)
     counts = yield from _counted(problem, theta, bins, recalibration_multiplier)
-    centres, ridge = (bins[1:] + bins[:-1]) / 2, numbers.ridge * recalibration_multiplier**2 / n
+    centres, ridge = (bins[1:] + bins[:-1]) / 2, recalibration_multiplier**2 / n
     optimism = numbers.optimism * leverage / half_range
     if not rows.intercept:
         design, prior = (centres / half_range)[:, None], np.array([half_range])
@@ -153,7 +132,7 @@ def fitted_offset(problem: Problem, multiplier: float) -> Steps:
     if not problem.rows.intercept:
         return start
     counts = yield from _counted(problem, start, np.array([-1.0, 1.0]), multiplier)
-    ridge = current(NUMBERS).ridge * multiplier**2 / problem.n
+    ridge = multiplier**2 / problem.n
     start[-1] = _newton(problem.loss, counts, np.ones((1, 1)), np.zeros(1), ridge, np.zeros(1))[0]
     start[-1] /= problem.rows.intercept
     return start
@@ -185,14 +164,12 @@ class Recalibration:
 
     def before(self, problem: Problem) -> Steps:
         """θ of the best offset alone."""
-        return (yield from fitted_offset(problem, self._noise(current(NUMBERS).offset_share)))
+        return (yield from fitted_offset(problem, self._noise(current(NUMBERS).place_share)))
 
     def after(self, problem: Problem, theta: Array, leverage: float) -> Steps:
         """θ with its scale and offset fitted anew."""
-        numbers = current(NUMBERS)
-        place, fit = (
-            self._noise(share) for share in (numbers.place_share, 1 - numbers.offset_share - numbers.place_share)
-        )
+        share = current(NUMBERS).place_share
+        place, fit = self._noise(share), self._noise(1 - 2 * share)
         anchor = float(theta[-1]) * problem.rows.intercept
         return (yield from recalibrated(problem, theta, place, fit, leverage, anchor))
 
@@ -212,16 +189,21 @@ class _Counts:
 def _counted(problem: Problem, theta: Array, bins: Array, noise: float) -> Generator[Measurement, Any, _Counts]:
     """Rows counted by score and target, brought to possible counts: one release."""
     labels = problem.loss.slope_sign_fixed
-    edges = np.linspace(-2.0, 2.0, 3) if labels else np.linspace(-1.0, 1.0, current(NUMBERS).target_bins + 1)
+    edges = np.linspace(-2.0, 2.0, 3) if labels else np.linspace(-1.0, 1.0, current(NUMBERS).bins + 1)
     answer = yield Noisy(ScoreHistogram(problem.rows, theta, bins, edges), Gaussian(noise))
     return _Counts(_possible(np.asarray(answer, dtype=np.float64), problem.n), (edges[1:] + edges[:-1]) / 2)
+
+
+def _octaves(n: float) -> int:
+    """Halvings of the largest possible score that the first histogram distinguishes: down to 1/n of it."""
+    return max(1, math.ceil(math.log2(max(n, 2.0))))
 
 
 def _bins(n: float, noise: float) -> int:
     """As many bins as leave √bins·noise below the noise share of n, within the limits."""
     numbers = current(NUMBERS)
-    few, many, share = numbers.least_bins, numbers.most_bins, numbers.noise_share
-    return many if noise * math.sqrt(many) <= share * n else max(few, int((share * n / noise) ** 2))
+    many, share = numbers.bins, numbers.tail
+    return many if noise * math.sqrt(many) <= share * n else max(2, int((share * n / noise) ** 2))  # a line needs 2
 
 
 def _longest_score(problem: Problem, theta: Array, anchor: float) -> float:
