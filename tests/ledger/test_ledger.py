@@ -196,7 +196,7 @@ def test_a_statement_is_a_pair_of_numbers(stated: object) -> None:
         assert not ledger.history()
 
 
-@pytest.mark.parametrize("bad", [True, "1e-7", None, -1e-9, 1.0, math.nan])
+@pytest.mark.parametrize("bad", [True, "1e-7", None, -1e-9, 1.1, math.nan])
 def test_a_portion_is_asked_of_a_number(bad: object) -> None:
     with pytest.raises(InvalidInput):
         opened("memory:").portion(bad)  # type: ignore[arg-type]

@@ -18,7 +18,6 @@ from typing import Any, NoReturn
 from discreet.accounting.bounds import Bounds
 from discreet.errors import BudgetExceeded, InvalidInput, PlanViolation
 from discreet.events import ApproxDP, Compose, Event, Promise, compose
-from discreet.floats import as_number
 from discreet.ledger.adaptive import RESERVE, Accountant, Entry
 from discreet.ledger.base import Budget, Charge, Records, Stated, Status, Store
 from discreet.ledger.memory import MemoryStore
@@ -152,9 +151,7 @@ class Ledger:
         The budget keeps the rest for rules by which runs add up to less than the sum of their ε's. A run that takes
         all of the budget's δ leaves nothing to add up, and may use all of it.
         """
-        if (number := as_number(delta)) is None or not 0 <= number < 1:
-            raise InvalidInput(f"delta must be a number in [0, 1), got {delta!r}.")
-        budget = self.budget
+        budget, delta = self.budget, Stated.of((0.0, delta)).delta
         return delta if budget is None or delta >= budget.delta else delta * (1 - RESERVE - 1e-9)
 
     def charge(
@@ -183,8 +180,7 @@ class Ledger:
 
         Raises:
             BudgetExceeded: the budget does not cover it.
-            InvalidInput: another unit than the budget's, a statement that is no (ε, δ), or a run that does not protect
-                in a durable ledger.
+            InvalidInput: another unit, a statement that is no (ε, δ), or an unprotective run in a durable ledger.
             LedgerUnavailable: the charge cannot be written.
         """
         if not isinstance(event, Event):

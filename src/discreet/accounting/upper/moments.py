@@ -73,31 +73,36 @@ def _log_error(power: float, log_ratio: Array, w: Array, unsure: Array, logs: Ar
     four lines, one for each form of `log_excess`.
     """
     a, t, u = power, power * log_ratio, UNIT_ROUNDOFF
+    size = np.abs(w)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         turned = abs(a) * (unsure + 2 * u * np.abs(log_ratio))
-        moved = np.exp(np.minimum(log_ratio, 700.0)) * unsure + 8 * u * np.abs(w)
-        below = np.minimum(t, 1.0)
-        direct = np.exp(below) * turned + 4 * u * np.abs(np.expm1(below)) + abs(a) * (moved + 4 * u * np.abs(w))
-        tiny = (np.abs(a * w) < 0.05) & (np.abs(w) < 0.05)
-        small = 1.2 * abs(a * (a - 1)) * (np.abs(w) * moved + moved * moved + 64 * u * w * w)
-        parts = abs(1 - a) * np.exp(-t) * (turned + 8 * u) + abs(a) * np.exp(log_ratio - t) * (turned + unsure + 8 * u)
-        leading = logs + np.log(turned + 4 * u + (parts + 4 * u) * np.exp(np.minimum(t - logs, 700.0)))
-        out = np.where(t > 1, leading, np.log(direct))
+        ratio = np.exp(np.minimum(log_ratio, 700.0))
+        moved = ratio * unsure + 8 * u * size
+        grown = np.expm1(np.minimum(t, 1.0))
+        direct = (1 + grown) * turned + 4 * u * np.abs(grown) + abs(a) * (moved + 4 * u * size)
+        small = 1.2 * abs(a * (a - 1)) * (size * moved + moved * moved + 64 * u * size * size)
+        tiny = max(1.0, abs(a)) * size < 0.05
+        out = np.log(np.where(tiny, small, direct))
+        if (large := (t > 1) & ~tiny).any():
+            parts = abs(1 - a) * np.exp(-t) * (turned + 8 * u)
+            parts += abs(a) * np.exp(log_ratio - t) * (turned + unsure + 8 * u)
+            leading = turned + 4 * u + (parts + 4 * u) * np.exp(np.minimum(t - logs, 700.0))
+            out = np.where(large, logs + np.log(leading), out)
         if a < 0:
             out = np.where(log_ratio > 40, logs + np.log(unsure + 8 * u * (8 + log_ratio)), out)
-        out = np.where(tiny, np.log(small), out)
         taken = np.where(np.isfinite(logs), logs + np.log(8 * u * (2 + np.abs(logs))), -np.inf)  # of the logarithm
-    return np.logaddexp(out, taken)
+    return np.maximum(out, taken) + math.log(2)  # at least the logarithm of the sum of both
 
 
 def _upper_sum(values: Array, errors: Array, masses: Array) -> float:
     """log Σ e^masses·(e^values + e^errors), rounded up: masses to 16u(40 + |mass|), the sum of n terms to 16nu."""
+    top = float(np.max(np.maximum(values, errors) + masses))
+    if not math.isfinite(top):
+        return top
     sizes = np.where(np.isfinite(masses), np.abs(masses), 0.0)
-    rounding = np.log(16 * UNIT_ROUNDOFF * (len(values) + 40 + sizes))
-    total = _log_sum(
-        np.concatenate([values + masses, errors + masses, np.logaddexp(values, errors) + masses + rounding])
-    )
-    return total + 8 * UNIT_ROUNDOFF * (64 + abs(total)) if math.isfinite(total) else total
+    terms = np.exp(values + masses - top) + np.exp(errors + masses - top)
+    total = top + math.log(float(terms @ (1 + 16 * UNIT_ROUNDOFF * (len(values) + 40 + sizes))))
+    return total + 8 * UNIT_ROUNDOFF * (64 + abs(top) + abs(total))
 
 
 def _log_sum(logs: Array) -> float:
