@@ -9,7 +9,7 @@ from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.one_release import gaussian_multiplier
 from discreet.errors import InvalidInput
-from discreet.losses import Domain, Poisson
+from discreet.losses import Poisson
 from discreet.recipes import shared
 from discreet.solvers.base import Problem
 from discreet.solvers.descent import Descent
@@ -54,7 +54,7 @@ def recipe(
     sampling = shared.batches(problem, rate, batch_size)
     _require_bounded_rows(problem, guarantee)
     bound = _clip(problem, guarantee) if clip is None else clip
-    beta = _smoothness(problem) * problem.rows.radius**2 + problem.ridge
+    beta = shared.curvature_bound(problem) * problem.rows.radius**2 + problem.ridge
     momentum = problem.rows.outputs > 1 and update is None and step is None and guarantee.private
     length = _path_length(problem, guarantee, bound)
     count = _iterations(beta, length, momentum) if iterations is None else iterations
@@ -74,28 +74,10 @@ def _require_bounded_rows(problem: Problem, guarantee: Guarantee) -> None:
     raise InvalidInput("descent needs a row_norm to choose its steps; give one, or another solver.")
 
 
-def _slope(problem: Problem) -> float:
-    """The largest |slope|, at most 1; with K outputs √(1 − 1/K), the length of the slopes at θ = 0."""
-    if problem.rows.outputs > 1:
-        return math.sqrt(1 - 1 / problem.rows.outputs)
-    domain = Domain(score_bound=current(shared.NUMBERS).score_bound, target_low=-1.0, target_high=1.0)
-    return min(problem.loss.lipschitz(domain), 1.0)
-
-
 def _clip(problem: Problem, guarantee: Guarantee) -> float:
     """radius × slope. Without privacy only the Poisson loss is clipped, whose gradients have no step size otherwise."""
     clipped = guarantee.private or isinstance(problem.loss, Poisson)
-    return problem.rows.radius * _slope(problem) if clipped else math.inf
-
-
-def _smoothness(problem: Problem) -> float:
-    """The largest curvature of the loss over attainable scores; for a kink, slope over the width of the kink."""
-    numbers = current(shared.NUMBERS)
-    domain = Domain(score_bound=numbers.score_bound, target_low=-1.0, target_high=1.0)
-    if isinstance(problem.loss, Poisson):  # coded counts are at most 1, so beyond e^z = 2 the clipped slope is flat
-        domain = Domain(score_bound=math.log(2.0), target_low=0.0, target_high=1.0)
-    smoothness = problem.loss.smoothness(domain)
-    return smoothness if math.isfinite(smoothness) else _slope(problem) / numbers.kink_width
+    return problem.rows.radius * shared.usual_slope(problem) if clipped else math.inf
 
 
 def _path_length(problem: Problem, guarantee: Guarantee, clip: float) -> float:
