@@ -4,7 +4,7 @@ import pytest
 
 from discreet.calibration import Guarantee
 from discreet.geometry import L1Ball, L2Ball, SparseSet
-from discreet.losses import Huber, Logistic, Softmax, Squared
+from discreet.losses import Huber, Logistic, Poisson, Softmax, Squared
 from discreet.planning.auto import choose
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -30,6 +30,10 @@ APPROXIMATE, PURE = (Guarantee(1.0, delta, Unit("replace-one")) for delta in (1e
         (Logistic(), 6000, APPROXIMATE, L1Ball(5.0), "frank_wolfe"),
         (Huber(0.5), 1500, APPROXIMATE, None, "objective_perturbation"),
         (Logistic(), 20, APPROXIMATE, None, "objective_perturbation"),
+        (Poisson(), 20, APPROXIMATE, None, "scaled_descent (full)"),
+        (Poisson(), 1500, APPROXIMATE, None, "descent"),
+        (Poisson(), 20, APPROXIMATE, L2Ball(5.0), "descent"),
+        (Poisson(), 20, Guarantee(0.01, 1e-8, Unit("replace-one")), None, "descent"),  # too much noise
         (Logistic(), 5000, PURE, None, "objective_perturbation"),
         (Softmax(3), 20, APPROXIMATE, None, "scaled_descent (diagonal)"),
         (Softmax(3), 20, APPROXIMATE, L2Ball(5.0), "descent"),

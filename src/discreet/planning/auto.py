@@ -14,7 +14,8 @@ from functools import cached_property
 from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.geometry import L1Ball, SparseSet, WholeSpace
 from discreet.geometry.base import Atomic, Projectable
-from discreet.losses import Domain, Softmax, Squared
+from discreet.losses import Domain, Poisson, Softmax, Squared
+from discreet.planning.options import labelled
 from discreet.recipes.exponential_mechanism import MOST_AXES
 from discreet.recipes.objective_perturbation import NUMBERS as OBJECTIVE
 from discreet.recipes.shared import NUMBERS as SHARED
@@ -29,7 +30,6 @@ __all__ = [
     "Facts",
     "Rule",
     "choose",
-    "labelled",
     "options_of_rules",
     "prefers_vertices",
     "rules_as_markdown",
@@ -133,11 +133,6 @@ def prefers_vertices(rows: RowSpec, entry_bound: float, *, pure: bool) -> bool:
     return pure or not (rows.n_features <= current(SHARED).many_columns and short)
 
 
-def labelled(solver: str, scales: str) -> str:
-    """A solver with its scale model, as tables show it."""
-    return f"{solver} ({scales})" if scales else solver
-
-
 @dataclass(frozen=True)
 class Rule:
     """``solver`` is taken where the condition holds and no earlier rule's does.
@@ -200,6 +195,11 @@ def _few_dimensions(f: Facts) -> bool:
 
 def _few_columns(f: Facts) -> bool:
     return f.coordinates <= current(SHARED).many_columns
+
+
+def _counts(f: Facts) -> bool:
+    known = f.gaussian and isinstance(f.problem.loss, Poisson) and f.free and f.problem.rows.bounded
+    return known and _few_columns(f) and f.noise_share <= current(NUMBERS).most_noise
 
 
 RULES: tuple[Rule, ...] = (
@@ -292,6 +292,14 @@ RULES: tuple[Rule, ...] = (
         f"δ = 0, a loss without bounded curvature, up to {MOST_AXES} coefficients",
         "pure privacy by one choice among the points of a grid",
         "McSherry–Talwar 2007",
+    ),
+    Rule(
+        "scaled_descent",
+        _counts,
+        "counts (Poisson loss), no constraint, up to 1000 coefficients, noise share ≤ 0.5, δ > 0",
+        "a noisy second moment whitens gradients, whose curvature is far below its bound at most rows",
+        "bench/results/whitened_losses.md",
+        scales="full",
     ),
     Rule(
         "descent",

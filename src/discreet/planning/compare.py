@@ -13,8 +13,8 @@ from typing import TypeAlias, get_args
 
 from discreet.calibration import Guarantee
 from discreet.errors import DiscreetError
-from discreet.planning.auto import Rule, labelled
-from discreet.planning.options import option_types
+from discreet.planning.auto import Rule
+from discreet.planning.options import labelled, option_types
 from discreet.planning.plan import Plan
 from discreet.planning.predicted import predicted_bound
 from discreet.recipes import RECIPES

@@ -17,8 +17,8 @@ from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.rehearse import foresee
 from discreet.errors import InvalidInput
 from discreet.events import Event, compose
-from discreet.planning.auto import choose, labelled, options_of_rules
-from discreet.planning.options import checked_options
+from discreet.planning.auto import choose, options_of_rules
+from discreet.planning.options import checked_options, labelled
 from discreet.recipes import recipe
 from discreet.solvers import Filtered, Problem, Solver
 
