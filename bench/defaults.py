@@ -101,8 +101,8 @@ class Sweep:
 
 
 _WEIGHTED = "recipes.weighted_perturbation"
-_OBJECTIVE, _NEWTON = "recipes.objective_perturbation", "recipes.preconditioned"
-_WIDE, _MANY_COLUMNS = "recipes.wide_descent", ("dense", "words", "tiny", "wide")
+_OBJECTIVE, _NEWTON = "recipes.objective_perturbation", "recipes.full_scales"
+_WIDE, _MANY_COLUMNS = "recipes.single_scales", ("dense", "words", "tiny", "wide")
 _SEVERAL = ("multinomial",)
 _CLASSES, _NUMBERS, _BAGS = ("binary",), ("regression",), ("words", "texts")
 
@@ -173,9 +173,9 @@ SWEEPS = [
     _scaled("noise", "noise in a score", "shared.score_noise", (0.8, 1.6, 3.2)),
     _scaled("decay", "momentum", "shared.decay", (0.7, 0.85, 0.95)),
     _scaled("fewest", "number of steps", "shared.fewest_iterations", (16, 32, 64)),
-    _scaled("constant", "weight of the constant column", "scaled_descent.constant_weight", (0.125, 0.25, 0.5, 1.0)),
-    _scaled("longest", "longest step", "scaled_descent.longest_step", (50.0, 100.0, 200.0)),
-    _scaled("batch", "rows up to which a batch has all", "scaled_descent.batch", (1000, 3000, 10_000, 10**9)),
+    _scaled("constant", "weight of the constant column", "diagonal_scales.constant_weight", (0.125, 0.25, 0.5, 1.0)),
+    _scaled("longest", "longest step", "diagonal_scales.longest_step", (50.0, 100.0, 200.0)),
+    _scaled("batch", "rows up to which a batch has all", "diagonal_scales.batch", (1000, 3000, 10_000, 10**9)),
     Sweep("curvature", "Frank–Wolfe: typical over worst curvature (Lasso)", "recipes.frank_wolfe.curvature_share",
           (1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 4), _NUMBERS, ("few",), solver="frank_wolfe", most=(1000, 2500)),
     Sweep("curvature-logistic", "the same (logistic, ℓ1 ball of radius 10)", "recipes.frank_wolfe.curvature_share",
@@ -202,7 +202,7 @@ SWEEPS = [
           ("auto", "frank_wolfe", "objective_perturbation", "descent"), _NUMBERS, ("table", "dense"),
           most=(300, 2500), model="l1"),
     Sweep("solver-words", "logistic regression on sparse rows with many columns", "solver",
-          ("auto", "objective_perturbation", "reweighted", "descent"), _CLASSES, _BAGS),
+          ("auto", "objective_perturbation", "scaled_descent", "descent"), _CLASSES, _BAGS),
     Sweep("solver-classes", "several classes", "solver",
           ("auto", "descent", "objective_perturbation"), _SEVERAL, ("classes", "words"), most=(100_000, 10_000),
           epsilons=(0.1, 1.0, 8.0)),

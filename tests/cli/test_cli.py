@@ -140,7 +140,7 @@ def test_mistakes_are_explained_and_nothing_is_written(folder, options, message)
         ("sick", ["--solver", "descent", "--option", "update=svrg:0.1:3", "--option", "iterations=4"]),
         ("sick", ["--solver", "objective_perturbation", "--option", "regularisation=30", "--param", "alpha=0.01"]),
         ("sick", ["--solver", "output_perturbation", "--domain", "box:-3:3", "--option", "projection=linf"]),
-        ("visits", ["--solver", "preconditioned", "--option", "share=0.2"]),
+        ("visits", ["--solver", "scaled_descent", "--option", "scales=full", "--option", "moment_share=0.2"]),
         ("visits", ["--solver", "sufficient_statistics", "--option", "failure=0.1"]),
         ("visits", ["--solver", "frank_wolfe", "--domain", "l1:3", "--option", "iterations=5"]),
         ("visits", ["--solver", "frank_wolfe", "--domain", "polytope:corners.csv"]),

@@ -44,10 +44,11 @@ def test_a_plan_needs_no_data_and_marks_its_choice():
 
 def test_a_plan_in_words_says_why_something_is_chosen_does_not_apply_or_is_not_predicted():
     words = plan()
-    assert f"its settings: noise_multiplier = {chosen()['noise_multiplier']:.4g}, moment_multiplier = " in words
+    assert f", noise_multiplier = {chosen()['noise_multiplier']:.4g}, " in words
+    assert "its settings: scales = diagonal, moment_multiplier = " in words
     assert "auto takes weighted_perturbation: columns nearer to one scale" in words
     assert "frank_wolfe does not apply: WholeSpace" in words
-    assert "no bound for reweighted: its steps depend on columns' second moments" in words
+    assert "no bound for scaled_descent (diagonal): its steps depend on columns' second moments" in words
     assert "ε = 1" in words
     assert "replace-one" in words
 
@@ -69,16 +70,16 @@ def test_every_solver_has_a_number_or_a_phrase(options):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--loss", "squared"], "preconditioned"),
-        (["--loss", "squared", "--sparsity", "5"], "preconditioned"),
+        (["--loss", "squared"], "full"),
+        (["--loss", "squared", "--sparsity", "5"], "full"),
         (["--loss", "logistic", "--sparsity", "5"], "hard_threshold"),
         (["--l1-radius", "5", "--d", "5001"], "frank_wolfe"),
-        (["--model", "lasso"], "preconditioned"),
+        (["--model", "lasso"], "full"),
         (["--model", "lasso", "--d", "2000"], "frank_wolfe"),
-        (["--model", "linear", "--d", "2000"], "wide_descent"),
+        (["--model", "linear", "--d", "2000"], "single"),
         (["--model", "linear", "--d", "2000", "--param", "fit_intercept=false"], "descent"),
         (["--model", "sparse", "--d", "2000"], "hard_threshold"),
-        (["--classes", "4"], "scaled_descent"),
+        (["--classes", "4"], "diagonal"),
         (["--delta", "0"], "objective_perturbation"),
         (["--d", "5000", "--sparse-rows"], "weighted_perturbation"),
         (["--epsilon", "inf"], "objective_perturbation"),
@@ -87,7 +88,9 @@ def test_every_solver_has_a_number_or_a_phrase(options):
     ids=str,
 )
 def test_the_choice_follows_the_problem(options, expected):
-    assert chosen(*options)["solver"] == expected
+    found = chosen(*options)
+    assert (found["scales"] or found["solver"]) == expected
+    assert bool(found["scales"]) == (found["solver"] == "scaled_descent")
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "solvers.md"
 def test_the_table_shows_every_rule() -> None:
     result = CliRunner().invoke(app, ["solvers"], env={"COLUMNS": "200"})
     assert result.exit_code == 0
-    assert all(rule.solver in result.output for rule in RULES)
+    assert all(rule.label in result.output for rule in RULES)
 
 
 def test_json_has_all_rules_in_order() -> None:
     found = json.loads(CliRunner().invoke(app, ["solvers", "--json"]).output)
-    assert [rule["solver"] for rule in found] == [rule.solver for rule in RULES]
+    assert [(rule["solver"], rule["scales"]) for rule in found] == [(rule.solver, rule.scales) for rule in RULES]
 
 
 def test_the_documentation_shows_the_same_table() -> None:

@@ -24,22 +24,23 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "heavy_tailed": {"sparsity": 2},
     "bias_reduced": {"iterations": 3},
 }
+SCALED = tuple(f"scaled_descent-{scales}" for scales in ("full", "diagonal", "single"))
+OPTIONS |= {solver: {"scales": solver.split("-")[1]} for solver in SCALED}
 PURE = ("auto", "exponential_mechanism", "frank_wolfe", "objective_perturbation", "output_perturbation")
 RELATIONS = [("replace-one", None), ("add-remove", 120), ("add-remove", None)]
-CASES = [(solver, 1e-6, 1) for solver in ("auto", *RECIPES)] + [(solver, 0.0, 1) for solver in PURE]
+CASES = [(solver, 1e-6, 1) for solver in ("auto", *RECIPES, *SCALED)] + [(solver, 0.0, 1) for solver in PURE]
 CASES += [("auto", 1e-6, 3), ("bias_reduced", 1e-6, 2)]
 
 
 def model(solver: str, delta: float | None, ledger: Any, adjacency: str, n: int | None, **settings: Any) -> Any:
-    classes = {"weighted_perturbation": [0, 1], "scaled_descent": [0, 1, 2]}  # for two alone, and for several
-    if solver in classes:
+    if solver == "weighted_perturbation":  # for two classes alone
         return dp.LogisticRegression(
-            1.0, delta, adjacency=adjacency, n_public=n, row_norm=1.0, ledger=ledger, solver=solver,
-            classes=classes[solver], **settings,
+            1.0, delta, adjacency=adjacency, n_public=n, row_norm=1.0, ledger=ledger, solver=solver, classes=[0, 1],
+            **settings,
         )  # fmt: skip
     common = {
         "adjacency": adjacency, "n_public": n, "row_norm": 1.0, "ledger": ledger, "target_bounds": (0, 1),
-        "solver": solver, "solver_options": OPTIONS.get(solver), "fit_intercept": solver == "wide_descent",
+        "solver": solver.split("-")[0], "solver_options": OPTIONS.get(solver), "fit_intercept": solver in SCALED,
         "domain": L1Ball(2.0) if solver == "frank_wolfe" else None,
     }  # fmt: skip
     return dp.LinearRegression(**{"epsilon": 1.0, "delta": delta, **common, **settings})
@@ -81,7 +82,7 @@ def test_classifiers_means_and_searches_too(adjacency: str, n: int | None) -> No
 
 PAIRS = [(0.5, 0.5), (0.1, 0.1), (0.9, 0.9), (0.3, 0.001)]
 ONE_AFTER_ANOTHER = [
-    *itertools.product(["preconditioned", "objective_perturbation"], repeat=2)
+    *itertools.product(["scaled_descent", "objective_perturbation"], repeat=2)
 ]  # with and without Rényi
 
 
@@ -112,7 +113,7 @@ def test_runs_of_known_events_still_add_up_to_less_than_the_sum(n: int | None, b
     for delta in (1e-6, 1e-7):
         ledger = dp.Ledger(epsilon=budget, delta=1e-6, adjacency="add-remove")
         for _ in range(3):
-            model("preconditioned", delta, ledger, "add-remove", n, epsilon=1.0).fit(X, Y)
+            model("scaled_descent", delta, ledger, "add-remove", n, epsilon=1.0).fit(X, Y)
         assert 1.0 < ledger.spent().upper <= budget
 
 

@@ -41,7 +41,7 @@ def fitted(kind, y, solver, **settings):
         "hard_threshold",
         "objective_perturbation",
         "output_perturbation",
-        "preconditioned",
+        "scaled_descent",
         "sparse_descent",
         "sufficient_statistics",
     ],
@@ -62,13 +62,14 @@ def test_least_squares(solver, bounds, intercept):
         ("hard_threshold", LABELS),
         ("objective_perturbation", LABELS),
         ("output_perturbation", LABELS),
-        ("preconditioned", LABELS),
+        ("scaled_descent", LABELS),
         ("sparse_descent", LABELS),
         ("auto", GRADES),
         ("bias_reduced", GRADES),
         ("descent", GRADES),
         ("objective_perturbation", GRADES),
         ("output_perturbation", GRADES),
+        ("scaled_descent", GRADES),
         ("sparse_descent", GRADES),
     ],
 )
@@ -106,7 +107,7 @@ def test_counts_without_an_intercept():
 
 
 @pytest.mark.parametrize("smoothing", [0.3, 1.0, 2.5])
-@pytest.mark.parametrize("solver", ["auto", "output_perturbation", "preconditioned"])
+@pytest.mark.parametrize("solver", ["auto", "output_perturbation", "scaled_descent"])
 def test_a_support_vector_classifier_leaves_the_flat_part_where_it_starts(solver, smoothing):
     model = fitted(dp.LinearSVC, LABELS, solver, classes=[0, 1], smoothing=smoothing, alpha=0.01, fit_intercept=False)
     signs, loss = 2.0 * LABELS - 1, dp.losses.SmoothedHinge(smoothing)
@@ -146,7 +147,7 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("columns", ALIKE)
-@pytest.mark.parametrize("solver", ["auto", "objective_perturbation", "output_perturbation", "preconditioned"])
+@pytest.mark.parametrize("solver", ["auto", "objective_perturbation", "output_perturbation", "scaled_descent"])
 def test_columns_that_tell_nothing_apart_leave_the_predictions_of_the_others(columns, solver):
     """Minimisers are not unique there; what they predict is."""
     rows, y = ALIKE[columns], PRICES[:60]
@@ -172,7 +173,7 @@ def test_sparse_regression_is_least_squares_on_the_best_features_without_any_bou
     model = dp.SparseLinearRegression(epsilon=INF, sparsity=3, fit_intercept=False).fit(columns, PRICES - 50)
     truth = reference.LinearRegression(fit_intercept=False).fit(X[:, :3], PRICES - 50)
     np.testing.assert_allclose(model.coef_, [*truth.coef_, *[0.0] * 7], rtol=0, atol=1e-6)
-    assert model.privacy_.solver == "preconditioned"
+    assert model.privacy_.settings["scales"]["kind"] == "full"
 
 
 def test_indicators_that_add_up_to_one_and_rare_levels_leave_the_best_predictions():

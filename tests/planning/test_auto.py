@@ -4,7 +4,7 @@ import pytest
 
 from discreet.calibration import Guarantee
 from discreet.geometry import L1Ball, L2Ball, SparseSet
-from discreet.losses import Huber, Logistic, Softmax, Squared
+from discreet.losses import Huber, Logistic, Poisson, Softmax, Squared
 from discreet.planning.auto import choose
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -16,22 +16,26 @@ APPROXIMATE, PURE = (Guarantee(1.0, delta, Unit("replace-one")) for delta in (1e
 @pytest.mark.parametrize(
     ("loss", "columns", "guarantee", "domain", "expected"),
     [
-        (Squared(), 20, APPROXIMATE, None, "preconditioned"),
-        (Squared(), 900, APPROXIMATE, None, "preconditioned"),
-        (Squared(), 1500, APPROXIMATE, None, "wide_descent"),
+        (Squared(), 20, APPROXIMATE, None, "scaled_descent (full)"),
+        (Squared(), 900, APPROXIMATE, None, "scaled_descent (full)"),
+        (Squared(), 1500, APPROXIMATE, None, "scaled_descent (single)"),
         (Squared(), 1500, PURE, None, "objective_perturbation"),
-        (Squared(), 700, APPROXIMATE, L1Ball(1.0), "preconditioned"),
+        (Squared(), 700, APPROXIMATE, L1Ball(1.0), "scaled_descent (full)"),
         (Squared(), 700, PURE, L1Ball(1.0), "frank_wolfe"),
         (Squared(), 6000, APPROXIMATE, L1Ball(1.0), "frank_wolfe"),
-        (Squared(), 20, APPROXIMATE, SparseSet(3), "preconditioned"),
+        (Squared(), 20, APPROXIMATE, SparseSet(3), "scaled_descent (full)"),
         (Squared(), 2000, APPROXIMATE, SparseSet(3), "hard_threshold"),
         (Logistic(), 20, APPROXIMATE, SparseSet(3), "hard_threshold"),
         (Logistic(), 900, APPROXIMATE, L1Ball(5.0), "objective_perturbation"),
         (Logistic(), 6000, APPROXIMATE, L1Ball(5.0), "frank_wolfe"),
         (Huber(0.5), 1500, APPROXIMATE, None, "objective_perturbation"),
         (Logistic(), 20, APPROXIMATE, None, "objective_perturbation"),
+        (Poisson(), 20, APPROXIMATE, None, "scaled_descent (full)"),
+        (Poisson(), 1500, APPROXIMATE, None, "descent"),
+        (Poisson(), 20, APPROXIMATE, L2Ball(5.0), "descent"),
+        (Poisson(), 20, Guarantee(0.01, 1e-8, Unit("replace-one")), None, "descent"),  # too much noise
         (Logistic(), 5000, PURE, None, "objective_perturbation"),
-        (Softmax(3), 20, APPROXIMATE, None, "scaled_descent"),
+        (Softmax(3), 20, APPROXIMATE, None, "scaled_descent (diagonal)"),
         (Softmax(3), 20, APPROXIMATE, L2Ball(5.0), "descent"),
         (Softmax(3), 20, PURE, None, "objective_perturbation"),
     ],
@@ -40,22 +44,22 @@ APPROXIMATE, PURE = (Guarantee(1.0, delta, Unit("replace-one")) for delta in (1e
 def test_the_choice(loss, columns, guarantee, domain, expected):
     rows = RowSpec(columns, 1.0, 0.5, outputs=3 if isinstance(loss, Softmax) else 1)
     problem = Problem(rows, loss, 2000.0) if domain is None else Problem(rows, loss, 2000.0, domain)
-    assert choose(problem, guarantee).solver == expected
+    assert choose(problem, guarantee).label == expected
 
 
 @pytest.mark.parametrize(
     ("n", "facts", "expected"),
     [
-        (2000.0, {}, "preconditioned"),
-        (60.0, {}, "wide_descent"),
-        (60.0, {"ridge": 0.1}, "preconditioned"),
-        (60.0, {"rows": RowSpec(20, 1.0)}, "preconditioned"),
+        (2000.0, {}, "full"),
+        (60.0, {}, "single"),
+        (60.0, {"ridge": 0.1}, "full"),
+        (60.0, {"rows": RowSpec(20, 1.0)}, "full"),
     ],
     ids=["much data", "little data", "ridge", "no intercept"],
 )
 def test_a_second_moment_that_would_drown_is_not_bought(n, facts, expected):
     problem = Problem(**{"rows": RowSpec(20, 1.0, 0.5), "loss": Squared(), "n": n} | facts)
-    assert choose(problem, APPROXIMATE).solver == expected
+    assert choose(problem, APPROXIMATE).options == {"scales": expected}
 
 
 @pytest.mark.parametrize("facts", [{"ridge": 0.1}, {"rows": RowSpec(1500, 1.0)}], ids=["ridge", "no intercept"])

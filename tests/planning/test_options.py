@@ -22,19 +22,17 @@ EVERY_OPTION = [(solver, name) for solver in RECIPES for name in option_types(so
 
 
 def fit(solver, options):
-    if solver in ("weighted_perturbation", "scaled_descent"):  # for two classes alone, and for several
-        several = solver == "scaled_descent"
+    if solver == "weighted_perturbation":  # for two classes alone
         model = dp.LogisticRegression(
-            1.0, 1e-6, row_norm=1.0, classes=[0, 1, 2] if several else [0, 1], fit_intercept=several, solver=solver,
-            solver_options=options,
-        )  # fmt: skip
+            1.0, 1e-6, row_norm=1.0, classes=[0, 1], fit_intercept=False, solver=solver, solver_options=options
+        )
         return model.fit(X, (Y > 0).astype(int))
     return dp.LinearRegression(
         1.0,
         1e-6,
         row_norm=1.0,
         target_bounds=(-1, 1),
-        fit_intercept=solver == "wide_descent",  # which centres targets
+        fit_intercept=solver == "scaled_descent",  # which may centre rows or targets
         solver=solver,
         solver_options=NEEDED.get(solver, {}) | options,
         domain=L1Ball(2.0) if solver == "frank_wolfe" else None,
@@ -88,7 +86,7 @@ def test_schedules_and_updates_pass():
     [
         ("frank_wolfe", {"clip": 1.0, "iterations": 5, "feature_bound": 1.0}),
         ("frank_wolfe", {"clip": 1.0, "iterations": 5, "target_bound": 1.0}),
-        ("preconditioned", {"clip": 1.0, "target_bound": 1.0}),
+        ("scaled_descent", {"scales": "full", "clip": 1.0, "target_bound": 1.0}),
         ("hard_threshold", {"clip": 1.0, "target_bound": 1.0, "peel": False}),
         ("output_perturbation", {"projection": "linf"}),
         ("descent", {"rate": 0.1, "batch_size": 10}),

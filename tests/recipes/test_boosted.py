@@ -11,6 +11,7 @@ from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.losses import Logistic, Softmax
 from discreet.planning.options import checked_options
+from discreet.recipes import scaled_descent
 from discreet.recipes.boosted import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -20,11 +21,20 @@ ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
 
 
 @pytest.mark.parametrize("unit", [ADD, REPLACE], ids=str)
-def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit) -> None:
-    problem = Problem(RowSpec(30, 1.0, 0.5), Logistic(), 500.0)
-    solver = recipe(problem, Guarantee(1.0, 1e-6, unit), solver="reweighted", options={"iterations": 4})
+@pytest.mark.parametrize("scales", ["full", "diagonal"])
+def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit, scales: str) -> None:
+    """All noise is raised by one factor, that of the scale model too."""
+    problem, options = Problem(RowSpec(30, 1.0, 0.5), Logistic(), 500.0), {"scales": scales, "iterations": 4}
+    solver = recipe(problem, Guarantee(1.0, 1e-6, unit), solver="scaled_descent", options=options)
     plan = compose(rehearse(solver, problem, unit))
     assert 0.98 <= epsilon(plan, 1e-6, unit).upper <= 1.0
+    alone = scaled_descent.recipe(problem, Guarantee(1.0, 1e-6, unit), **options)
+    factors = [
+        boosted.noise_multiplier / usual.noise_multiplier
+        for boosted, usual in zip(rehearse(solver.solver, problem, unit), rehearse(alone, problem, unit), strict=True)
+    ]
+    assert factors == pytest.approx([factors[0]] * len(factors))
+    assert factors[0] > 1
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,12 @@ def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit, loss) -> None:
     assert 0.999 <= epsilon(plan, 1e-6, unit).upper <= 1.0
 
 
-def test_least_squares_has_the_path_length_that_balances_noise_and_distance() -> None:
-    """ηT = D·n/(√d·κ·C) with D = 10/radius, twice the largest score, and no step longer than 1/β."""
-    problem, guarantee = Problem(RowSpec(400, 2.0), Squared(), 3000.0), Guarantee(1.0, 1e-6, ADD)
+@pytest.mark.parametrize(("columns", "lengths"), [(400, 1), (1600, 2)])
+def test_least_squares_has_the_path_length_that_balances_noise_and_distance(columns: int, lengths: int) -> None:
+    """ηT = D·n/(√d·κ·C) with D = 5/radius, with over 1000 columns 10/radius, and no step longer than 1/β."""
+    problem, guarantee = Problem(RowSpec(columns, 2.0), Squared(), 3000.0), Guarantee(1.0, 1e-6, ADD)
     solver = recipe(problem, guarantee)
-    expected = 2 * NUMBERS.score_bound / 2.0 / (20 * noise(solver, problem, guarantee))
+    expected = lengths * NUMBERS.score_bound / 2.0 / (math.sqrt(columns) * noise(solver, problem, guarantee))
     assert path_length(solver) == pytest.approx(expected)
     assert 1 < solver.iterations == math.ceil(4.0 * expected)
     assert solver.update.step <= 1 / 4.0

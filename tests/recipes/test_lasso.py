@@ -105,11 +105,11 @@ def test_the_choice_follows_from_declared_bounds() -> None:
         facts = {"delta": 1e-6, "row_norm": math.sqrt(60)} | facts
         return dict(dp.Lasso(1.0, target_bounds=(-1, 1), random_state=0, **facts).fit(X, y).privacy_.settings)  # type: ignore[arg-type]
 
-    assert "moment_multiplier" in settings(feature_bound=1.2)
-    assert "moment_multiplier" in settings()
+    assert "scales" in settings(feature_bound=1.2)
+    assert "scales" in settings()
     assert "selection" in settings(feature_bound=1.0)
     assert "selection" in settings(delta=0.0)
-    assert "moment_multiplier" in settings(feature_bound=1.0, alpha=0.1)  # Frank–Wolfe takes no ridge
+    assert "scales" in settings(feature_bound=1.0, alpha=0.1)  # Frank–Wolfe takes no ridge
     assert prefers_vertices(RowSpec(1001, 1.0), 1.0, pure=False)
 
 

@@ -37,7 +37,7 @@ def test_rows_are_centred_where_they_are_narrow_and_noise_is_above_a_hundredth(
     """At ε = 1, δ = 1e-7 the noise multiplier is between 4 and 6, so √d·κ/n is 0.013 to 0.02, or a tenth of that."""
     problem, target = Problem(RowSpec(columns, 1.0, 0.5), Logistic(), n), Guarantee(1.0, 1e-7, ADD)
     assert 4 < gaussian_multiplier(target) < 6
-    assert recipe(problem, target).centred == centred
+    assert recipe(problem, target).scales.centred == centred
 
 
 def test_the_ridge_grows_with_columns_over_rows_and_bags_of_words_have_the_largest() -> None:
@@ -47,7 +47,7 @@ def test_the_ridge_grows_with_columns_over_rows_and_bags_of_words_have_the_large
         problem = Problem(RowSpec(columns, 1.0, 0.5), Logistic(), n, sparse=sparse)
         target = Guarantee(1.0, 1e-7, ADD)
         solver = recipe(problem, target)
-        noise = gaussian_multiplier(target) / math.sqrt(0.8 if solver.centred else 0.85)
+        noise = gaussian_multiplier(target) / math.sqrt(0.8 if solver.scales.centred else 0.85)
         return solver.regularisation / (noise * solver.slope_bound * problem.rows.radius)
 
     assert factor(10, 1e4) == pytest.approx(0.8 * 1.003, rel=1e-9)

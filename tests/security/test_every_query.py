@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 import discreet.queries
 from discreet.data.memory import in_memory
-from discreet.errors import InvalidInput
 from discreet.geometry import L1Ball, Polytope, WholeSpace
 from discreet.losses import Huber, Logistic, Softmax, Squared
 from discreet.queries.base import BoundedDifference, replace_one_factor
@@ -30,7 +29,6 @@ from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import ListedVertices, whole_vertices
 from discreet.queries.histograms.ranks import Grid, Ranks
 from discreet.queries.histograms.score_histogram import ScoreHistogram
-from discreet.queries.mapped import ColumnWeights, Mapped
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.queries.sums.candidate_scores import CandidateScores, OneScore
 from discreet.queries.sums.column_second_moment import ColumnSecondMoment
@@ -54,14 +52,6 @@ Make = Callable[[np.random.Generator], Any]
 
 def theta(rng: np.random.Generator, rows: RowSpec = ROWS) -> NDArray[np.float64]:
     return np.asarray(rng.standard_normal(rows.shape) * 10.0 ** rng.uniform(-3, 3))
-
-
-def weighted(rng: np.random.Generator) -> ColumnWeights:
-    return ColumnWeights(ROWS, 10.0 ** rng.uniform(-3, 3, D))
-
-
-def centred(rng: np.random.Generator, rows: RowSpec = ROWS) -> ColumnWeights:
-    return ColumnWeights(rows, 10.0 ** rng.uniform(-3, 3, D), rng.normal(size=D) * 10.0 ** rng.uniform(-3, 3))
 
 
 def scaled(rng: np.random.Generator, rows: RowSpec = ROWS, centred: float = 1.0) -> Scaling:
@@ -108,12 +98,6 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: ScoreHistogram(PLAIN, theta(rng, PLAIN), np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)),
     ],
     ColumnSecondMoment: [lambda rng: ColumnSecondMoment(ROWS), lambda rng: ColumnSecondMoment(PLAIN, 2.5)],
-    Mapped: [
-        lambda rng: Mapped(GradientSum(ROWS, Logistic(), theta(rng), 0.5), weighted(rng)),
-        lambda rng: Mapped(RowSum(ROWS), centred(rng)),
-        lambda rng: Mapped(ColumnSecondMoment(PLAIN, 2.0), centred(rng, PLAIN)),
-        lambda rng: Mapped(ColumnSecondMoment(ROWS, 2.0), weighted(rng)),
-    ],
     ScaledGradientSum: [
         lambda rng: ScaledGradientSum(scaled(rng, MANY), Softmax(3), theta(rng, MANY), 0.5),
         lambda rng: ScaledGradientSum(scaled(rng, PLAIN, 0.0), Logistic(), theta(rng, PLAIN), 0.5),
@@ -418,9 +402,3 @@ def test_a_batch_has_the_eigenvalue_and_the_minimiser_of_its_rows(sparse: bool) 
     tilt, tolerance = np.zeros(D + 1), minimiser.least_tolerance(0.0)
     away = minimiser.minimise(batch, tilt, tolerance) - minimiser.minimise(copied, tilt, tolerance)
     assert np.linalg.norm(away) <= 2 * tolerance / minimiser.regularisation
-
-
-def test_a_query_about_other_rows_than_the_map_makes_is_refused() -> None:
-    longer = RowSpec(ROWS.n_features, 2 * ROWS.norm, ROWS.intercept)
-    with pytest.raises(InvalidInput, match="other rows"):
-        Mapped(GradientSum(longer, Logistic(), np.zeros(longer.shape), 0.5), weighted(np.random.default_rng(0)))

@@ -19,6 +19,7 @@ from discreet.geometry import L1Ball
 from discreet.recipes import RECIPES
 
 OPTIONS: dict[str, Any] = {"hard_threshold": {"sparsity": 1}, "heavy_tailed": {"sparsity": 1}}
+SCALES = ("full", "diagonal", "single")
 TARGETS: dict[str, dict[str, Any]] = {
     "LinearRegression": {},
     "HuberRegression": {},
@@ -29,7 +30,7 @@ TARGETS: dict[str, dict[str, Any]] = {
 }
 CLASSES = ("LogisticRegression", "LinearSVC")
 # what other files promise for every declaration, or what takes minutes in some
-QUICK = [name for name in ("auto", *RECIPES) if name not in ("boosted", "frank_wolfe", "reweighted")]
+QUICK = [name for name in ("auto", *RECIPES) if name not in ("boosted", "frank_wolfe")]
 
 
 @st.composite
@@ -53,8 +54,9 @@ def declared(draw: Any) -> tuple[str, dict[str, Any], int]:
         common["classes"] = pick([0, 1], [0, 1, 2]) if name == "LogisticRegression" else [0, 1]
     else:
         common |= TARGETS[name] | {"target_bounds": pick((0, 1), (-1e20, 1e20), (0, 1e-20), (5e19, 1e20))}
-    solver = pick(*QUICK) if name != "Lasso" else "preconditioned"
-    return name, common | {"solver": solver, "solver_options": OPTIONS.get(solver)}, pick(1, 2, 5)
+    solver = pick(*QUICK) if name != "Lasso" else "scaled_descent"
+    options = {"scales": pick(*SCALES)} if solver == "scaled_descent" else OPTIONS.get(solver)
+    return name, common | {"solver": solver, "solver_options": options}, pick(1, 2, 5)
 
 
 @settings(max_examples=60, deadline=None)

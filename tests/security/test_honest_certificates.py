@@ -44,7 +44,10 @@ def test_a_plan_that_costs_more_than_it_states_is_refused_before_it_is_charged(
     assert not hasattr(model, "coef_")
 
 
-CASES = list(itertools.product(RECIPES, ["replace-one", "add-remove"], [1, 3], [(0.3, 1e-6), (4.0, 1e-5), (1.0, 0.0)]))
+SCALED = tuple(f"scaled_descent-{scales}" for scales in ("full", "diagonal", "single"))
+OPTIONS |= {solver: {"scales": solver.split("-")[1]} for solver in SCALED}
+SOLVERS = (*RECIPES, *SCALED)
+CASES = list(itertools.product(SOLVERS, ["replace-one", "add-remove"], [1, 3], [(0.3, 1e-6), (4.0, 1e-5), (1.0, 0.0)]))
 
 
 @pytest.mark.parametrize(("solver", "adjacency", "rows", "target"), CASES)
@@ -55,7 +58,7 @@ def test_no_solver_spends_more_than_it_certifies_or_certifies_more_than_it_was_g
     unit, ledger = Unit(adjacency, rows), Ledger()
     model = dp.LinearRegression(
         epsilon, delta, row_norm=1.0, target_bounds=(0, 1), adjacency=adjacency, rows_per_unit=rows, n_public=200,
-        solver=solver, solver_options=OPTIONS.get(solver), ledger=ledger, fit_intercept=False,
+        solver=solver.split("-")[0], solver_options=OPTIONS.get(solver), ledger=ledger, fit_intercept=solver in SCALED,
         domain=L1Ball(2.0) if solver == "frank_wolfe" else None,
     )  # fmt: skip
     try:

@@ -33,7 +33,6 @@ from discreet.noise import GAUSSIAN_LIMIT, LAPLACE_LIMIT, Bits
 from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import whole_vertices
 from discreet.queries.histograms.ranks import Grid, Ranks
-from discreet.queries.mapped import ColumnWeights, Mapped
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.queries.sums.candidate_scores import CandidateScores
 from discreet.queries.sums.column_second_moment import ColumnSecondMoment
@@ -63,7 +62,6 @@ def neighbours(rows: RowSpec = ROWS) -> tuple[Any, Any]:
 
 # --- noise added to integer sums --------------------------------------------------------------------------------
 
-WEIGHTED = ColumnWeights(ROWS, np.linspace(0.5, 3.0, D))
 SCALED = Scaling(ROWS, np.arange(1, D + 2), np.arange(D) * 1000)
 ADDITIVE: list[tuple[Any, Any, int]] = [
     (GradientSum(ROWS, Logistic(), THETA, 1.0), Gaussian(1.3), GAUSSIAN_LIMIT),
@@ -74,7 +72,6 @@ ADDITIVE: list[tuple[Any, Any, int]] = [
     (LeastEigenvalue(ROWS), Gaussian(1.3), GAUSSIAN_LIMIT),
     (SparseSum(PLAIN, 3), Gaussian(1.3), GAUSSIAN_LIMIT),
     (ColumnSecondMoment(ROWS, 2.0), Gaussian(1.3), GAUSSIAN_LIMIT),
-    (Mapped(GradientSum(ROWS, Logistic(), THETA, 1.0), WEIGHTED), Gaussian(1.3), GAUSSIAN_LIMIT),
     (ScaledGradientSum(SCALED, Logistic(), THETA, 1.0), Gaussian(1.3), GAUSSIAN_LIMIT),
     (SketchedSum(PLAIN, 3, Sketch(D, 4, 2, 7)), Gaussian(1.3), GAUSSIAN_LIMIT),
     (SparseSum(PLAIN, 3, "l1"), Laplace(0.7), LAPLACE_LIMIT),

@@ -20,7 +20,6 @@ from discreet.mechanisms import Choice, Gaussian
 from discreet.noise import Bits
 from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import whole_vertices
-from discreet.queries.mapped import ColumnWeights, Mapped
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.queries.sums.row_sum import RowSum
 from discreet.rows import RowSpec
@@ -54,11 +53,3 @@ def test_measurements_refuse_rows_of_other_facts(which: int, matrix: Any) -> Non
     about(HERE)[which].sample(in_memory(matrix, Y, HERE), UNIT, bits)
     with pytest.raises(InvalidInput, match=r"[Nn]othing was released"):
         about(HERE)[which].sample(in_memory(matrix, Y, THERE), UNIT, bits)
-
-
-def test_maps_make_rows_of_their_own_facts_from_any() -> None:
-    query = Mapped(RowSum(HERE), ColumnWeights(HERE, np.ones(2)))
-    for rows in (HERE, THERE):
-        Noisy(query, Gaussian(1.0)).sample(in_memory(X, Y, rows), UNIT, Bits.seeded(1))
-        found = query.integers(in_memory(X[:1], Y[:1], rows))
-        assert int(found @ found) <= query.bound**2

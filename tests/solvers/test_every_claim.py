@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -21,19 +21,22 @@ from tests.solvers.claims import Case, check, rows
 
 from discreet import solvers, updates
 from discreet.geometry import L1Ball
-from discreet.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
+from discreet.losses import Huber, Logistic, Poisson, Quantile, SmoothedHinge, Softmax, Squared
 from discreet.recipes import RECIPES
 from discreet.recipes.exponential_mechanism import product_grid
 from discreet.rows import RowSpec
 from discreet.solvers import Filtered, Problem, Solver
 from discreet.solvers.boosted import Boosted
 from discreet.solvers.descent import Descent
+from discreet.solvers.parts.private_scales import Scales
+from discreet.solvers.scaled_descent import ScaledDescent
 from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean
 from discreet.units import Unit
 from discreet.updates import Adafactor, Adam, AdamW, Momentum, Sgd, Svrg
 
 ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
 ONE = RowSpec(1, 1.0)
+FULL, DIAGONAL = ({"scales": scales, "iterations": 2, "clip": 1e-3} for scales in ("full", "diagonal"))
 FAR = 1e6  # a target so far away that the clip alone decides a row's gradient, wherever θ is
 
 
@@ -198,9 +201,7 @@ def moments() -> list[Case]:
         far = (rows((1, FAR)), rows()) if unit == ADD else (rows(((1, 0), FAR)), rows(((-1, 0), FAR)))
         delta, runs = (0.1, 600) if unit == ADD else (0.2, 1500)
         found.append(Case("sufficient_statistics", "adassp", problem, worlds, unit, delta=delta, runs=runs))
-        found.append(
-            Case("preconditioned", "newton", problem, far, unit, options={"iterations": 2, "share": 0.1, "clip": 1e-3})
-        )
+        found.append(Case("scaled_descent", "full", problem, far, unit, options=FULL | {"moment_share": 0.1}))
     return found
 
 
@@ -263,8 +264,8 @@ def sparse_gradients() -> list[Case]:
         with_constant = least_squares(rows=RowSpec(1, 1.0, 0.5))
         lazy = {"iterations": 2, "sparsity": 1}
         found.append(Case("sparse_descent", "lazy-with-a-line", with_constant, LONGEST[unit], unit, options=lazy))
-        short = {"iterations": 2, "clip": 1e-3}
-        found.append(Case("reweighted", "three-stages", problem, LONGEST[unit], unit, options=short))
+        short = {"scales": "diagonal", "iterations": 2, "clip": 1e-3}
+        found.append(Case("scaled_descent", "diagonal-recalibrated", problem, LONGEST[unit], unit, options=short))
     return found
 
 
@@ -273,12 +274,14 @@ def wide() -> list[Case]:
     found = []
     for unit in BOTH:
         problem = least_squares(rows=RowSpec(1, 1.0, 0.5))
-        gradients = {"iterations": 2, "scale_share": 0.1, "offset_share": 0.1}
-        found.append(Case("wide_descent", "weights", problem, LONGEST[unit], unit, options=gradients))
-        found.append(Case("wide_descent", "centre", problem, LONGEST[unit], unit, runs=300))
+        gradients = {"scales": "single", "iterations": 2, "scale_share": 0.1, "offset_share": 0.1}
+        found.append(Case("scaled_descent", "single-weights", problem, LONGEST[unit], unit, options=gradients))
+        found.append(
+            Case("scaled_descent", "location", problem, LONGEST[unit], unit, options={"scales": "single"}, runs=300)
+        )
     # the search for scales alone has nearly all of the budget: four signs there, or not
-    scales = {"iterations": 1, "scale_share": 0.98, "offset_share": 0.01}
-    found.append(Case("wide_descent", "scales", problem, LONGEST[ADD], ADD, options=scales, runs=300))
+    scales = {"scales": "single", "iterations": 1, "scale_share": 0.98, "offset_share": 0.01}
+    found.append(Case("scaled_descent", "single-scales", problem, LONGEST[ADD], ADD, options=scales, runs=300))
     return found
 
 
@@ -322,12 +325,28 @@ def scaled() -> list[Case]:
     problem = Problem(RowSpec(1, 1.0, 0.5, outputs=2), Softmax(2), 2.0)
     for unit in BOTH:
         worlds = rows((1, 1)), rows((1, 0)) if unit == REPLACE else rows()
-        steps = {"iterations": 2, "clip": 1e-3}
-        found.append(Case("scaled_descent", "gradients", problem, worlds, unit, options=steps))
-        found.append(Case("scaled_descent", "batches", problem, worlds, unit, options=steps | {"rate": 0.5}))
-    for label, share in (("mean", "centre_share"), ("second moments", "moment_share")):
+        steps = {"scales": "diagonal", "iterations": 2, "clip": 1e-3}
+        found.append(Case("scaled_descent", "diagonal-gradients", problem, worlds, unit, options=steps))
+        found.append(Case("scaled_descent", "diagonal-batches", problem, worlds, unit, options=steps | {"rate": 0.5}))
+    for label, share in (("diagonal-mean", "centre_share"), ("diagonal-second moments", "moment_share")):
         most = steps | {"centre_share": 0.01, "moment_share": 0.01} | {share: 0.97}
         found.append(Case("scaled_descent", label, problem, (rows((1, 1)), rows()), ADD, options=most))
+    return found + other_losses()
+
+
+def other_losses() -> list[Case]:
+    """Both scale models for every loss, the relations in turn."""
+    found = []
+    pairs = [(1.0, -1.0), (FAR, 0.0), (FAR, -FAR), (FAR, -FAR), (1.0, -1.0)]  # labels, counts, and numbers far away
+    losses = [Logistic(), Poisson(), Huber(0.5), Quantile(0.7), SmoothedHinge(0.5)]
+    for turn, (loss, (one, other)) in enumerate(zip(losses, pairs, strict=True)):
+        for place, options in enumerate((FULL, DIAGONAL)):
+            unit, name = BOTH[(turn + place) % 2], f"{options['scales']}-{type(loss).__name__}"
+            worlds = rows((1, one)), rows((1, other)) if unit == REPLACE else rows()
+            share = options | {"moment_share": 0.1}
+            found.append(Case("scaled_descent", name, Problem(ONE, loss, 2.0), worlds, unit, options=share))
+    three = Problem(RowSpec(1, 1.0, outputs=3), Softmax(3), 2.0)
+    found.append(Case("scaled_descent", "full-Softmax", three, (rows((1, 1)), rows()), ADD, options=FULL))
     return found
 
 
@@ -394,6 +413,8 @@ def test_an_attack_is_made_on_every_solver_and_every_update_rule() -> None:
     attacked = [case.set_up() for case in different.values()]
     means = {NoisyMean, RecoveredMean}  # attacked in tests/estimators
     assert written - {Solver, Filtered} - means == {type(solver) for solver in attacked}
+    scales = {type(solver.scales) for solver in attacked if isinstance(solver, ScaledDescent)}
+    assert scales == set(get_args(Scales))
     rules = {type(solver.update) for solver in attacked if isinstance(solver, Descent)}
     assert rules == {rule for rule in vars(updates).values() if isinstance(rule, type) and is_rule(rule)}
 

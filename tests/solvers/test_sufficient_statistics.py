@@ -18,7 +18,7 @@ from discreet.ledger import Ledger
 from discreet.losses import Logistic, Squared
 from discreet.noise.bits import Bits
 from discreet.queries.sums.moments import CrossMoment, SecondMoment, TargetMoment
-from discreet.recipes import preconditioned, sufficient_statistics
+from discreet.recipes import scaled_descent, sufficient_statistics
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.sufficient_statistics import SufficientStatistics
@@ -78,11 +78,11 @@ def test_the_newton_method_beats_adassp_where_privacy_is_dear():
         recipe: np.mean(
             [r2(fitted(recipe.recipe(problem, guarantee), X, y, rows, seed=s), X, y, rows) for s in range(5)]
         )
-        for recipe in (sufficient_statistics, preconditioned)
+        for recipe in (sufficient_statistics, scaled_descent)
     }
     ceiling = LinearRegression().fit(X, y).score(X, y)
-    assert mean[preconditioned] > mean[sufficient_statistics] + 0.1
-    assert mean[preconditioned] > ceiling - 0.2
+    assert mean[scaled_descent] > mean[sufficient_statistics] + 0.1
+    assert mean[scaled_descent] > ceiling - 0.2
 
 
 def test_adassp_needs_no_ridge_where_the_data_suffice():

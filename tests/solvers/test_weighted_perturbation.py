@@ -27,6 +27,7 @@ from discreet.queries.mapped import ColumnWeights
 from discreet.queries.sums.row_sum import RowSum
 from discreet.rows import ROW_BITS, RowSpec
 from discreet.solvers import Problem
+from discreet.solvers.parts.private_scales import Diagonal
 from discreet.solvers.weighted_perturbation import WeightedPerturbation
 from discreet.units import Unit
 
@@ -35,10 +36,8 @@ ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
 
 def test_releases_are_mean_second_moments_a_minimiser_and_two_histograms() -> None:
     problem = Problem(RowSpec(30, 1.0, 0.5), Logistic(), 500.0)
-    solver = WeightedPerturbation(
-        3.0, 7.0, 11.0, 5.0, 50.0, 0.01, power=0.25, slope_bound=0.5, spread=25.0, least_scale=0.5, centred=True,
-        centre_multiplier=9.0,
-    )  # fmt: skip
+    scales = Diagonal(7.0, 0.01, 0.25, 25.0, centred=True, centre_multiplier=9.0)
+    solver = WeightedPerturbation(scales, 3.0, 11.0, 5.0, 50.0, slope_bound=0.5, least_scale=0.5)
     mean, moments, minimum, place, line = rehearse(solver, problem, ADD)
     assert mean == events.Gaussian(9.0)
     assert [moments, place, line] == [events.Gaussian(m, math.sqrt(2)) for m in (7.0, 11.0, 5.0)]

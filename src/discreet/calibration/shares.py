@@ -14,13 +14,13 @@ from discreet.errors import InvalidInput
 __all__ = ["multiplier", "remaining_share"]
 
 
-def remaining_share(purpose: str, shares: Mapping[str, float], *, may_be_zero: str = "") -> float:
+def remaining_share(purpose: str, shares: Mapping[str, float], *, may_be_zero: str | tuple[str, ...] = ()) -> float:
     """What the named shares leave of the budget: 1 − Σ shares.
 
     Args:
         purpose: what the rest is for, for the error message.
         shares: the option's name and its value, for every release but the main one.
-        may_be_zero: the name of an option whose release is left out at 0.
+        may_be_zero: names of options whose releases are left out at 0.
 
     Raises:
         InvalidInput: a share that is not positive, or shares that leave nothing.
@@ -29,12 +29,13 @@ def remaining_share(purpose: str, shares: Mapping[str, float], *, may_be_zero: s
         >>> remaining_share("gradients", {"centre_share": 0.0, "moment_share": 0.25}, may_be_zero="centre_share")
         0.75
     """
+    optional = (may_be_zero,) if isinstance(may_be_zero, str) else may_be_zero
     left = 1.0
     for share in shares.values():
         left -= share
-    positive = all(share > 0 or (share == 0 and name == may_be_zero) for name, share in shares.items())
+    positive = all(share > 0 or (share == 0 and name in optional) for name, share in shares.items())
     if not (positive and left > 0):
-        excepted = f" ({may_be_zero} may be 0)" if may_be_zero else ""
+        excepted = f" ({' and '.join(optional)} may be 0)" if optional else ""
         given = ", ".join(f"{name}={share!r}" for name, share in shares.items())
         raise InvalidInput(f"shares must be positive{excepted} and leave some budget for {purpose}, got {given}.")
     return left

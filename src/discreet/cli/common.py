@@ -153,6 +153,7 @@ def show_certificate(certificate: Certificate, n_features: int) -> None:
     for name, value in (
         ("privacy", str(certificate)),
         ("solver", certificate.solver),
+        ("scales", _kind(certificate.settings.get("scales"))),
         ("noise multiplier", _short(certificate.settings.get("noise_multiplier"))),
         ("features", str(n_features)),
         ("not protected", ", ".join(certificate.unprotected) or "—"),
@@ -160,6 +161,11 @@ def show_certificate(certificate: Certificate, n_features: int) -> None:
         if value is not None:
             table.add_row(name, value)
     console.print(table)
+
+
+def _kind(scales: Any) -> str | None:
+    """The name of a scale model among a certificate's settings."""
+    return str(scales["kind"]) if isinstance(scales, dict) and "kind" in scales else None
 
 
 def _short(value: Any) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -131,24 +132,27 @@ def _show(found: list[Comparison]) -> None:
     for option in found:
         if option.plan:
             mark, risk = "→" if option.chosen else "", _cell(option.predicted_risk) or "no bound"
-            shown.add_row(mark, option.name, str(option.releases), _cell(option.noise_multiplier), risk)
+            shown.add_row(mark, option.label, str(option.releases), _cell(option.noise_multiplier), risk)
     console.print(shown)
     if not found[0].chosen:
-        console.print(f"auto takes {found[0].name} and is refused. Choose a solver of the table, or another guarantee.")
+        console.print(
+            f"auto takes {found[0].label} and is refused. Choose a solver of the table, or another guarantee."
+        )
     for option in found:
         if option.chosen:
-            console.print(f"auto takes {option.name}: {option.reason}.")
+            console.print(f"auto takes {option.label}: {option.reason}.")
             console.print(f"its settings: {_settings_in_words(option)}.")
         elif not option.plan:
-            console.print(f"{option.name} does not apply: {option.reason}.")
+            console.print(f"{option.label} does not apply: {option.reason}.")
     for option in found:
         if option.unpredicted:
-            console.print(f"no bound for {option.name}: {option.unpredicted}.")
+            console.print(f"no bound for {option.label}: {option.unpredicted}.")
 
 
 def _fact(option: Comparison) -> dict[str, Any]:
     return {
         "solver": option.name,
+        "scales": option.scales,
         "applies": option.plan is not None,
         "chosen": option.chosen,
         "releases": option.releases,
@@ -173,10 +177,20 @@ def _finite(value: Any) -> Any:
 
 
 def _settings_in_words(option: Comparison) -> str:
-    shown = {name: value for name, value in _settings(option).items() if isinstance(value, bool | int | float | str)}
     return ", ".join(
-        f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}" for name, value in shown.items()
+        f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
+        for name, value in _flat(_settings(option))
     )
+
+
+def _flat(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Plain settings, those of a scale model after its kind; others are left out."""
+    for name, value in settings.items():
+        if isinstance(value, bool | int | float | str):
+            yield name, value
+        elif isinstance(value, dict) and "kind" in value:
+            yield name, value["kind"]
+            yield from _flat({inner: value[inner] for inner in value if inner != "kind"})
 
 
 def _or_none(value: float) -> float | None:

@@ -27,7 +27,7 @@ def solvers(
     from discreet.planning.auto import RULES, rules_as_markdown
 
     if as_json:
-        shown = ("solver", "condition", "why", "evidence")
+        shown = ("solver", "scales", "condition", "why", "evidence")
         print(json.dumps([{name: getattr(rule, name) for name in shown} for rule in RULES], ensure_ascii=False))
         return
     if markdown:
@@ -35,7 +35,7 @@ def solvers(
         return
     table = Table("", "if", Column("auto takes", no_wrap=True), "because", "evidence", show_lines=True)
     for place, rule in enumerate(RULES, start=1):
-        table.add_row(str(place), rule.condition, rule.solver, rule.why, rule.evidence)
+        table.add_row(str(place), rule.condition, rule.label, rule.why, rule.evidence)
     console.print(table)
 
 

@@ -25,7 +25,15 @@ _MOST_COLUMNS = 10**9
 """So many coefficients fill eight gigabytes."""
 
 
-def planned(model: PrivateLinearModel, n: int, columns: int, *, sparse: bool = False, solver: str = "") -> Plan:
+def planned(
+    model: PrivateLinearModel,
+    n: int,
+    columns: int,
+    *,
+    sparse: bool = False,
+    solver: str = "",
+    options: dict[str, str] | None = None,
+) -> Plan:
     """The plan of ``model`` for n rows of so many columns, were it fitted to them. The model is left as it is.
 
     Where the number of rows is private (add-remove without ``n_public``), the count that is released first is taken to
@@ -37,6 +45,7 @@ def planned(model: PrivateLinearModel, n: int, columns: int, *, sparse: bool = F
         columns: number of features.
         sparse: whether rows come in sparse form.
         solver: another solver's name, in place of the model's.
+        options: of that solver.
 
     Raises:
         InvalidInput: what `fit` would refuse of these declarations.
@@ -47,7 +56,7 @@ def planned(model: PrivateLinearModel, n: int, columns: int, *, sparse: bool = F
         >>> planned(model, 10_000, 5).name
         'objective_perturbation'
     """
-    problem, guarantee, model = _declared(model, n, columns, sparse, solver)
+    problem, guarantee, model = _declared(model, n, columns, sparse, solver, options)
     return make_plan(problem, guarantee, model.solver, model.solver_options)
 
 
@@ -69,19 +78,24 @@ def compared(
         >>> from discreet.estimators import LinearRegression
         >>> model = LinearRegression(epsilon=1.0, row_norm=1.0, target_bounds=(0, 1))
         >>> compared(model, 10_000, 5)[1][0].name
-        'preconditioned'
+        'scaled_descent'
     """
 
     problem, guarantee, _ = _declared(model, n, columns, sparse, "auto")
 
-    def plan_for(name: str) -> Plan:
-        return planned(model, n, columns, sparse=sparse, solver=name)
+    def plan_for(name: str, options: dict[str, str]) -> Plan:
+        return planned(model, n, columns, sparse=sparse, solver=name, options=options)
 
     return guarantee, compare(plan_for, choose(problem, guarantee))
 
 
 def _declared(
-    model: PrivateLinearModel, n: int, columns: int, sparse: bool, solver: str
+    model: PrivateLinearModel,
+    n: int,
+    columns: int,
+    sparse: bool,
+    solver: str,
+    options: dict[str, str] | None = None,
 ) -> tuple[Problem, Guarantee, PrivateLinearModel]:
     """The problem and the guarantee that `fit` would make of the declarations, without rows; and the model asked."""
     for name, value, most in (("n", n, MOST_ROWS), ("d", columns, _MOST_COLUMNS)):
@@ -89,7 +103,7 @@ def _declared(
             raise InvalidInput(f"{name} must be between 1 and {most}, got {value}.")
     model = clone(model)
     if solver:
-        model.set_params(solver=solver)
+        model.set_params(solver=solver, **({"solver_options": options} if options else {}))
     model._check_parameters()
     private = math.isfinite(model.epsilon)
     nobody: Any = sp.csr_array((0, columns)) if sparse else np.empty((0, columns))

@@ -270,4 +270,4 @@ def _after_count(plan_for: PlanFor, rows: float, rest: Guarantee) -> Plan:
 
 def _in_words(plan: Plan) -> str:
     noise = getattr(plan.solver, "noise_multiplier", 0.0)
-    return plan.name + (f", noise multiplier {noise:.4g}" if noise else "")
+    return plan.label + (f", noise multiplier {noise:.4g}" if noise else "")

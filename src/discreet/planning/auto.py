@@ -14,7 +14,8 @@ from functools import cached_property
 from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.geometry import L1Ball, SparseSet, WholeSpace
 from discreet.geometry.base import Atomic, Projectable
-from discreet.losses import Domain, Softmax, Squared
+from discreet.losses import Domain, Poisson, Softmax, Squared
+from discreet.planning.options import labelled
 from discreet.recipes.exponential_mechanism import MOST_AXES
 from discreet.recipes.shared import NUMBERS as SHARED
 from discreet.recipes.weighted_perturbation import NUMBERS as WEIGHTED
@@ -23,7 +24,16 @@ from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["NUMBERS", "RULES", "Facts", "Rule", "choose", "prefers_vertices", "rules_as_markdown"]
+__all__ = [
+    "NUMBERS",
+    "RULES",
+    "Facts",
+    "Rule",
+    "choose",
+    "options_of_rules",
+    "prefers_vertices",
+    "rules_as_markdown",
+]
 
 
 @dataclass(frozen=True)
@@ -133,6 +143,7 @@ class Rule:
         condition: in words.
         why: what the solver gains there.
         evidence: the theorem, sweep or benchmark behind it.
+        scales: the scale model of ``scaled_descent``; empty for other solvers.
     """
 
     solver: str
@@ -140,6 +151,17 @@ class Rule:
     condition: str
     why: str
     evidence: str
+    scales: str = ""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of the solver that the rule sets."""
+        return {"scales": self.scales} if self.scales else {}
+
+    @property
+    def label(self) -> str:
+        """The solver in words, with its scale model."""
+        return labelled(self.solver, self.scales)
 
 
 def _lasso_by_vertices(f: Facts) -> bool:
@@ -175,6 +197,11 @@ def _few_columns(f: Facts) -> bool:
     return f.coordinates <= current(SHARED).many_columns
 
 
+def _counts(f: Facts) -> bool:
+    known = f.gaussian and isinstance(f.problem.loss, Poisson) and f.free and f.problem.rows.bounded
+    return known and _few_columns(f) and f.noise_share <= current(NUMBERS).most_noise
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "frank_wolfe",
@@ -184,21 +211,23 @@ RULES: tuple[Rule, ...] = (
         "sweep lasso-narrow",
     ),
     Rule(
-        "wide_descent",
+        "scaled_descent",
         lambda f: _free_least_squares(f) and not _few_columns(f),
         "least squares with an intercept, no constraint, over 1000 coefficients, δ > 0",
         "gradients in scales that are estimated privately: the noise in a score does not grow with d",
-        "docs/maths/wide_descent.md",
+        "docs/maths/scaled_descent.md",
+        scales="single",
     ),
     Rule(
-        "wide_descent",
+        "scaled_descent",
         lambda f: _free_least_squares(f) and f.noise_share > current(NUMBERS).most_noise,
         "least squares with an intercept, no constraint, noise share √min(d, n)·ν/n > 0.5, δ > 0",
         "under so much noise the centre of the targets comes first, then what the weights can add",
         "sweep moment-noise",
+        scales="single",
     ),
     Rule(
-        "preconditioned",
+        "scaled_descent",
         lambda f: (
             f.gaussian
             and isinstance(f.problem.loss, Squared)
@@ -208,9 +237,10 @@ RULES: tuple[Rule, ...] = (
         "least squares over a set with a projection, up to 1000 coefficients, δ > 0",
         "a noisy second moment whitens the gradients that follow",
         "theory.preconditioned",
+        scales="full",
     ),
     Rule(
-        "preconditioned",
+        "scaled_descent",
         lambda f: (
             not f.private
             and isinstance(f.problem.loss, Squared)
@@ -220,6 +250,7 @@ RULES: tuple[Rule, ...] = (
         "sparse least squares without privacy, up to 1000 coefficients",
         "the quadratic is formed exactly and minimised over sparse vectors",
         "the path of the private solver at ε = ∞",
+        scales="full",
     ),
     Rule(
         "hard_threshold",
@@ -263,6 +294,14 @@ RULES: tuple[Rule, ...] = (
         "McSherry–Talwar 2007",
     ),
     Rule(
+        "scaled_descent",
+        _counts,
+        "counts (Poisson loss), no constraint, up to 1000 coefficients, noise share ≤ 0.5, δ > 0",
+        "a noisy second moment whitens gradients, whose curvature is far below its bound at most rows",
+        "bench/results/whitened_losses.md",
+        scales="full",
+    ),
+    Rule(
         "descent",
         lambda f: not f.bounded_curvature and (f.private or not f.problem.loss.smooth),
         "a loss without bounded curvature",
@@ -303,6 +342,7 @@ RULES: tuple[Rule, ...] = (
         "several classes, no constraint, δ > 0",
         "columns centred and brought to one scale, then noisy gradients",
         "sweep solver-classes",
+        scales="diagonal",
     ),
     Rule(
         "descent",
@@ -334,9 +374,24 @@ def choose(problem: Problem, guarantee: Guarantee) -> Rule:
     return next(rule for rule in RULES if rule.when(facts))
 
 
+def options_of_rules(solver: str, problem: Problem, guarantee: Guarantee) -> dict[str, str]:
+    """The options that the first rule for a named solver would set, were it the only solver; none where none applies.
+
+    Example:
+        >>> from discreet.losses import Squared
+        >>> from discreet.units import Unit
+        >>> problem = Problem(RowSpec(2000, 1.0, 0.5), Squared(), 1000.0)
+        >>> options_of_rules("scaled_descent", problem, Guarantee(1.0, 1e-6, Unit("replace-one")))
+        {'scales': 'single'}
+    """
+    facts = Facts(problem, guarantee)
+    found = (rule.options for rule in RULES if rule.solver == solver and rule.options and rule.when(facts))
+    return next(found, {})
+
+
 def rules_as_markdown() -> str:
     """The rules as the table of ``docs/how-to/solvers.md``; the first condition that holds decides."""
     lines = ["| | if | `auto` takes | because | evidence |", "|---|---|---|---|---|"]
     for place, rule in enumerate(RULES, start=1):
-        lines.append(f"| {place} | {rule.condition} | `{rule.solver}` | {rule.why} | {rule.evidence} |")
+        lines.append(f"| {place} | {rule.condition} | `{rule.label}` | {rule.why} | {rule.evidence} |")
     return "\n".join(lines)

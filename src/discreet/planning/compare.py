@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from discreet.calibration import Guarantee
 from discreet.errors import DiscreetError
 from discreet.planning.auto import Rule
+from discreet.planning.options import labelled, option_types
 from discreet.planning.plan import Plan
 from discreet.planning.predicted import predicted_bound
 from discreet.recipes import RECIPES
@@ -32,6 +33,7 @@ class Comparison:
         chosen: whether "auto" takes it.
         reason: why it is chosen, or why it does not apply.
         unpredicted: why there is no bound on the risk.
+        scales: the scale model, of a solver that has several.
     """
 
     name: str
@@ -40,6 +42,12 @@ class Comparison:
     chosen: bool
     reason: str
     unpredicted: str = ""
+    scales: str = ""
+
+    @property
+    def label(self) -> str:
+        """The solver in words, with its scale model."""
+        return labelled(self.name, self.scales)
 
     @property
     def releases(self) -> int:
@@ -52,12 +60,12 @@ class Comparison:
         return float(getattr(self.plan.solver, "noise_multiplier", math.nan)) if self.plan else math.nan
 
 
-PlanFor: TypeAlias = Callable[[str], Plan]
-"""From a solver's name to its plan."""
+PlanFor: TypeAlias = Callable[[str, dict[str, str]], Plan]
+"""From a solver's name and its options to its plan."""
 
 
 def compare(plan_for: PlanFor, auto: Rule) -> list[Comparison]:
-    """Every solver, the one that "auto" takes first; those that do not apply, and risks without a bound, say why.
+    """Every solver, with every scale model, the one that "auto" takes first; what does not apply says why.
 
     Args:
         plan_for: how a plan is made; it raises a `DiscreetError` where a solver does not apply.
@@ -72,22 +80,28 @@ def compare(plan_for: PlanFor, auto: Rule) -> list[Comparison]:
         >>> from discreet.units import Unit
         >>> problem = Problem(RowSpec(4, 1.0), Logistic(), 1000.0)
         >>> guarantee = Guarantee(1.0, 1e-6, Unit("add-remove"))
-        >>> found = compare(lambda name: make_plan(problem, guarantee, name), choose(problem, guarantee))
+        >>> found = compare(lambda *named: make_plan(problem, guarantee, *named), choose(problem, guarantee))
         >>> found[0].name, found[0].chosen, found[0].releases
         ('objective_perturbation', True, 1)
     """
-    return [_compared(plan_for, auto.solver, auto.why)] + [
-        _compared(plan_for, name) for name in RECIPES if name != auto.solver
-    ]
+    ways = [(name, scales) for name in RECIPES for scales in _scale_models(name)]
+    chosen = auto.solver, auto.scales
+    return [_compared(plan_for, *chosen, auto.why)] + [_compared(plan_for, *way) for way in ways if way != chosen]
 
 
-def _compared(plan_for: PlanFor, name: str, why: str = "") -> Comparison:
+def _scale_models(name: str) -> tuple[str, ...]:
+    """The scale models of a solver; one without a name where it has none."""
+    kinds = option_types(name).get("scales")
+    return get_args(kinds[0]) if kinds else ("",)
+
+
+def _compared(plan_for: PlanFor, name: str, scales: str, why: str = "") -> Comparison:
     try:
-        plan = plan_for(name)
+        plan = plan_for(name, {"scales": scales} if scales else {})
     except DiscreetError as refusal:
-        return Comparison(name, None, math.nan, False, _phrase(refusal))
+        return Comparison(name, None, math.nan, False, _phrase(refusal), scales=scales)
     risk, unpredicted = _risk(plan, plan.guarantee)
-    return Comparison(name, plan, risk, bool(why), why, unpredicted)
+    return Comparison(name, plan, risk, bool(why), why, unpredicted, scales)
 
 
 def _risk(plan: Plan, guarantee: Guarantee) -> tuple[float, str]:

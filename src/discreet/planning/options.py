@@ -18,10 +18,20 @@ import numpy as np
 from discreet.errors import InvalidInput, did_you_mean
 from discreet.recipes import boosted, recipe
 
-__all__ = ["checked_options", "option_types"]
+__all__ = ["checked_options", "labelled", "option_types"]
 
 _MAY_BE_ZERO = ("centre_share", "recalibration_share", "power", "regularisation", "seed")
 _A_NUMBER_OR_A_SCHEDULE = 2  # the longest union of types that is not an array's
+
+
+def labelled(solver: str, scales: str) -> str:
+    """A solver with its scale model, as tables show it.
+
+    Example:
+        >>> labelled("scaled_descent", "full"), labelled("descent", "")
+        ('scaled_descent (full)', 'descent')
+    """
+    return f"{solver} ({scales})" if scales else solver
 
 
 def option_types(solver: str) -> dict[str, tuple[Any, ...]]:

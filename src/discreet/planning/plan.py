@@ -17,8 +17,8 @@ from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.rehearse import foresee
 from discreet.errors import InvalidInput
 from discreet.events import Event, compose
-from discreet.planning.auto import choose
-from discreet.planning.options import checked_options
+from discreet.planning.auto import choose, options_of_rules
+from discreet.planning.options import checked_options, labelled
 from discreet.recipes import recipe
 from discreet.solvers import Filtered, Problem, Solver
 
@@ -42,6 +42,11 @@ class Plan:
     problem: Problem
     guarantee: Guarantee
     why: str = ""
+
+    @property
+    def label(self) -> str:
+        """The solver in words, with its scale model where it has one."""
+        return labelled(self.name, getattr(getattr(self.solver, "scales", None), "kind", ""))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
@@ -82,7 +87,8 @@ def make_plan(
         problem: public facts.
         guarantee: what the run must keep.
         solver: ``"auto"`` for the first rule of `discreet.planning.auto.RULES` that applies, or a solver's name.
-        options: of a named solver; what they leave open is chosen by its recipe.
+        options: of a named solver; what they leave open is chosen by the rules of "auto" (the scale model) and by the
+            solver's recipe.
 
     Raises:
         InvalidInput: an unknown solver or option, or a solver that does not apply to the problem.
@@ -101,8 +107,8 @@ def make_plan(
         if options:
             raise InvalidInput("solver_options need a named solver; with solver='auto' all are chosen for you.")
         rule = choose(problem, guarantee)
-        solver, why, options = rule.solver, rule.why, {}
-    taken = checked_options(solver, options)
+        solver, why, options = rule.solver, rule.why, rule.options
+    taken = options_of_rules(solver, problem, guarantee) | checked_options(solver, options)
     return Plan(solver, recipe(solver)(problem, guarantee.tightened(), **taken), problem, guarantee, why)
 
 

@@ -26,7 +26,8 @@ from discreet.solvers.exponential_mechanism import ExponentialMechanism
 from discreet.solvers.frank_wolfe import FrankWolfe
 from discreet.solvers.objective_perturbation import ObjectivePerturbation
 from discreet.solvers.output_perturbation import OutputPerturbation
-from discreet.solvers.preconditioned import Preconditioned
+from discreet.solvers.parts.private_scales import Diagonal, Full
+from discreet.solvers.scaled_descent import ScaledDescent
 from discreet.solvers.sparse_descent import SparseDescent
 from discreet.solvers.sufficient_statistics import SufficientStatistics
 from discreet.theory.bias_reduced import biased_descent
@@ -54,9 +55,7 @@ _NO_THEOREM = {
     "HardThreshold": "it needs the rows' restricted eigenvalues, which are not public",
     "HeavyTailed": "it needs the rows' restricted eigenvalues, which are not public",
     "PeeledThreshold": "it needs the rows' restricted eigenvalues, which are not public",
-    "Reweighted": "its steps depend on columns' second moments, which are not public before they are released",
     "WeightedPerturbation": "it weights columns by second moments, which are not public before they are released",
-    "WideDescent": "its steps depend on private estimates of scale, which are not public before they are released",
 }
 
 
@@ -95,8 +94,8 @@ def predicted_bound(solver: Solver, problem: Problem, unit: Unit | None = None) 
             return _output(solver, problem)
         case FrankWolfe():
             return _frank_wolfe(solver, problem)
-        case Preconditioned():
-            return _preconditioned(solver, problem)
+        case ScaledDescent():
+            return _scaled_descent(solver, problem)
         case SufficientStatistics():
             return _sufficient_statistics(solver, problem)
         case ExponentialMechanism():
@@ -292,14 +291,23 @@ def _bias_reduced(solver: BiasReduced, problem: Problem, unit: Unit | None) -> B
     )
 
 
-def _preconditioned(solver: Preconditioned, problem: Problem) -> Bound:
+def _scaled_descent(solver: ScaledDescent, problem: Problem) -> Bound:
+    scales = solver.scales
+    if not isinstance(scales, Full):
+        what = "columns' second moments" if isinstance(scales, Diagonal) else "private estimates of scale"
+        raise HypothesisViolated(f"its steps depend on {what}, which are not public before they are released.")
+    averaged = solver.iterate == "suffix" and not (solver.recalibration_multiplier or solver.offset_multiplier)
+    require(averaged and solver.sampling is None, "full batches and the average of the last half")
+    require(solver.step == 1 and not solver.decay, "whole steps without momentum")
+    require(problem.rows.outputs == 1, "one output")
+    require(math.isfinite(problem.loss.smoothness(Domain())), "a loss of bounded curvature")
     _unconstrained(problem)
     d, radius, target = _dimension(problem), problem.rows.radius, _target(problem)
-    smoothness = problem.loss.smoothness(Domain())
-    error = moment_noise_norm(d, solver.moment_multiplier * radius**2, _MOMENT_FAILURE)
+    smoothness = scales.curvature
+    error = moment_noise_norm(d, scales.moment_multiplier * radius**2, _MOMENT_FAILURE)
     return preconditioned(
         eigenvalues=[problem.ridge] * d,
-        damping=solver.added_curvature(problem),
+        damping=scales.added_curvature(problem, solver.iterations),
         moment_error=smoothness * error / problem.n,
         target_norm=target,
         noise_std=solver.noise_multiplier * solver.clip / problem.n,

@@ -1,8 +1,8 @@
-"""A sum over rows that a public map made from the given ones.
+"""Rows that a public map makes from the given ones.
 
 Claim: the map is public and makes each row from one row alone, which is then clipped to its own row norm and rounded to
-its own grid, of squared length at most 4^ROW_BITS in whole numbers. Whatever the inner query claims for every row
-holds for such rows, and so does its event.
+its own grid, of squared length at most 4^ROW_BITS in whole numbers. Whatever a query claims for every row holds for
+such rows, and so does its event.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock, SparseBlock
 from discreet.errors import InvalidInput
-from discreet.queries.base import Integers, Norm, Query, replace_one_factor
+from discreet.queries.base import Integers
 from discreet.rows import ROW_BITS, RowSpec
 
-__all__ = ["ColumnWeights", "Mapped", "MappedRows", "RowMap"]
+__all__ = ["ColumnWeights", "MappedRows", "RowMap"]
 
 
 class RowMap(ABC):
@@ -78,53 +78,6 @@ class ColumnWeights(RowMap):
                 rows = steps[:, :d] if isinstance(block, DenseBlock) else steps.toarray()[:, :d]
                 made[part] = (rows * self.rows.unit - centre) * self.weights
         return made
-
-
-@dataclass(frozen=True, eq=False)
-class Mapped:
-    """``query`` on the rows that ``through`` makes."""
-
-    query: Query
-    through: RowMap
-
-    def __post_init__(self) -> None:
-        if getattr(self.query, "rows", self.through.rows) != self.through.rows:
-            raise InvalidInput(
-                "the query is about other rows than the map makes, so its bound would not hold for them."
-            )
-
-    @property
-    def norm(self) -> Norm:
-        """The norm in which the inner query bounds a row's contribution."""
-        return self.query.norm
-
-    @property
-    def bound(self) -> int:
-        """The bound of the inner query, in grid steps."""
-        return self.query.bound
-
-    @property
-    def replace_one_factor(self) -> float:
-        """The replace-one factor of the inner query."""
-        return replace_one_factor(self.query)
-
-    @property
-    def grid(self) -> float:
-        """Value of one grid step of the inner query."""
-        return self.query.grid
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the inner query's answer."""
-        return self.query.shape
-
-    def integers(self, data: Dataset) -> Integers:
-        """The inner query's exact sum over the rows made."""
-        return self.query.integers(MappedRows(data, self.through, True))
-
-    def unrounded(self, data: Dataset) -> NDArray[Any]:
-        """The inner query's sum over the rows made, in floating point."""
-        return self.query.unrounded(MappedRows(data, self.through, False))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,20 +25,24 @@ RECIPES = (
     "heavy_tailed",
     "objective_perturbation",
     "output_perturbation",
-    "preconditioned",
-    "reweighted",
     "scaled_descent",
     "sparse_descent",
     "sufficient_statistics",
     "weighted_perturbation",
-    "wide_descent",
 )
 """Names of the solvers of linear models: each is a module of this room."""
 _OF_MEANS = "sparse_mean"
+_FORMER = {"preconditioned": "full", "reweighted": "diagonal", "wide_descent": "single"}
+"""Solvers that are now scale models of scaled_descent."""
 
 
 def recipe(name: str) -> Callable[..., Any]:
     """The recipe of the solver called ``name``: a function of a problem, a guarantee and the solver's options."""
+    if name in _FORMER:
+        raise InvalidInput(
+            f"solver {name!r} is now solver='scaled_descent' with solver_options={{'scales': {_FORMER[name]!r}}} "
+            f"(on the command line --solver scaled_descent --option scales={_FORMER[name]})."
+        )
     if name not in (*RECIPES, _OF_MEANS):
         guess = did_you_mean(name, RECIPES)
         raise InvalidInput(f"unknown solver {name!r}; choose 'auto' or one of {', '.join(RECIPES)}.{guess}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from discreet import recipes
@@ -20,7 +20,7 @@ from discreet.tuned import Tuned, current, tuned
 
 __all__ = ["BASES", "DEFAULT_BASE", "NUMBERS", "BoostedNumbers", "recipe"]
 
-BASES = ("bias_reduced", "descent", "preconditioned", "reweighted", "sparse_descent")
+BASES = ("bias_reduced", "descent", "scaled_descent", "sparse_descent")
 """Solvers that can be boosted: plans of Gaussian releases, whose Rényi divergence selection is accounted by."""
 
 DEFAULT_BASE = "sparse_descent"
@@ -83,10 +83,19 @@ def recipe(
     if isinstance(base, BiasReduced):
         base = planned(base, problem, guarantee.unit)
     score = gaussian_multiplier(guarantee) / math.sqrt(score_share)
-    scales = [f.name for f in fields(base) if f.name.endswith("multiplier")]
 
     def make(factor: float) -> Boosted:
-        louder = {name: factor * getattr(base, name) for name in scales}
-        return Boosted(replace(base, **louder), runs, factor * score, bound)
+        return Boosted(_louder(base, factor), runs, factor * score, bound)
 
     return calibrated(make, problem, guarantee)
+
+
+def _louder(settings: Any, factor: float) -> Any:
+    """A solver, or a part of one, with all its noise multipliers times ``factor``."""
+    changed = {}
+    for name, value in ((f.name, getattr(settings, f.name)) for f in fields(settings)):
+        if name.endswith("multiplier"):
+            changed[name] = factor * value
+        elif is_dataclass(value):
+            changed[name] = _louder(value, factor)
+    return replace(settings, **changed)

@@ -9,7 +9,7 @@ from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.one_release import gaussian_multiplier
 from discreet.errors import InvalidInput
-from discreet.losses import Domain, Poisson
+from discreet.losses import Poisson
 from discreet.recipes import shared
 from discreet.solvers.base import Problem
 from discreet.solvers.descent import Descent
@@ -54,7 +54,7 @@ def recipe(
     sampling = shared.batches(problem, rate, batch_size)
     _require_bounded_rows(problem, guarantee)
     bound = _clip(problem, guarantee) if clip is None else clip
-    beta = _smoothness(problem) * problem.rows.radius**2 + problem.ridge
+    beta = shared.curvature_bound(problem) * problem.rows.radius**2 + problem.ridge
     momentum = problem.rows.outputs > 1 and update is None and step is None and guarantee.private
     length = _path_length(problem, guarantee, bound)
     count = _iterations(beta, length, momentum) if iterations is None else iterations
@@ -74,39 +74,22 @@ def _require_bounded_rows(problem: Problem, guarantee: Guarantee) -> None:
     raise InvalidInput("descent needs a row_norm to choose its steps; give one, or another solver.")
 
 
-def _slope(problem: Problem) -> float:
-    """The largest |slope|, at most 1; with K outputs √(1 − 1/K), the length of the slopes at θ = 0."""
-    if problem.rows.outputs > 1:
-        return math.sqrt(1 - 1 / problem.rows.outputs)
-    domain = Domain(score_bound=current(shared.NUMBERS).score_bound, target_low=-1.0, target_high=1.0)
-    return min(problem.loss.lipschitz(domain), 1.0)
-
-
 def _clip(problem: Problem, guarantee: Guarantee) -> float:
     """radius × slope. Without privacy only the Poisson loss is clipped, whose gradients have no step size otherwise."""
     clipped = guarantee.private or isinstance(problem.loss, Poisson)
-    return problem.rows.radius * _slope(problem) if clipped else math.inf
-
-
-def _smoothness(problem: Problem) -> float:
-    """The largest curvature of the loss over attainable scores; for a kink, slope over the width of the kink."""
-    numbers = current(shared.NUMBERS)
-    domain = Domain(score_bound=numbers.score_bound, target_low=-1.0, target_high=1.0)
-    if isinstance(problem.loss, Poisson):  # coded counts are at most 1, so beyond e^z = 2 the clipped slope is flat
-        domain = Domain(score_bound=math.log(2.0), target_low=0.0, target_high=1.0)
-    smoothness = problem.loss.smoothness(domain)
-    return smoothness if math.isfinite(smoothness) else _slope(problem) / numbers.kink_width
+    return problem.rows.radius * shared.usual_slope(problem) if clipped else math.inf
 
 
 def _path_length(problem: Problem, guarantee: Guarantee, clip: float) -> float:
     """ηT, step size times number of steps, that balances the noise of all steps against stopping early.
 
     With T steps of size η and noise √T·κ·C/n in each of d coordinates, averaging gives an excess risk of at most
-    D²/(2ηT) + ηT·dκ²C²/(2n²), least at ηT = D·n/(√d·κ·C). D is the diameter 10/radius of the ball whose
-    scores are within ±5. The noise that this adds to a row's score is ηT·κC·radius/n, whatever d; two classes are told
-    apart by scores, so there ηT is at least what makes that noise 1.6.
+    D²/(2ηT) + ηT·dκ²C²/(2n²), least at ηT = D·n/(√d·κ·C). D is 5/radius, the length of a θ whose scores are within
+    ±5, and with over 1000 columns the diameter of the ball of such θ: there √d exaggerates the noise more than few
+    steps of so long a path cost. The noise that this adds to a row's score is ηT·κC·radius/n, whatever d; two classes
+    are separated by scores, so there ηT is at least what makes that noise 1.6.
 
-    With K outputs (softmax) d counts every output, and the bound is too large by far: noise of size ηTκC/n a coordinate
+    With K outputs (softmax) d counts every output, and the bound is far too large: noise of size ηTκC/n a coordinate
     costs ½·tr(H)·(ηTκC/n)², and the Hessian's trace is at most (1 − 1/K)·radius² whatever d. That and D²/(2ηT) with
     D = 10√K/radius balance at (ηT)³ = D²n²/(2·tr(H)·κ²C²).
     """
@@ -114,7 +97,8 @@ def _path_length(problem: Problem, guarantee: Guarantee, clip: float) -> float:
         return math.inf
     rows, numbers = problem.rows, current(shared.NUMBERS)
     noise = gaussian_multiplier(guarantee) * clip / problem.n
-    distance = 2 * numbers.score_bound / rows.radius
+    whole = rows.outputs > 1 or rows.n_features > numbers.many_columns
+    distance = (2 if whole else 1) * numbers.score_bound / rows.radius
     length = distance / (math.sqrt(math.prod(rows.shape)) * noise)
     if problem.loss.slope_sign_fixed:
         length = max(length, numbers.score_noise / (rows.radius * noise))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.sparse_set import SparseSet
-from discreet.losses import Domain
+from discreet.losses import Domain, Poisson
 from discreet.measurements import FixedSizeSampling, PoissonSampling, Sampling
 from discreet.solvers.base import Problem
 from discreet.solvers.parts.recalibration import fits
@@ -21,9 +21,12 @@ __all__ = [
     "checked_recalibration_share",
     "clip_share",
     "clipping_slope",
+    "curvature_bound",
     "declared_sparsity",
+    "first_slope",
     "slope_at_zero",
     "smoothness_bound",
+    "usual_slope",
 ]
 
 
@@ -120,6 +123,36 @@ def clipping_slope(problem: Problem, guarantee: Guarantee, score_bound: float) -
     if guarantee.private:
         return slope_at_zero(problem, 1.0)
     return problem.loss.lipschitz(Domain(score_bound=score_bound, target_low=-1.0, target_high=1.0))
+
+
+def first_slope(problem: Problem, target_bound: float) -> float:
+    """The largest length of the slopes at θ = 0, where a fit starts, for any loss.
+
+    √(1 − 1/K) with K outputs; 1 for counts, which are not negative; else `slope_at_zero`.
+    """
+    if problem.rows.outputs > 1:
+        return math.sqrt(1 - 1 / problem.rows.outputs)
+    if isinstance(problem.loss, Poisson):
+        return problem.loss.lipschitz(Domain(0.0, 0.0, target_bound))
+    return slope_at_zero(problem, target_bound)
+
+
+def usual_slope(problem: Problem) -> float:
+    """The largest |slope| at attainable scores, at most 1; with K outputs the length of the slopes at θ = 0."""
+    if problem.rows.outputs > 1:
+        return math.sqrt(1 - 1 / problem.rows.outputs)
+    domain = Domain(score_bound=current(NUMBERS).score_bound, target_low=-1.0, target_high=1.0)
+    return min(problem.loss.lipschitz(domain), 1.0)
+
+
+def curvature_bound(problem: Problem) -> float:
+    """The largest curvature of the loss over attainable scores; for a kink, slope over the width of the kink."""
+    numbers = current(NUMBERS)
+    domain = Domain(score_bound=numbers.score_bound, target_low=-1.0, target_high=1.0)
+    if isinstance(problem.loss, Poisson):  # coded counts are at most 1, so beyond e^z = 2 the clipped slope is flat
+        domain = Domain(score_bound=math.log(2.0), target_low=0.0, target_high=1.0)
+    smoothness = problem.loss.smoothness(domain)
+    return smoothness if math.isfinite(smoothness) else usual_slope(problem) / numbers.kink_width
 
 
 def smoothness_bound(problem: Problem, slope: float) -> float:

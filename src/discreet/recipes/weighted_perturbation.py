@@ -14,6 +14,7 @@ from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.recipes import objective_perturbation, shared
 from discreet.solvers.base import Problem
 from discreet.solvers.parts import column_weights, recalibration
+from discreet.solvers.parts.private_scales import Diagonal
 from discreet.solvers.weighted_perturbation import WeightedPerturbation, check
 from discreet.tuned import Tuned, current, tuned
 
@@ -88,14 +89,15 @@ def recipe(
     shares = _shares(problem, guarantee, moment_share, place_share, recalibration_share, centre_share)
     bound = _slope_bound(problem, guarantee) if slope_bound is None else slope_bound
     exponent, entries = weights.power if power is None else power, weights.spread if spread is None else spread
-    rest = exponent, bound, entries, numbers.least_scale
     if not guarantee.private:
-        return WeightedPerturbation(0.0, 0.0, 0.0, 0.0, regularisation or 0.0, damping or 1 / problem.n, *rest)
+        scales = Diagonal(0.0, damping or 1 / problem.n, exponent, entries)
+        return WeightedPerturbation(scales, 0.0, 0.0, 0.0, regularisation or 0.0, bound, numbers.least_scale)
     nu = multiplier(gaussian_multiplier(guarantee), _left(shares))
     ridge = _regularisation(problem, guarantee, nu, bound) if regularisation is None else regularisation
     tau = column_weights.chance_damping(problem, nu) if damping is None else damping
-    centred, drift = shares["centre_share"] > 0, objective_perturbation.deviation(guarantee)
-    noiseless = WeightedPerturbation(0.0, 0.0, 0.0, 0.0, ridge, tau, *rest, drift, centred)
+    scales = Diagonal(0.0, tau, exponent, entries, centred=shares["centre_share"] > 0)
+    rest = bound, numbers.least_scale, objective_perturbation.deviation(guarantee)
+    noiseless = WeightedPerturbation(scales, 0.0, 0.0, 0.0, ridge, *rest)
     return _with_noise(noiseless, problem, guarantee, shares)
 
 
@@ -174,13 +176,13 @@ def _with_noise(
     """All noise in proportion to that of one release with the whole budget, with the least that keeps the guarantee."""
 
     def make(noise: float) -> WeightedPerturbation:
+        centre, moments = (multiplier(noise, shares[name]) for name in ("centre_share", "moment_share"))
         return replace(
             noiseless,
+            scales=replace(noiseless.scales, centre_multiplier=centre, moment_multiplier=moments),
             noise_multiplier=multiplier(noise, _left(shares)),
-            moment_multiplier=multiplier(noise, shares["moment_share"]),
             place_multiplier=multiplier(noise, shares["place_share"]),
             recalibration_multiplier=multiplier(noise, shares["recalibration_share"]),
-            centre_multiplier=multiplier(noise, shares["centre_share"]),
         )
 
     return calibrated(make, problem, guarantee)

@@ -1,123 +1,100 @@
-"""Descent with momentum on rows centred and scaled column by column: what "auto" takes for several classes.
+"""Noisy gradients in coordinates that were estimated privately: one descent, with a model of scales.
 
-Three kinds of Gaussian releases, whose shares of the budget (in 1/σ²) are fixed beforehand:
+    coordinates ← releases of the scale model            (`discreet.solvers.parts.private_scales`)
+    θ ← θ − η·direction(noisy mean gradient at θ)        T times, with or without momentum, in these coordinates
+    coefficients of the user's columns ← θ               and what is fitted afterwards: nothing, scale and offset by two
+                                                         histograms, or the mean residual
 
-1. the *mean* row: what all rows have in common does not separate classes, takes up their length, and is a direction of
-   so much more curvature than the others that steps would have to be short because of it;
-2. *second moments* f_j of the columns (`discreet.solvers.parts.column_weights`), and from them weights
-   w_j ∝ (f_j + τ)^−½: columns whose second moment exceeds the noise are brought to one scale, so that the same noise
-   and the same step size are right for all of them;
-3. *gradients* of rows centred and weighted so (`discreet.queries.sums.scaled_gradient`), with momentum; the last
-   iterate is the answer. The clip is less than a row's gradient at θ = 0, so at first most rows have the same
-   influence. Of many rows each step takes a Poisson sample: amplification makes up for the smaller sum.
-
-The noise in a row's score depends on the steps by the *path length* (the sum of all step sizes) alone: whatever d, T or
-the clip, its standard deviation is c = path length·κ·C·R/n (κ the noise multiplier of one release with the whole
-budget, C the clip, R a row's length).
+Location and scale of rows and targets decide how much of a gradient is noise: what a row may contribute is bounded by
+its length, and a step must be short enough for the direction of most curvature. A few per cent of the budget find them,
+and the rest goes to gradients in coordinates in which one clip and one step size are right everywhere. All releases are
+Gaussian, and their shares of the budget (in 1/σ²) are fixed beforehand: the plan does not depend on any answer.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal
 
 from discreet.errors import InvalidInput
-from discreet.losses import Softmax
 from discreet.measurements import Noisy, PoissonSampling
 from discreet.mechanisms import Gaussian
-from discreet.queries.sums.scaled_gradient import LARGEST_WEIGHT, ScaledGradientSum, Scaling
-from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.parts.column_weights import column_weights, lengthening, released_mean, released_moments
-from discreet.solvers.parts.requirements import require_bounded_rows, require_no_ridge, require_unconstrained
-from discreet.updates import Momentum
+from discreet.solvers.parts.mean_offset import with_mean_offset
+from discreet.solvers.parts.private_scales import Location, Scales
+from discreet.solvers.parts.recalibration import NUMBERS as RECALIBRATION
+from discreet.solvers.parts.recalibration import recalibrated
+from discreet.tuned import current
+from discreet.updates import Momentum, Sgd, Update
 
-__all__ = ["ScaledDescent", "check", "on_grid"]
+__all__ = ["ScaledDescent"]
 
 
 @dataclass(frozen=True)
 class ScaledDescent:
-    """Mean row, second moments of the columns, then ``iterations`` gradients with momentum.
+    """Private scales, ``iterations`` noisy gradients in them, and a fit afterwards.
 
     Args:
-        noise_multiplier: noise over ``clip`` in each gradient; 0 runs without privacy.
-        centre_multiplier: noise over the bound of `RowSum`.
-        moment_multiplier: noise over the bound of `ColumnSecondMoment`.
-        iterations: number of gradients.
-        clip: ℓ2 bound on the gradient of a row as centred and scaled.
-        step: step size in the scaled coordinates.
-        decay: of the momentum.
-        damping: τ in units of the squared row norm.
-        power: weights are (f_j + τ)^−power, f_j the second moment of a column.
-        constant_weight: weight of the constant column, which takes up length as any other column does.
-        spread: see `ColumnSecondMoment`.
-        centred: whether rows are centred; needs a constant column.
+        scales: the scale model, with its own noise multipliers.
+        noise_multiplier: noise over the clip in each gradient; 0 runs without privacy.
+        iterations: number of gradients; 0 is for the location alone.
+        clip: ℓ2 bound on a row's gradient in the coordinates, in scales of the targets where those are estimated.
+        step: step size in the coordinates; 1 is the whole direction.
+        decay: of the momentum; 0 is plain descent.
+        iterate: the ``"last"``, the ``"average"``, or the average of the last half (``"suffix"``).
         sampling: batches of the gradients; None takes all rows each step.
+        recalibration_multiplier: noise of the fit of scale and offset afterwards, were it one release; 0 leaves it out.
+        offset_multiplier: noise over the largest residual in the mean residual, which is added to the intercept; 0
+            leaves it out.
     """
 
+    scales: Scales
     noise_multiplier: float
-    centre_multiplier: float
-    moment_multiplier: float
     iterations: int
     clip: float
-    step: float
-    decay: float
-    damping: float
-    power: float
-    constant_weight: float
-    spread: float
-    centred: bool = True
+    step: float = 1.0
+    decay: float = 0.0
+    iterate: Literal["last", "average", "suffix"] = "suffix"
     sampling: PoissonSampling | None = None
+    recalibration_multiplier: float = 0.0
+    offset_multiplier: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise InvalidInput(f"iterations must be at least 1, got {self.iterations}.")
-        if not 0 < self.damping < math.inf:
-            raise InvalidInput(f"damping must be positive and finite, got {self.damping!r}.")
-        if not 0 <= self.power <= 1:
-            raise InvalidInput(f"power must be between 0 and 1, got {self.power!r}.")
+        least = 0 if isinstance(self.scales, Location) else 1
+        if self.iterations < least:
+            raise InvalidInput(f"iterations must be at least {least}, got {self.iterations}.")
+        if self.iterate not in ("last", "average", "suffix"):
+            raise InvalidInput(f"iterate must be 'last', 'average' or 'suffix', got {self.iterate!r}.")
+        if self.recalibration_multiplier and self.offset_multiplier:
+            raise InvalidInput("recalibration fits the offset too: give one of the two multipliers.")
+        Momentum(self.step, self.decay)  # which refuses steps and decays without meaning
 
     def steps(self, problem: Problem) -> Steps:
-        """2 + iterations releases, or one less where rows are not centred."""
-        check(problem)
-        rows, n = problem.rows, problem.n
-        centre, explained = np.zeros(rows.n_features), np.zeros(rows.n_features)
-        if self.centred:
-            centre, explained = yield from released_mean(problem, self.centre_multiplier)
-        moments = yield from released_moments(problem, self.moment_multiplier, self.spread)
-        weights = column_weights(moments, rows, self.damping, self.power, explained) / lengthening()
-        scaling, unit = on_grid(rows, weights, centre, self.constant_weight)
-        update = Momentum(self.step * unit**2, self.decay)  # the query's rows are longer by 1/unit
-        used = self.sampling.expected_rows(n) if self.sampling else n
-        theta, state = problem.start, update.init(math.prod(rows.shape))
-        for _ in range(self.iterations):
-            query = ScaledGradientSum(scaling, problem.loss, theta, self.clip / unit)
-            total = yield Noisy(query, Gaussian(self.noise_multiplier), self.sampling)
-            moved, state = update(theta.ravel(), total.ravel() / used, state)
-            theta = moved.reshape(rows.shape)
-        return scaling.scores(theta)
+        """The releases of the scale model, ``iterations`` gradients, and two or one of the fit afterwards."""
+        scales = yield from self.scales.released(problem, self.iterations)
+        theta = mean = scales.start
+        update: Update = Momentum(self.step, self.decay) if self.decay else Sgd(self.step)
+        state = update.init(theta.size)
+        rows = self.sampling.expected_rows(problem.n) if self.sampling else problem.n
+        first = {"last": self.iterations - 1, "suffix": self.iterations // 2, "average": 0}[self.iterate]
+        for t in range(self.iterations):
+            total = yield Noisy(scales.query(theta, self.clip), Gaussian(self.noise_multiplier), self.sampling)
+            direction = scales.direction(total / rows, theta)
+            moved, state = update(theta.ravel(), direction.ravel(), state)
+            theta = moved.reshape(theta.shape)
+            mean = theta if t <= first else mean + (theta - mean) / (t - first + 1)
+        found = scales.coefficients(mean)
+        if self.recalibration_multiplier:
+            share = current(RECALIBRATION).place_share
+            place, fit = (self.recalibration_multiplier / math.sqrt(part) for part in (share, 1 - share))
+            leverage = self.path_length * scales.leverage  # what rows' own slopes moved their own scores by
+            return (yield from recalibrated(problem, found, place, fit, leverage, scales.anchor(found)))
+        if self.offset_multiplier:
+            return (yield from with_mean_offset(problem, found, self.offset_multiplier, scales.target_scale))
+        return found
 
-
-def on_grid(
-    rows: RowSpec, weights: NDArray[np.float64], centre: NDArray[np.float64], constant_weight: float
-) -> tuple[Scaling, float]:
-    """Weights (with the constant column's) in whole multiples of the unit returned, and the centre in row steps."""
-    full = np.concatenate([weights, np.full(rows.dimension - rows.n_features, constant_weight)])
-    unit = float(full.max()) / LARGEST_WEIGHT
-    length = float(np.linalg.norm(centre))
-    inside = centre * min(1.0, rows.norm / length) if length > 0 else centre
-    steps = np.trunc(inside / rows.unit).astype(np.int64)
-    return Scaling(rows, np.clip(np.rint(full / unit), 1, LARGEST_WEIGHT).astype(np.int64), steps), unit
-
-
-def check(problem: Problem) -> None:
-    """Refuses all but several classes without constraint or ridge, on rows of bounded length."""
-    method, other = "scaled descent", "descent"
-    require_unconstrained(problem, method, other)
-    require_no_ridge(problem, method, other)
-    if not isinstance(problem.loss, Softmax):
-        raise InvalidInput("scaled descent is for several classes; for two use solver='weighted_perturbation'.")
-    require_bounded_rows(problem, method)
+    @property
+    def path_length(self) -> float:
+        """The sum of all step sizes; one step with momentum moves θ by 1/(1 − decay) of its size in the end."""
+        return self.step * self.iterations / (1 - self.decay)

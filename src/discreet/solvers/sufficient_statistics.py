@@ -72,7 +72,7 @@ def require_least_squares(problem: Problem) -> None:
     if not isinstance(problem.loss, Squared) or problem.rows.outputs != 1:
         raise InvalidInput(
             f"sufficient statistics solve least squares, not {type(problem.loss).__name__} loss; "
-            "use solver='preconditioned' or 'descent'."
+            "use solver='scaled_descent' or 'descent'."
         )
     if not isinstance(problem.domain, WholeSpace):
         raise InvalidInput(

@@ -1,8 +1,9 @@
-"""Settings of wide descent from public facts, and what it refuses."""
+"""Settings of descent in one private scale from public facts, and what it refuses."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 
@@ -13,16 +14,16 @@ from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.geometry import L2Ball
 from discreet.losses import Huber, Squared
-from discreet.recipes.wide_descent import recipe
+from discreet.recipes import scaled_descent
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
-from discreet.solvers.parts.location_scale import LocationScale
 from discreet.solvers.parts.mean_offset import NUMBERS
 from discreet.units import Unit
 
 ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
 COLUMNS = 1200
 WIDE = Problem(RowSpec(COLUMNS, 1.0, 0.5), Squared(), 300.0)
+recipe = partial(scaled_descent.recipe, scales="single")
 
 
 @pytest.mark.parametrize("unit", [ADD, REPLACE], ids=lambda unit: unit.relation)
@@ -37,10 +38,19 @@ def test_the_plan_spends_what_was_asked_for(unit, eps, releases):
 
 def test_more_noise_has_a_shorter_path():
     little, much = (recipe(WIDE, Guarantee(eps, 1e-6, ADD)) for eps in (8.0, 3.0))
-    assert little.path_length > much.path_length
+    assert little.scales.step * little.iterations > much.scales.step * much.iterations
     assert little.iterations >= much.iterations
-    scales = LocationScale(0.0, 0.2, 0.5)
-    assert little.sizes(WIDE, scales)[0] == pytest.approx(NUMBERS.small * 0.2 * WIDE.rows.radius)
+    assert little.clip == pytest.approx(NUMBERS.small * WIDE.rows.radius)  # in scales of the targets
+
+
+def test_steps_are_those_of_the_path_lengths():
+    """K = κ·n·norm/(ν·r) over all weights' steps, at most 2 scales a step, and 2 in all for the offset; slopes 0.1."""
+    solver = recipe(WIDE, Guarantee(8.0, 1e-6, ADD))
+    moved = solver.iterations * NUMBERS.small
+    gradients = solver.noise_multiplier / math.sqrt(solver.iterations)
+    assert solver.scales.step * moved == pytest.approx(0.25 * 300 / (gradients * WIDE.rows.radius))
+    assert solver.scales.longest_step * NUMBERS.small == pytest.approx(NUMBERS.large)
+    assert solver.scales.offset_step * moved == pytest.approx(NUMBERS.large)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +79,7 @@ def test_pure_privacy_is_refused():
 
 def test_weights_can_be_asked_for_under_strong_noise():
     guarantee = Guarantee(0.05, 1e-6, ADD)
-    assert recipe(WIDE, guarantee).iterations == 0
+    assert recipe(WIDE, guarantee).scales.kind == "location"
+    assert recipe(WIDE, guarantee, iterations=7).scales.kind == "single"
     assert recipe(WIDE, guarantee, iterations=7).iterations == 7
     assert recipe(WIDE, guarantee, scale_share=0.5).iterations >= 32

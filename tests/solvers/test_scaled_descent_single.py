@@ -1,4 +1,4 @@
-"""Wide descent: what it releases, what its survey finds, that it is no worse than a constant, and what it refuses."""
+"""Descent in one private scale: what it learns with thousands of columns, and that it is no worse than a constant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import discreet as dp
 from discreet.calibration import Guarantee
 from discreet.losses import Squared
-from discreet.recipes.wide_descent import recipe
+from discreet.recipes.scaled_descent import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.units import Unit
@@ -38,7 +38,7 @@ def model(eps: float, **changes):
 def test_weights_are_learnt_where_noise_allows():
     X, y = wide_rows(4300, 0)
     fitted = model(8.0).fit(X[:300], y[:300])
-    assert fitted.privacy_.solver == "wide_descent"
+    assert fitted.privacy_.settings["scales"]["kind"] == "single"
     assert fitted.score(X[300:], y[300:]) > 0.6
 
 
@@ -76,12 +76,13 @@ def test_units_of_rows_and_targets_do_not_matter():
     shifted = model(2.0, target_bounds=(100.0, 140.0)).fit(X[:300], 100 + 4 * y[:300]).predict(X[300:])
     np.testing.assert_allclose(longer, plain, rtol=1e-9)
     np.testing.assert_allclose(shifted, 100 + 4 * plain, rtol=1e-4)  # rounding of coded targets
-    bounded = recipe(WIDE, Guarantee(8.0, 1e-6, ADD), target_bound=3.0)
-    assert bounded.target_bound == 3.0
+    bounded = recipe(WIDE, Guarantee(8.0, 1e-6, ADD), scales="single", target_bound=3.0)
+    assert bounded.scales.target_bound == 3.0
 
 
 def test_without_privacy_it_is_plain_descent():
     X, y = wide_rows(120, 4)
-    free = model(math.inf, solver="wide_descent", solver_options={"iterations": 3000}, n=120).fit(X, y)
+    options = {"scales": "single", "iterations": 3000}
+    free = model(math.inf, solver="scaled_descent", solver_options=options, n=120).fit(X, y)
     assert free.score(X, y) > 0.9
     assert free.n_iter_ == 3000
