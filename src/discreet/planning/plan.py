@@ -18,7 +18,7 @@ from discreet.calibration.rehearse import foresee
 from discreet.errors import InvalidInput
 from discreet.events import Event, compose
 from discreet.planning.auto import choose, options_of_rules
-from discreet.planning.options import checked_options, labelled
+from discreet.planning.options import checked_options, labelled, option_types
 from discreet.recipes import recipe
 from discreet.solvers import Filtered, Problem, Solver
 
@@ -45,8 +45,9 @@ class Plan:
 
     @property
     def label(self) -> str:
-        """The solver in words, with its scale model where it has one."""
-        return labelled(self.name, getattr(getattr(self.solver, "scales", None), "kind", ""))
+        """The solver in words, with its scale model where it has several."""
+        several = "scales" in option_types(self.name)
+        return labelled(self.name, getattr(self.solver, "scales").kind if several else "")  # noqa: B009 - of some solvers
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
