@@ -220,6 +220,8 @@ KNOWN = [
     (Compose([Repeat(Poisson(1.6e-6, Gaussian(1.047)), 25), Gaussian(16.1)]), "add-remove", 0.65),
     (Compose([Repeat(Poisson(1.6e-6, Gaussian(1.047)), 25), Gaussian(16.1)]), "replace-one", 1.3),
     (Compose([Repeat(Laplace(37.38), 5), Repeat(Laplace(3.168), 4), Gaussian(8.234)]), "replace-one", 3.86),
+    # The difference of two Mills ratios was granted fewer units than they have.
+    (Compose([Repeat(Gaussian(21.77, 1.4142135623730951), 3), Gaussian(37.07)]), "replace-one", 1.177e-06),
     # The chance of a certain failure, qδ, was rounded to the nearest double: at the double below qδ no ε is enough.
     (Poisson(0.5116, ApproxDP(0.1213, 1.55e-15)), "add-remove", 0.0638925),
     (Poisson(0.4504, ApproxDP(1.025, 1.08e-16)), "add-remove", 0.59051),

@@ -35,10 +35,11 @@ def log_delta(epsilon: float, mu: float) -> tuple[float, float]:
 
     Rounding: μ is granted a relative 8u, so that t is off by at most η = 12u(ε/μ + μ). At fixed μ, |d log δ/dt| ≤
     |t| + 2: it is t + (g(t) − g(t + μ))/∫g over (t, t + μ) with g = −R' = 1 − yR, so at most t + max −g'/g = R/g,
-    which is below y + 1.26 for y ≥ 0 and below 1.26 else. φ(t) adds t²u, and the sum of logarithms some units of
-    itself. The difference of Mills ratios loses a factor R(t)/(R(t) − R(t + μ)) when it is subtracted, or 1 + y²
-    when g is integrated instead (eight Gauss nodes on a span below 0.1 err by less than 1e-20). Library functions
-    are granted 4 ulp. Where μ ≥ 10 and t < −5, 1 − δ = Φ(t) + φ(t)R(t + μ) ≤ 3φ(t), and what t is off by costs
+    which is below y + 1.26 for y ≥ 0 and below 1.26 else. At fixed t, d log δ/dμ = g(t + μ)/∫g ≤ 1/μ, as g falls: 8u
+    more. φ(t) adds t²u, and the sum of logarithms some units of itself. A Mills ratio is off by 10u (erfcx, granted
+    8u, a constant and a product) and by 3u|y|g/R ≤ 3u(1 + y² + |y|) for its argument y, above 0 by 3u. Their
+    difference multiplies that by R(t)/(R(t) − R(t + μ)), twice; where g is integrated instead (eight Gauss nodes on a
+    span below 0.1 err by less than 1e-20), 1 − yR loses a factor 1 + y². Where μ ≥ 10 and t < −5, 1 − δ = Φ(t) + φ(t)R(t + μ) ≤ 3φ(t), and what t is off by costs
     that many times as much.
     """
     if mu == 0:
@@ -51,7 +52,7 @@ def log_delta(epsilon: float, mu: float) -> tuple[float, float]:
         return 0.0, 1e-300
     if shift > 1:  # nothing is known of so large an ε but that 0 ≤ δ ≤ 1
         return 0.0, math.inf
-    slack = shift * (abs(t) + 2 + shift) + 4 * UNIT_ROUNDOFF * (4 + t * t)
+    slack = shift * (abs(t) + 2 + shift) + 4 * UNIT_ROUNDOFF * (6 + t * t)
     if t < -5:
         lost = float(ndtr(t)) + math.exp(-t * t / 2 - _HALF_LOG_2PI) * _mills(t + mu)
         return math.log1p(-lost), lost * 4 * slack + 4 * UNIT_ROUNDOFF
@@ -61,11 +62,12 @@ def log_delta(epsilon: float, mu: float) -> tuple[float, float]:
             y = t + half * (1 + node)
             gap += weight * (1 - y * _mills(y))
         gap *= half
-        slack += 8 * UNIT_ROUNDOFF * (2 + t * t)
+        slack += 24 * UNIT_ROUNDOFF * (2 + t * t)
     else:
         first, second = _mills(t), _mills(t + mu)
         gap = first - second
-        slack += 8 * UNIT_ROUNDOFF * first / gap if gap > 0 else math.inf
+        mills = 10 + 3 * (1 + t * t + abs(t) if t < 0 else 1)
+        slack += 2 * mills * UNIT_ROUNDOFF * first / gap if gap > 0 else math.inf
     if not gap > 0:  # far beyond the smallest double
         return -math.inf, 0.0
     value = -t * t / 2 - _HALF_LOG_2PI + math.log(gap)
