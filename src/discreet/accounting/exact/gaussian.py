@@ -33,14 +33,14 @@ def _mills(t: float) -> float:
 def log_delta(epsilon: float, mu: float) -> tuple[float, float]:
     """log δ(ε) for ε ≥ 0, and a bound on its absolute error.
 
-    Rounding: μ is granted a relative 8u, so that t is off by at most η = 12u(ε/μ + μ). At fixed μ, |d log δ/dt| ≤
-    |t| + 2: it is t + (g(t) − g(t + μ))/∫g over (t, t + μ) with g = −R' = 1 − yR, so at most t + max −g'/g = R/g,
-    which is below y + 1.26 for y ≥ 0 and below 1.26 else. At fixed t, d log δ/dμ = g(t + μ)/∫g ≤ 1/μ, as g falls: 8u
-    more. φ(t) adds t²u, and the sum of logarithms some units of itself. A Mills ratio is off by 10u (erfcx, granted
-    8u, a constant and a product) and by 3u|y|g/R ≤ 3u(1 + y² + |y|) for its argument y, above 0 by 3u. Their
-    difference multiplies that by R(t)/(R(t) − R(t + μ)), twice; where g is integrated instead (eight Gauss nodes on a
-    span below 0.1 err by less than 1e-20), 1 − yR loses a factor 1 + y². Where μ ≥ 10 and t < −5, 1 − δ = Φ(t) + φ(t)R(t + μ) ≤ 3φ(t), and what t is off by costs
-    that many times as much.
+    Rounding: μ is granted a relative 8u, so that t is off by at most η = 12u(ε/μ + μ). At fixed μ, |d log δ/dt| ≤ |t| +
+    2: it is t + (g(t) − g(t + μ))/∫g over (t, t + μ) with g = −R' = 1 − yR, so at most t + max −g'/g = R/g, which is
+    below y + 1.26 for y ≥ 0 and below 1.26 else. At fixed t, d log δ/dμ = g(t + μ)/∫g ≤ 1/μ, as g falls: 8u more. φ(t)
+    adds t²u, and the sum of logarithms some units of itself. A Mills ratio is off by 10u (erfcx, granted 8u, a constant
+    and a product) and by 3u|y|g/R ≤ 3u(1 + y² + |y|) for its argument y, above 0 by 3u. Their difference multiplies
+    that by R(t)/(R(t) − R(t + μ)), twice; where g is integrated instead (eight Gauss nodes on a span below 0.1 err by
+    less than 1e-20), 1 − yR loses a factor 1 + y². Where μ ≥ 10 and t < −5, 1 − δ = Φ(t) + φ(t)R(t + μ) ≤ 3φ(t), and
+    what t is off by costs that many times as much.
     """
     if mu == 0:
         return -math.inf, 0.0
