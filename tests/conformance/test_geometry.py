@@ -107,7 +107,8 @@ def extreme_points(domain: Geometry) -> np.ndarray:
 def test_no_set_is_left_out() -> None:
     concrete = [s for s in Geometry.__subclasses__() if not s.__name__.startswith("_")]
     grouped = [s for base in Geometry.__subclasses__() for s in base.__subclasses__()]
-    assert {*concrete, *grouped} == {type(s) for s in SETS}
+    shipped = {s for s in (*concrete, *grouped) if s.__module__.startswith("discreet.")}  # other tests define sets too
+    assert shipped == {type(s) for s in SETS}
 
 
 @every(Projectable)

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from discreet.calibration.rehearse import drive
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.losses import Squared
 from discreet.measurements import Noisy
+from discreet.measurements.program import drive
 from discreet.queries.sums.sign_sums import SignSums
 from discreet.rows import RowSpec
 from discreet.solvers import Problem

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.calibration.rehearse import drive
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.geometry import L2Ball
 from discreet.losses import Huber, Logistic, Softmax, Squared
 from discreet.measurements import Noisy
+from discreet.measurements.program import drive
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.parts.private_scales import Diagonal, Full, Location, Scales, Single

@@ -13,13 +13,14 @@ import discreet as dp
 from discreet import events
 from discreet.accounting import epsilon
 from discreet.calibration import Guarantee
-from discreet.calibration.rehearse import drive, rehearse
+from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.geometry import L2Ball
 from discreet.ledger import Ledger
 from discreet.losses import Huber, Logistic, Loss, Poisson, Softmax, Squared
+from discreet.measurements.program import drive
 from discreet.noise import Bits
 from discreet.recipes import recipe
 from discreet.rows import RowSpec
