@@ -122,7 +122,7 @@ def test_refusals() -> None:
 @pytest.mark.parametrize("target", [1.0, 8.0, math.inf])
 @pytest.mark.parametrize("name", UPDATES)
 def test_every_rule_learns_by_its_name_alone(name: str, target: float) -> None:
-    """Two classes, 20 columns of unequal size: no rule is more than 0.08 in loss behind plain descent, which has about 0.2.
+    """Two classes, 20 columns of unequal size: no rule is over 0.08 in loss behind plain descent, which has 0.2.
 
     A rule that stays at θ = 0 has a loss of 0.69. SVRG is the last, by 0.06 under noise: its anchor's noise recurs.
     """
