@@ -103,7 +103,10 @@ def test_parquet(folder):
         (["--target", "sick", "--epsilon", "1", "--solver", "descent", "--option", "iterations"], "NAME=VALUE"),
         (["--target", "sick", "--epsilon", "1", "--solver", "descent", "--option", "iterations=many"], "whole number"),
         (["--target", "sick", "--epsilon", "1", "--solver", "descent", "--option", "sigma=1"], "no option 'sigma'"),
-        (["--target", "sick", "--epsilon", "1", "--solver", "descent", "--option", "update=adam"], "adam:0.1"),
+        (
+            ["--target", "sick", "--epsilon", "1", "--solver", "descent", "--option", "update=adam:1:2:3:4:5:6:7"],
+            "adam:0.1",
+        ),
         (["--target", "sick", "--epsilon", "1", "--solver", "descent", "--option", "update=magic:1"], "magic"),
         (["--target", "sick", "--epsilon", "1", "--param", "quantile=0.9"], "alpha, fit_intercept"),
         (["--target", "sick", "--epsilon", "1", "--param", "epsilon=9"], "no --param 'epsilon'"),
@@ -137,6 +140,7 @@ def test_mistakes_are_explained_and_nothing_is_written(folder, options, message)
     [
         ("sick", ["--solver", "bias_reduced", "--option", "sparsity=3"]),
         ("sick", ["--solver", "descent", "--option", "update=adam:0.1", "--option", "rate=0.5"]),
+        ("sick", ["--solver", "descent", "--option", "update=adafactor"]),
         ("sick", ["--solver", "descent", "--option", "update=svrg:0.1:3", "--option", "iterations=4"]),
         ("sick", ["--solver", "objective_perturbation", "--option", "regularisation=30", "--param", "alpha=0.01"]),
         ("sick", ["--solver", "output_perturbation", "--domain", "box:-3:3", "--option", "projection=linf"]),

@@ -36,7 +36,7 @@ def test_a_plan_needs_no_data_and_marks_its_choice():
     (option,) = [option for option in found["options"] if option["chosen"]]
     assert option == found["options"][0]
     assert option["solver"] == "weighted_perturbation"
-    (one,) = [option for option in found["options"] if option["solver"] == "objective_perturbation"]
+    (one,) = [option for option in found["options"] if option["solver"] == "output_perturbation"]
     assert 0 < one["predicted_excess_risk"] < 1
     assert found["delta"] == 1 / 30_000**2
     assert {option["solver"] for option in found["options"]} == set(dp.recipes.RECIPES)
@@ -49,6 +49,7 @@ def test_a_plan_in_words_says_why_something_is_chosen_does_not_apply_or_is_not_p
     assert "auto takes weighted_perturbation: columns nearer to one scale" in words
     assert "frank_wolfe does not apply: WholeSpace" in words
     assert "no bound for scaled_descent (diagonal): its steps depend on columns' second moments" in words
+    assert "no bound for objective_perturbation: the theorem needs gradients that are not cut" in words
     assert "ε = 1" in words
     assert "replace-one" in words
 

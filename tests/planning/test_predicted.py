@@ -13,7 +13,7 @@ from discreet.data.memory import in_memory
 from discreet.errors import HypothesisViolated
 from discreet.geometry import L1Ball, L2Ball, SparseSet, WholeSpace
 from discreet.ledger import Ledger
-from discreet.losses import Huber, Logistic, Squared
+from discreet.losses import Logistic, Squared
 from discreet.noise.bits import Bits
 from discreet.planning.auto import choose
 from discreet.planning.compare import compare
@@ -40,9 +40,9 @@ def labels() -> np.ndarray:
     return np.where(often, 1.0, -1.0) * np.tile(np.sign(CENTRE), N // D)
 
 
-def measured(solver: Any, problem: Problem, y: np.ndarray, least: np.ndarray, cut: float = math.inf) -> float:
-    """The mean excess of five runs; ``cut`` slopes make squared loss a Huber loss."""
-    loss = Huber(cut) if math.isfinite(cut) else problem.loss
+def measured(solver: Any, problem: Problem, y: np.ndarray, least: np.ndarray, X: np.ndarray = X) -> float:
+    """The mean excess of five runs, of the loss that was asked for."""
+    loss = problem.loss
     data = in_memory(X, y, problem.rows)
 
     def risk(theta: np.ndarray) -> float:
@@ -58,12 +58,51 @@ def measured(solver: Any, problem: Problem, y: np.ndarray, least: np.ndarray, cu
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
-@pytest.mark.parametrize("name", ["descent", "scaled_descent", "sufficient_statistics"])
-def test_least_squares(name: str, epsilon: float) -> None:
-    problem = Problem(RowSpec(D, 1.0), Squared(), float(N))
-    solver = recipe(name)(problem, Guarantee(epsilon, 1e-6, ADD))
-    found = measured(solver, problem, X @ CENTRE, CENTRE, getattr(solver, "clip", math.inf))
-    assert 0 < found <= predicted_risk(solver, problem)
+@pytest.mark.parametrize(
+    ("name", "domain", "options"),
+    [("descent", L2Ball(2.0), {"clip": 3.0}), ("sufficient_statistics", WholeSpace(), {})],
+)
+def test_least_squares(name: str, domain: Any, options: dict[str, Any], epsilon: float) -> None:
+    problem = Problem(RowSpec(D, 1.0), Squared(), float(N), domain)
+    solver = recipe(name)(problem, Guarantee(epsilon, 1e-6, ADD), **options)
+    assert 0 < measured(solver, problem, X @ CENTRE, CENTRE) <= predicted_risk(solver, problem)
+
+
+SETTINGS = list(range(24))
+
+
+@pytest.mark.parametrize("seed", SETTINGS)
+def test_every_bound_of_a_plan_holds_for_the_loss_that_was_asked_for(seed: int) -> None:
+    """Every solver as the plan sets it up, on random numbers of rows and columns, ε, δ, loss and labels.
+
+    Rows are unit vectors in turn, so that the minimiser is known: log-odds of the labels of each coordinate, or their
+    mean. Bounds are on expectations and far above what is measured; a bound for a loss with cut slopes is not (0.0036
+    for a measured 0.013 at n = 20 000, d = 8, ε = 1).
+    """
+    rng = np.random.default_rng(seed)
+    d, each = int(rng.integers(2, 12)), int(rng.integers(100, 2500))
+    rows, logistic = np.tile(np.eye(d), (each, 1)), bool(rng.random() < 0.7)
+    chances = rng.uniform(0.03, 0.97, d) if logistic else np.full(d, 0.5)
+    often = np.floor(chances * each).clip(1, each - 1)
+    ranks = np.repeat(np.arange(each), d)
+    if logistic:
+        y = np.where(ranks < np.tile(often, each), 1.0, -1.0)
+        least = np.log(often / (each - often))
+    else:
+        least = rng.uniform(-0.3, 0.3, d)
+        y = np.tile(least, each) + np.where(ranks % 2, 0.1, -0.1) * (1 if each % 2 == 0 else 0)
+    domain = WholeSpace() if rng.random() < 0.5 else L2Ball(float(np.linalg.norm(least)) * 1.1)
+    problem = Problem(RowSpec(d, 1.0), Logistic() if logistic else Squared(), float(each * d), domain)
+    guarantee = Guarantee(float(10 ** rng.uniform(-0.7, 0.9)), 1e-6 if rng.random() < 0.8 else 0.0, ADD)
+    stated = []
+    for option in compare(lambda *named: make_plan(problem, guarantee, *named), choose(problem, guarantee)):
+        if option.plan is None or not math.isfinite(option.predicted_risk):
+            continue
+        stated.append(option.label)
+        found = measured(option.plan.solver, problem, y, least, rows)
+        assert found <= option.predicted_risk, option.label
+    if logistic and guarantee.delta > 0 and isinstance(domain, WholeSpace):
+        assert {"descent", "output_perturbation"} <= set(stated)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
@@ -98,8 +137,8 @@ def test_frank_wolfe_on_its_set() -> None:
     [
         ("objective_perturbation", {"slope_bound": 1.0}),
         ("descent", {}),
-        ("bias_reduced", {}),
-        ("sparse_descent", {"estimator": "projection", "sparsity": 1}),
+        ("bias_reduced", {"clip": 1.0}),
+        ("sparse_descent", {"estimator": "projection", "sparsity": 1, "clip": 1.0}),
     ],
 )
 def test_classification_in_a_ball_that_holds_the_minimiser_on_its_sphere(name, options, epsilon) -> None:
@@ -115,7 +154,7 @@ def test_classification_in_a_ball_that_holds_the_minimiser_on_its_sphere(name, o
 def test_a_filtered_run_takes_as_many_steps_as_its_bound_counts() -> None:
     """At least T₀, and no more than the budget allows: what the bound is stated for, against a run."""
     problem = Problem(RowSpec(D, 1.0), Logistic(), float(N), L2Ball(1.0))
-    solver = recipe("bias_reduced")(problem, Guarantee(1.0, 1e-6, ADD), noise_multiplier=8.0, smallest=256)
+    solver = recipe("bias_reduced")(problem, Guarantee(1.0, 1e-6, ADD), noise_multiplier=8.0, smallest=256, clip=1.0)
     costs = level_costs(solver, problem, ADD)
     assert min(costs) < max(costs)
     assert solver.iterations > solver.budget / max(costs)  # the filter ends it
@@ -157,7 +196,7 @@ def test_the_exponential_mechanism_against_its_own_best_candidate() -> None:
 
 def test_no_number_where_a_hypothesis_is_not_a_public_fact() -> None:
     """Restricted eigenvalues; a minimiser of the whole space that is projected; gradients projected together; an
-    unbounded set; clipped scores; released weights; batches; a set that is not convex."""
+    unbounded set; cut slopes; released weights; batches; a set that is not convex."""
     guarantee = Guarantee(1.0, 1e-6, ADD)
     free = Problem(RowSpec(D, 1.0), Logistic(), float(N))
     ball = Problem(RowSpec(D, 1.0), Logistic(), float(N), L1Ball(1.0))
@@ -173,6 +212,9 @@ def test_no_number_where_a_hypothesis_is_not_a_public_fact() -> None:
         (recipe("output_perturbation")(ball, guarantee), ball),
         (recipe("descent")(free, guarantee, rate=0.1), free),
         (recipe("descent")(free, guarantee), sparse),
+        (recipe("objective_perturbation")(free, guarantee), free),
+        (recipe("frank_wolfe")(ball, guarantee), ball),
+        (recipe("bias_reduced")(ball, guarantee, recalibration_share=0.0), ball),
     ]
     for solver, problem in refused:
         assert math.isnan(predicted_risk(solver, problem, ADD))
@@ -180,15 +222,17 @@ def test_no_number_where_a_hypothesis_is_not_a_public_fact() -> None:
             predicted_bound(solver, problem, ADD)
 
 
-PROVED = ("scaled_descent (full)", "objective_perturbation", "descent", "output_perturbation", "sufficient_statistics")
+PROVED = {Squared: ["sufficient_statistics"], Logistic: ["descent", "output_perturbation"]}
 
 
-def test_options_for_least_squares_have_a_number_where_a_theorem_has_public_hypotheses() -> None:
-    problem = Problem(RowSpec(30, 1.0), Squared(), 20_000.0)
+@pytest.mark.parametrize("loss", PROVED)
+def test_options_have_a_number_where_a_theorem_has_public_hypotheses(loss) -> None:
+    problem = Problem(RowSpec(30, 1.0), loss(), 20_000.0)
     guarantee = Guarantee(1.0, 1e-9, Unit("replace-one"))
     found = compare(lambda *named: make_plan(problem, guarantee, *named), choose(problem, guarantee))
     assert {option.name for option in found} == set(RECIPES)
-    for option in (option for option in found if option.label in PROVED):
+    assert [option.label for option in found if option.predicted_risk > 0] == PROVED[loss]
+    for option in (option for option in found if option.label in PROVED[loss]):
         assert option.plan is not None
         assert 0 < option.predicted_risk < math.inf
         assert option.predicted_risk == predicted_bound(option.plan.solver, problem).value

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from discreet.accounting import calibrate, epsilon
 from discreet.calibration import Guarantee
 from discreet.calibration.rehearse import rehearse
+from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.events import Gaussian, compose
+from discreet.ledger import Ledger
 from discreet.losses import Huber, Logistic, Poisson, Quantile, Softmax, Squared
 from discreet.measurements import FixedSizeSampling, PoissonSampling
+from discreet.noise.bits import Bits
 from discreet.recipes.descent import recipe
 from discreet.recipes.shared import NUMBERS
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.units import Unit
-from discreet.updates import Adam, Momentum, Sgd
+from discreet.updates import UPDATES, Adafactor, Adam, Momentum, Sgd
+from discreet.vault import Vault
 
 ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
 
@@ -112,3 +117,35 @@ def test_refusals() -> None:
         recipe(unbounded, guarantee)
     with pytest.raises(InvalidInput, match="row_norm"):
         recipe(unbounded, Guarantee(math.inf, 0.0, ADD))
+
+
+@pytest.mark.parametrize("target", [1.0, 8.0, math.inf])
+@pytest.mark.parametrize("name", UPDATES)
+def test_every_rule_learns_by_its_name_alone(name: str, target: float) -> None:
+    """Two classes, 20 columns of unequal size: no rule is over 0.08 in loss behind plain descent, which has 0.2.
+
+    A rule that stays at θ = 0 has a loss of 0.69. SVRG is the last, by 0.06 under noise: its anchor's noise recurs.
+    """
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(6000, 20)) * np.geomspace(1.0, 0.2, 20)
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    y = np.where(rng.random(6000) < 1 / (1 + np.exp(-8 * X @ np.sign(rng.normal(size=20)))), 1.0, -1.0)
+    problem = Problem(RowSpec(20, 1.0), Logistic(), 6000.0)
+    found = {}
+    for rule in ("sgd", name):
+        solver = recipe(problem, Guarantee(target, 1e-6 if math.isfinite(target) else 0.0, ADD), update=rule)
+        theta = Vault(in_memory(X, y, problem.rows), ADD, Ledger(), Bits.seeded(3)).run(solver, problem)
+        found[rule] = float(np.logaddexp(0, -y * (X @ theta)).mean())
+    assert found["sgd"] < 0.3
+    assert found[name] < found["sgd"] + 0.08
+
+
+def test_rules_keep_the_step_that_they_were_given() -> None:
+    problem, guarantee = Problem(RowSpec(20, 1.0), Logistic(), 6000.0), Guarantee(1.0, 1e-6, ADD)
+    assert recipe(problem, guarantee, update="adam:0.25").update == Adam(0.25)
+    assert recipe(problem, guarantee, update=Adafactor(0.25)).update == Adafactor(0.25)
+    filled = recipe(problem, guarantee, update=Adafactor())
+    assert filled.update == recipe(problem, guarantee, update="adafactor").update
+    assert filled.update.step == pytest.approx(NUMBERS.score_noise / math.sqrt(filled.iterations))
+    with pytest.raises(InvalidInput, match="one of sgd, momentum"):
+        recipe(problem, guarantee, update="nadam")

@@ -21,8 +21,6 @@ SETS = (
 )
 
 _GROUPED: dict[str, Callable[[list[int], float], Geometry]] = {"group": GroupL1Ball, "group-inf": GroupInfL1Ball}
-_UPDATES = {"sgd": "Sgd", "momentum": "Momentum", "adam": "Adam", "adamw": "AdamW", "adafactor": "Adafactor"}
-_UPDATES["svrg"] = "Svrg"
 
 
 def solver_options(solver: str, words: Sequence[str]) -> dict[str, Any] | None:
@@ -30,7 +28,7 @@ def solver_options(solver: str, words: Sequence[str]) -> dict[str, Any] | None:
 
     Example:
         >>> solver_options("descent", ["iterations=50", "iterate=last", "update=adam:0.1"])
-        {'iterations': 50, 'iterate': 'last', 'update': Adam(step=0.1, ...
+        {'iterations': 50, 'iterate': 'last', 'update': 'adam:0.1'}
     """
     if not words:
         return None
@@ -38,10 +36,7 @@ def solver_options(solver: str, words: Sequence[str]) -> dict[str, Any] | None:
         raise InvalidInput("--option needs --solver NAME; with auto all options are chosen for you.")
     from discreet.planning.options import checked_options
 
-    options = _pairs(words, "--option")
-    if isinstance(options.get("update"), str):
-        options["update"] = _update(options["update"])
-    return checked_options(solver, options)
+    return checked_options(solver, _pairs(words, "--option"))
 
 
 def model_parameters(kind: Any, words: Sequence[str], taken: Sequence[str]) -> dict[str, Any]:
@@ -98,22 +93,6 @@ def _pairs(words: Sequence[str], option: str) -> dict[str, Any]:
         except InvalidInput:
             pairs[name] = text
     return pairs
-
-
-def _update(words: str) -> Any:
-    """An update rule: ``adam:0.1``, or ``svrg:0.1:10`` with its period."""
-    from discreet import updates
-
-    name, *rest = words.split(":")
-    if name not in _UPDATES:
-        raise InvalidInput(f"update takes {', '.join(_UPDATES)} with a step, as in adam:0.1; got {words!r}.")
-    numbers: list[float] = [_number(word, words) for word in rest]
-    if name == "svrg":  # its second number counts steps
-        numbers[1:] = [int(n) if n.is_integer() else n for n in numbers[1:]]
-    try:
-        return getattr(updates, _UPDATES[name])(*numbers)
-    except TypeError:
-        raise InvalidInput(f"update {name} does not take {len(numbers)} numbers; write for example adam:0.1.") from None
 
 
 def _number(word: str, whole: str) -> float:

@@ -94,7 +94,7 @@ def _checked(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
         if not isinstance(value, Mapping):
             raise InvalidInput(f"option {name} must be a dictionary, got {value!r}.")
         return dict(value)
-    if not isinstance(value, kind):
+    if not isinstance(value, tuple(one for one in kinds if isinstance(one, type))):
         words = "True or False" if kind is bool else f"one of discreet's {kind.__name__}s"
         raise InvalidInput(f"option {name} must be {words}, got {value!r}.")
     return value

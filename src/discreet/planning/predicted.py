@@ -1,8 +1,9 @@
 """What theory promises of a solver that is set up: its theorem's bound, from public facts alone.
 
-Every bound is on the expected excess risk for a minimiser of length at most 5/radius (scores up to ±5), and none if a
-hypothesis is not a public fact: hard thresholding needs restricted eigenvalues of the rows. Where a solver cuts slopes,
-the risk is that of the cut loss, which is convex and no less smooth; with several outputs it is not, and there is none.
+Every bound is on the expected excess risk for a minimiser of length at most 5/radius (scores up to ±5) and targets
+within ±1, and none if a hypothesis is not a public fact: hard thresholding needs restricted eigenvalues of the rows.
+A solver that cuts slopes minimises another loss, whose theorem says nothing of the loss that was asked for: there is no
+bound where a slope within the set can exceed the cut.
 """
 
 from __future__ import annotations
@@ -126,6 +127,16 @@ def _gradient_bound(problem: Problem, slope_bound: float) -> float:
     return min(slope_bound, problem.loss.lipschitz(Domain()) * problem.rows.radius)
 
 
+def _uncut(problem: Problem, gradient_bound: float, radius: float = math.inf) -> None:
+    """Refuses a bound on rows' gradients that some model of length ``radius`` exceeds."""
+    scores = Domain(score_bound=problem.rows.radius * radius, target_low=-1.0, target_high=1.0)
+    longest = problem.loss.lipschitz(scores) * problem.rows.radius
+    require(
+        gradient_bound * (1 + 1e-9) >= longest,
+        f"gradients that are not cut: they may be {longest:.4g} long and are cut at {gradient_bound:.4g}",
+    )
+
+
 def _unconstrained(problem: Problem) -> None:
     """A projected minimiser of the whole space is not the minimiser over the set: no theorem covers it."""
     require(isinstance(problem.domain, WholeSpace), "a problem without constraint")
@@ -137,6 +148,7 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
         raise HypothesisViolated("the bound is for full batches and plain steps of one size.")
     d, steps, target = _dimension(problem), solver.iterations, _target(problem)
     require(problem.domain.convex, "a convex constraint set")
+    _uncut(problem, solver.clip, problem.domain.radius_in(d))
     points = {"average": steps, "suffix": steps - steps // 2, "last": 1}[solver.iterate]
     noise_std = solver.noise_multiplier * solver.clip / problem.n
     smoothness = problem.loss.smoothness(Domain(score_bound=_score_bound())) * problem.rows.radius**2 + problem.ridge
@@ -179,6 +191,7 @@ def _objective(solver: ObjectivePerturbation, problem: Problem) -> Bound:
     if not within:
         _unconstrained(problem)
     require(domain.convex, "a convex constraint set")
+    _uncut(problem, solver.slope_bound, domain.radius_in(d))
     # strong convexity holds over a convex set as well as without one
     bounds = [
         objective_perturbation(
@@ -201,6 +214,7 @@ def _objective(solver: ObjectivePerturbation, problem: Problem) -> Bound:
 
 def _output(solver: OutputPerturbation, problem: Problem) -> Bound:
     _unconstrained(problem)
+    _uncut(problem, solver.slope_bound)
     d, lipschitz = _dimension(problem), _gradient_bound(problem, solver.slope_bound)
     scale = solver.noise_multiplier * lipschitz / (solver.regularisation + problem.ridge * problem.n)
     return output_perturbation(
@@ -219,8 +233,10 @@ def _frank_wolfe(solver: FrankWolfe, problem: Problem) -> Bound:
     domain, d = problem.domain, _dimension(problem)
     require(isinstance(domain, Atomic), "a set with vertices")
     assert isinstance(domain, Atomic)
-    feature = max(problem.rows.norm, problem.rows.intercept)
-    smoothness = problem.loss.smoothness(Domain(score_bound=feature * domain.radius_in(d, order=1)))
+    feature = max(min(problem.rows.norm, problem.entry_bound), problem.rows.intercept)
+    scores = Domain(feature * domain.radius_in(d, order=1), target_low=-1.0, target_high=1.0)
+    longest, smoothness = problem.loss.lipschitz(scores) * feature, problem.loss.smoothness(scores)
+    require(solver.clip * (1 + 1e-9) >= longest, f"entries of gradients that are not cut: they may be {longest:.4g}")
     scale = solver.noise_multiplier * domain.max_abs_inner(solver.clip) / problem.n
     return frank_wolfe(
         curvature=glm_curvature(smoothness, feature, domain.diameter(d, order=1)),
@@ -250,6 +266,7 @@ def _sparse_descent(solver: SparseDescent, problem: Problem) -> Bound:
     require(rows.outputs == 1 and problem.domain.convex, "one output and a convex constraint set")
     smoothness = problem.loss.smoothness(Domain()) * rows.radius**2 + problem.ridge
     require(math.isfinite(smoothness) and solver.step * smoothness <= 1 + 1e-12, "a step of at most 1/smoothness")
+    _uncut(problem, solver.clip, problem.domain.radius_in(_dimension(problem)))
     return sparse_descent_smooth(
         d=_dimension(problem),
         s=min(solver.sparsity + (rows.intercept > 0), _dimension(problem)),
@@ -268,6 +285,7 @@ def _bias_reduced(solver: BiasReduced, problem: Problem, unit: Unit | None) -> B
     require(averaged, "the average iterate, without recalibration")
     require(rows.outputs == 1 and problem.domain.convex, "one output and a convex constraint set")
     require(not problem.ridge, "no ridge")
+    _uncut(problem, solver.clip, problem.domain.radius_in(_dimension(problem)))
     most, least = solver.iterations, None
     if solver.budget:
         # a step is drawn before it is refused: E(τ + 1)·E cost ≤ budget + the dearest step (Wald 1944)
@@ -302,6 +320,7 @@ def _scaled_descent(solver: ScaledDescent, problem: Problem) -> Bound:
     require(problem.rows.outputs == 1, "one output")
     require(math.isfinite(problem.loss.smoothness(Domain())), "a loss of bounded curvature")
     _unconstrained(problem)
+    _uncut(problem, solver.clip)
     d, radius, target = _dimension(problem), problem.rows.radius, _target(problem)
     smoothness = scales.curvature
     error = moment_noise_norm(d, scales.moment_multiplier * radius**2, _MOMENT_FAILURE)
@@ -313,7 +332,7 @@ def _scaled_descent(solver: ScaledDescent, problem: Problem) -> Bound:
         noise_std=solver.noise_multiplier * solver.clip / problem.n,
         iterations=solver.iterations,
         score_square=(smoothness * radius**2 + problem.ridge) * target**2,
-        quadratic=False,  # a cut residual makes it a Huber loss
+        quadratic=False,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 from discreet.calibration.calibrate import calibrated
@@ -14,7 +15,8 @@ from discreet.recipes import shared
 from discreet.solvers.base import Problem
 from discreet.solvers.descent import Descent
 from discreet.tuned import current
-from discreet.updates import Momentum, Schedule, Sgd, Update
+from discreet.updates import Adafactor, Momentum, Schedule, Sgd, Update, named_update
+from discreet.updates.named import SVRG_PERIOD
 
 __all__ = ["recipe"]
 
@@ -26,7 +28,7 @@ def recipe(
     iterations: int | None = None,
     clip: float | None = None,
     step: float | Schedule | None = None,
-    update: Update | None = None,
+    update: Update | str | None = None,
     rate: float | None = None,
     batch_size: int | None = None,
     iterate: Literal["last", "average", "suffix"] = "suffix",
@@ -44,7 +46,8 @@ def recipe(
             unbounded, or with several outputs the gradient at θ = 0. Without privacy nothing is clipped, but for
             Poisson gradients.
         step: step size or schedule for plain descent.
-        update: another update rule in place of plain descent.
+        update: another update rule in place of plain descent: a rule, or its name, alone (``"adam"``) or with a step
+            (``"adam:0.1"``).
         rate: Poisson sampling rate of batches.
         batch_size: fixed-size batches (replace-one only).
         iterate: which iterate is returned.
@@ -58,7 +61,8 @@ def recipe(
     momentum = problem.rows.outputs > 1 and update is None and step is None and guarantee.private
     length = _path_length(problem, guarantee, bound)
     count = _iterations(beta, length, momentum) if iterations is None else iterations
-    rule = _update(beta, length, count, step, momentum) if update is None else update
+    plain = _update(beta, length, count, step, momentum)
+    rule = plain if update is None else _other_update(update, problem, min(1 / beta, length / count), count)
 
     def make(noise_multiplier: float) -> Descent:
         return Descent(noise_multiplier, count, bound, rule, sampling, iterate)
@@ -119,6 +123,24 @@ def _iterations(beta: float, length: float, momentum: bool) -> int:
     if not length < math.inf:
         return limits.exact_iterations
     return int(min(limits.most_iterations, max(1.0, math.ceil(beta * length / _stride(momentum)))))
+
+
+def _other_update(update: Update | str, problem: Problem, plain: float, iterations: int) -> Update:
+    """The rule that was asked for, with a step from theory if none was given.
+
+    Rules that divide by the root of a second moment move every coordinate by about their step η, and where there is
+    only noise, to and fro: by η√T in T steps, twice that with Adam's momentum, which repeats a step about ten times.
+    Scores then have noise of η√T·radius, and η is such that this is 1.6. Momentum moves θ by step/(1 − decay) in the
+    end. The noise of SVRG's anchor recurs in a whole period of p steps, so its step is shorter by √(p + 1).
+    """
+    adafactor = current(shared.NUMBERS).score_noise / (problem.rows.radius * math.sqrt(iterations))
+    if isinstance(update, Adafactor) and update.step is None:
+        return replace(update, step=adafactor)
+    if not isinstance(update, str):
+        return update
+    adam, momentum, svrg = adafactor / 2, 0.1 * plain, plain / math.sqrt(1 + SVRG_PERIOD)
+    usual = {"adam": adam, "adamw": adam, "adafactor": adafactor, "momentum": momentum, "svrg": svrg}
+    return named_update(update, usual.get(update.partition(":")[0], plain))
 
 
 def _update(beta: float, length: float, iterations: int, step: float | Schedule | None, momentum: bool) -> Update:

@@ -138,11 +138,10 @@ def first_slope(problem: Problem, target_bound: float) -> float:
 
 
 def usual_slope(problem: Problem) -> float:
-    """The largest |slope| at attainable scores, at most 1; with K outputs the length of the slopes at θ = 0."""
+    """The largest |slope| there is, or 1 where there are larger; with K outputs the length of the slopes at θ = 0."""
     if problem.rows.outputs > 1:
         return math.sqrt(1 - 1 / problem.rows.outputs)
-    domain = Domain(score_bound=current(NUMBERS).score_bound, target_low=-1.0, target_high=1.0)
-    return min(problem.loss.lipschitz(domain), 1.0)
+    return min(problem.loss.lipschitz(Domain(target_low=-1.0, target_high=1.0)), 1.0)
 
 
 def curvature_bound(problem: Problem) -> float:

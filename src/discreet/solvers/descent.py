@@ -64,7 +64,7 @@ class Descent:
             sampling = None if svrg and anchor is None else self.sampling
             rows = sampling.expected_rows(problem.n) if sampling else problem.n
             total = yield Noisy(self._query(problem, theta, anchor), Gaussian(self.noise_multiplier), sampling)
-            noise_std = self.noise_multiplier * self.clip / rows
+            noise_std = self.noise_multiplier * self.clip / rows if self.noise_multiplier else 0.0
             gradient = total.ravel() / rows + problem.ridge * theta
             if svrg and anchor is not None:
                 theta, state = svrg(theta, gradient, state, noise_std=noise_std, at_anchor=problem.ridge * anchor)

@@ -11,11 +11,13 @@ from discreet.updates.adafactor import Adafactor
 from discreet.updates.adam import Adam, AdamW
 from discreet.updates.base import Update
 from discreet.updates.momentum import Momentum
+from discreet.updates.named import UPDATES, named_update
 from discreet.updates.schedules import Schedule, constant, cosine, inverse_sqrt, inverse_time
 from discreet.updates.sgd import Sgd
 from discreet.updates.svrg import Svrg
 
 __all__ = [
+    "UPDATES",
     "Adafactor",
     "Adam",
     "AdamW",
@@ -28,4 +30,5 @@ __all__ = [
     "cosine",
     "inverse_sqrt",
     "inverse_time",
+    "named_update",
 ]

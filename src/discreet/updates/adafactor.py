@@ -81,8 +81,12 @@ class Adafactor(Update):
         return theta - size * direction, state
 
     def second_moment(self, state: AdafactorState) -> Array:
-        """The second moment of each coordinate without its noise, no less than a hundredth of the noise (or eps)."""
-        floor = max(self.eps, 0.01 * state.noise)
+        """The second moment of each coordinate without its noise, no less than one standard deviation of it (or eps).
+
+        Running means that keep 1 − t^−0.8 have squared weights that add up to about t^−0.8/2, as in `Adam`.
+        """
+        fresh = state.t**-0.8
+        floor = max(self.eps, state.noise * math.sqrt(2 * fresh / (2 - fresh)))
         rows = np.maximum(state.rows - state.noise, floor)
         if state.columns is None:
             return rows
