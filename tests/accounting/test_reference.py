@@ -174,7 +174,7 @@ def test_fourier() -> None:
 
 
 def test_renyi_of_rough_classes() -> None:
-    false, tally = ask("renyi", 1, also_lower=False, names=ROUGH)
+    false, tally = ask("renyi", 2, also_lower=False, names=ROUGH)
     assert not false, report(false)
     assert tally.refused["renyi"] <= 0.75 * tally.asked["renyi"]
 
