@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from discreet.errors import InvalidInput
 
-__all__ = ["checked_path", "checked_text", "printable", "read_bounded", "read_json", "shortened"]
+__all__ = ["checked_path", "checked_text", "printable", "read_bounded", "read_json", "read_number", "shortened"]
 
 _MOST_CHARACTERS = 1 << 24
 """Of a JSON text. The longest that the library writes, a banded matrix of 10⁵ coefficients, has 2 million."""
@@ -144,3 +144,19 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
+
+
+def read_number(word: str, whole: str) -> float:
+    """The number that a word says; ``whole`` is what it is a part of, for the message.
+
+    Raises:
+        InvalidInput: the word is no number.
+
+    Example:
+        >>> read_number("0.1", "adam:0.1")
+        0.1
+    """
+    try:
+        return float(word)
+    except ValueError:
+        raise InvalidInput(f"{word!r} in {whole!r} is not a number.") from None

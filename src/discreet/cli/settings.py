@@ -11,7 +11,7 @@ import numpy as np
 from discreet.errors import InvalidInput, did_you_mean
 from discreet.geometry import Box, GroupInfL1Ball, GroupL1Ball, L1Ball, L2Ball, Polytope, Simplex, SparseSet
 from discreet.geometry.base import Geometry
-from discreet.text import read_json
+from discreet.text import read_json, read_number
 
 __all__ = ["SETS", "model_parameters", "read_set", "solver_options"]
 
@@ -63,8 +63,8 @@ def read_set(words: str) -> Geometry:
     if kind == "polytope" and rest:
         return Polytope(_vertices(Path(":".join(rest))))
     if kind in _GROUPED and len(rest) == 2:
-        return _GROUPED[kind]([_group(word, words) for word in rest[1].split(",")], _number(rest[0], words))
-    numbers = [_number(word, words) for word in rest]
+        return _GROUPED[kind]([_group(word, words) for word in rest[1].split(",")], read_number(rest[0], words))
+    numbers = [read_number(word, words) for word in rest]
     match kind, numbers:
         case "l1", [radius]:
             return L1Ball(radius)
@@ -93,13 +93,6 @@ def _pairs(words: Sequence[str], option: str) -> dict[str, Any]:
         except InvalidInput:
             pairs[name] = text
     return pairs
-
-
-def _number(word: str, whole: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        raise InvalidInput(f"{word!r} in {whole!r} is not a number.") from None
 
 
 def _group(word: str, whole: str) -> int:

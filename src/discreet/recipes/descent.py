@@ -61,8 +61,10 @@ def recipe(
     momentum = problem.rows.outputs > 1 and update is None and step is None and guarantee.private
     length = _path_length(problem, guarantee, bound)
     count = _iterations(beta, length, momentum) if iterations is None else iterations
-    plain = _update(beta, length, count, step, momentum)
-    rule = plain if update is None else _other_update(update, problem, min(1 / beta, length / count), count)
+    if update is None:
+        rule = _update(beta, length, count, step, momentum)
+    else:
+        rule = _other_update(update, problem, _step_size(beta, length, count, momentum), count)
 
     def make(noise_multiplier: float) -> Descent:
         return Descent(noise_multiplier, count, bound, rule, sampling, iterate)
@@ -125,6 +127,11 @@ def _iterations(beta: float, length: float, momentum: bool) -> int:
     return int(min(limits.most_iterations, max(1.0, math.ceil(beta * length / _stride(momentum)))))
 
 
+def _step_size(beta: float, length: float, iterations: int, momentum: bool) -> float:
+    """The path length over T, or 1/β if that is shorter: longer steps are not stable."""
+    return min(1 / beta, length / (_stride(momentum) * iterations))
+
+
 def _other_update(update: Update | str, problem: Problem, plain: float, iterations: int) -> Update:
     """The rule that was asked for, with a step from theory if none was given.
 
@@ -145,5 +152,5 @@ def _other_update(update: Update | str, problem: Problem, plain: float, iteratio
 
 def _update(beta: float, length: float, iterations: int, step: float | Schedule | None, momentum: bool) -> Update:
     """Steps of the path length over T, or the longest stable ones if those are shorter."""
-    size = min(1 / beta, length / (_stride(momentum) * iterations)) if step is None else step
+    size = _step_size(beta, length, iterations, momentum) if step is None else step
     return Momentum(size, current(shared.NUMBERS).decay) if momentum else Sgd(size)

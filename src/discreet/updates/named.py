@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from discreet.errors import InvalidInput
+from discreet.text import read_number
 from discreet.updates.adafactor import Adafactor
 from discreet.updates.adam import Adam, AdamW
 from discreet.updates.base import Update
@@ -44,17 +45,10 @@ def named_update(words: str, usual_step: float) -> Update:
         raise InvalidInput(
             f"update must be one of {', '.join(UPDATES)}, with or without a step (adam:0.1); got {words!r}."
         )
-    numbers: list[float] = [_number(word, words) for word in rest] or [usual_step]
+    numbers: list[float] = [read_number(word, words) for word in rest] or [usual_step]
     if name == "svrg":  # its second number counts steps
         numbers = [numbers[0], *(int(n) if n.is_integer() else n for n in numbers[1:] or [float(SVRG_PERIOD)])]
     try:
         return UPDATES[name](*numbers)
     except TypeError:
         raise InvalidInput(f"update {name} does not take {len(numbers)} numbers; write for example adam:0.1.") from None
-
-
-def _number(word: str, whole: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        raise InvalidInput(f"{word!r} in {whole!r} is not a number.") from None
