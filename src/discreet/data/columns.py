@@ -209,8 +209,8 @@ class Categorical:
         return read_codes(values, self._codes, self.constant)
 
     def labels(self, values: Iterable[Any]) -> Codes:
-        """Each value's position in `categories`, for a target: without a fill, what is unlisted counts as the first."""
-        return read_codes(values, self._codes, 0 if self.fill is None else self.constant)
+        """Each value's position in `categories`, for a target: without a fill, −1 for what is missing or unlisted."""
+        return read_codes(values, self._codes, -1 if self.fill is None else self.constant)
 
 
 @dataclass(frozen=True)
@@ -256,8 +256,8 @@ class Boolean:
         return np.array([-1.0, 1.0, self.constant])[self._read(values, otherwise=2)]
 
     def labels(self, values: Iterable[Any]) -> Codes:
-        """0 for no, 1 for yes, for a target: without a fill, what is neither counts as no."""
-        return self._read(values, otherwise=1 if self.fill else 0)
+        """0 for no, 1 for yes, for a target: without a fill, −1 for what is neither."""
+        return self._read(values, otherwise=-1 if self.fill is None else int(self.fill))
 
     def _read(self, values: Iterable[Any], otherwise: int) -> Codes:
         if self.false is None:
