@@ -125,8 +125,8 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: OutcomeSums(ROWS, Squared(), theta(rng), ("shortfall", "excess", "below")),
     ],
     CodeCounts: [
-        lambda rng: CodeCounts(rows_of_codes(D, 4), 4, "l1"),
-        lambda rng: CodeCounts(rows_of_codes(D, 4), 4, "l2"),
+        lambda rng: CodeCounts(rows_of_codes(D, 4), 4),
+        lambda rng: CodeCounts(rows_of_codes(D, 4), 4, 2, True),
     ],
     SketchedSum: [lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7))],
 }

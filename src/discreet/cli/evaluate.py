@@ -39,8 +39,8 @@ def evaluate(
 
     if not public and epsilon is None:
         raise InvalidInput(
-            "test rows are private unless you say --public: give --epsilon (which is charged), or --public. Nothing was "
-            "released."
+            "test rows are private unless you say --public: give --epsilon (which is charged), or --public. Nothing "
+            "was released."
         )
     if public and (epsilon is not None or ledger is not None or seed is not None):
         raise InvalidInput("--public rows are neither charged nor protected: leave out --epsilon, --ledger and --seed.")

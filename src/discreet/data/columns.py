@@ -208,6 +208,10 @@ class Categorical:
         """Each value's position in `levels`."""
         return read_codes(values, self._codes, self.constant)
 
+    def unlisted(self, values: Iterable[Any]) -> npt.NDArray[np.bool_]:
+        """Whether each value is none of the categories."""
+        return np.asarray(read_codes(values, self._codes, len(self.categories)) == len(self.categories))
+
     def labels(self, values: Iterable[Any]) -> Codes:
         """Each value's position in `categories`, for a target: without a fill, −1 for what is missing or unlisted."""
         return read_codes(values, self._codes, -1 if self.fill is None else self.constant)
@@ -254,6 +258,10 @@ class Boolean:
     def read(self, values: Iterable[Any]) -> Floats:
         """−1 for no, 1 for yes."""
         return np.array([-1.0, 1.0, self.constant])[self._read(values, otherwise=2)]
+
+    def unlisted(self, values: Iterable[Any]) -> npt.NDArray[np.bool_]:
+        """Whether each value is neither of the two."""
+        return np.asarray(self._read(values, otherwise=2) == 2)
 
     def labels(self, values: Iterable[Any]) -> Codes:
         """0 for no, 1 for yes, for a target: without a fill, −1 for what is neither."""

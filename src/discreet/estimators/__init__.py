@@ -1,5 +1,6 @@
 """Estimators with the interface of scikit-learn: declarations in, a private model and its certificate out."""
 
+from discreet.estimators.checking import check
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
 from discreet.estimators.evaluation import evaluate
 from discreet.estimators.loading import load
@@ -29,6 +30,7 @@ __all__ = [
     "PrivateSearchCV",
     "QuantileRegression",
     "SparseLinearRegression",
+    "check",
     "evaluate",
     "load",
     "private_bounds",
