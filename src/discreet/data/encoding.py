@@ -200,6 +200,39 @@ class Encoder:
         """The number of features."""
         return sum(len(block.names) for block in self._blocks.values())
 
+    @property
+    def used(self) -> dict[str, Column]:
+        """The declarations of the columns that features are made of, in order."""
+        return {name: self.schema[name] for name in self._blocks}
+
+    def names_of(self, name: str) -> tuple[str, ...]:
+        """The names of one column's features."""
+        return self._blocks[name].names
+
+    def numeric_encoding(self, name: str) -> tuple[Encoding, int]:
+        """(encoding, number of knots or bins) of a numeric column; 1 for a straight line."""
+        match self._blocks[name]:
+            case _Spline(names=names):
+                return "spline", len(names)
+            case _Bins(names=names):
+                return "bins", len(names)
+            case _Both(bins=bins):
+                return "both", len(bins.names)
+            case _:
+                return "linear", 1
+
+    def features_of(self, name: str, cells: Iterable[Any]) -> tuple[slice, Floats]:
+        """(the place of one column's features among all, those features for each cell), scaled as `transform` does."""
+        block, cells = self._blocks[name], list(cells)
+        before = list(self._blocks).index(name)
+        first = sum(len(other.names) for other in list(self._blocks.values())[:before])
+        positions = np.zeros((len(cells), block.stored), np.int32)
+        values = np.ones((len(cells), block.stored))
+        block.fill(cells, positions, values)
+        features = np.zeros((len(cells), len(block.names)))
+        np.put_along_axis(features, positions.astype(np.intp), values, axis=1)
+        return slice(first, first + len(block.names)), features * self._scale
+
     def transform(self, data: Any) -> Any:
         """Encode a table: n × `n_features`, a numpy array or a CSR array as `sparse` says.
 
