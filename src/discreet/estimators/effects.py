@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.data.columns import Boolean, Categorical, Column, Numeric
 from discreet.data.encoding import Encoder
-from discreet.estimators.regressors import PoissonRegression
 from discreet.report.effects import Effect, ModelEffects, Point
 
 __all__ = ["effects_of"]
@@ -52,7 +51,7 @@ def effects_of(model: Any) -> ModelEffects:
 def _scale(model: Any) -> str:
     if is_classifier(model):
         return "log-odds" if hasattr(model, "predict_proba") else "score"
-    return "log of the expected count" if isinstance(model, PoissonRegression) else "target"
+    return "log of the expected count" if model._counts else "target"
 
 
 def _outputs(model: Any, target: str | None) -> tuple[str, ...]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from html import escape
+from typing import TYPE_CHECKING
 
-from discreet.report.effects import Effect, ModelEffects, Point
 from discreet.text import printable
+
+if TYPE_CHECKING:
+    from discreet.report.effects import Effect, ModelEffects, Point
 
 __all__ = ["page"]
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InvalidInput
-from discreet.report.effects import Effect, ModelEffects
 from discreet.text import checked_path, printable
+
+if TYPE_CHECKING:
+    from discreet.report.effects import Effect, ModelEffects
 
 __all__ = ["figure_of", "picture", "saved"]
 
