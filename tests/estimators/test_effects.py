@@ -12,8 +12,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import discreet as dp
+from discreet.cli import app
 from discreet.errors import InvalidInput
 
 N = 3000
@@ -162,6 +164,11 @@ def test_pictures_and_pages_are_whole_and_show_names_as_text(tmp_path: Path) -> 
     assert json.loads(model.effects().to_json())["scale"] == "log-odds"
     with pytest.raises(InvalidInput, match="must end in one of"):
         model.plot(tmp_path / "model.exe")
+    model.save(tmp_path / "model.npz")
+    shown = CliRunner().invoke(app, ["show", str(tmp_path / "model.npz")])
+    assert shown.exit_code == 0
+    assert "<b>$x$" in shown.output
+    assert "\x1b" not in shown.output
 
 
 def test_matplotlib_is_asked_for_where_it_is_needed_and_not_before() -> None:

@@ -190,6 +190,33 @@ def test_intervals_cover_what_is_true_of_the_rows(name: str) -> None:
     assert max(missed.values()) < 14
 
 
+@pytest.mark.parametrize("name", ["logistic", "linear", "softmax"])
+def test_intervals_cover_what_is_true_of_the_population(name: str) -> None:
+    """New rows and new noise each time; 100 000 rows stand for the population.
+
+    An interval that covers with probability 0.95 misses 14 or more times out of 100 with probability 5e-4.
+    """
+    model, _ = MODELS[name]
+    rng = np.random.default_rng(8)
+
+    def drawn(n: int) -> tuple[Any, Any]:
+        rows = rng.normal(size=(n, 3)) / 3
+        scores = 3 * rows @ [1.0, -2.0, 0.5] - 0.5
+        if name == "linear":
+            return rows, np.clip(scores + rng.normal(size=n), -5, 5)
+        if name == "softmax":
+            return rows, np.digitize(scores + rng.logistic(size=n), [-1.0, 1.0])
+        return rows, (rng.random(n) < 1 / (1 + np.exp(-scores))).astype(int)
+
+    population = dp.evaluate(model, *drawn(100_000), public=True)
+    missed = dict.fromkeys(values(population), 0)
+    for seed in range(100):
+        rows, y = drawn(600)
+        for metric in dp.evaluate(model, rows, y, epsilon=1.0, random_state=seed).metrics:
+            missed[metric.name] += not metric.low <= population[metric.name].value <= metric.high
+    assert max(missed.values()) < 14
+
+
 def test_intervals_of_noise_alone_are_not_wider_than_they_need() -> None:
     """At ε = 0.05 noise dominates: errors of 150 releases must spread at least half as far as intervals say."""
     exact = dp.evaluate(LOGISTIC, X, LABELS, public=True)
