@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ __all__ = ["Schema", "schema_missing", "schema_template"]
 _MOST_CHARACTERS = 1 << 24
 _MOST_NESTED = 8
 """A schema is a mapping of mappings of lists."""
+_CROSSES = "crosses"
+"""The word under which a file lists crosses, beside the columns."""
 _KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Numeric, Categorical, Boolean, Ignore)}
 
 
@@ -32,9 +34,11 @@ class Schema(Mapping[str, Column]):
 
     Args:
         columns: a declaration (`Numeric`, `Categorical`, `Boolean`, `Ignore`) for each column name.
+        crosses: pairs of columns whose *interaction* a linear model is to see: the effect of one column may then differ
+            with the other. It is public knowledge, such as "the effect of a dose depends on age".
 
     Raises:
-        InvalidInput: no columns, or something that is not a declaration.
+        InvalidInput: no columns, something that is not a declaration, or a cross of columns that are not there.
 
     Example:
         >>> schema = Schema({"age": Numeric(17, 90), "job": Categorical(["clerk", "nurse"]), "id": Ignore()})
@@ -47,7 +51,7 @@ class Schema(Mapping[str, Column]):
         True
     """
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
+    def __init__(self, columns: Mapping[str, Column], crosses: Iterable[Sequence[str]] = ()) -> None:
         if not isinstance(columns, Mapping) or not columns:
             file = " Schema.from_yaml reads a file." if isinstance(columns, str | Path) else ""
             raise InvalidInput(f"a schema declares at least one column, got {shortened(columns)}.{file}")
@@ -59,6 +63,26 @@ class Schema(Mapping[str, Column]):
                     f"column {name!r} must be Numeric, Categorical, Boolean or Ignore, got {shortened(column)}."
                 )
         self._columns = dict(columns)
+        self.crosses = self._checked_crosses(crosses)
+
+    def _checked_crosses(self, crosses: Any) -> tuple[tuple[str, str], ...]:
+        """The crosses as pairs of names of used columns, each pair once in any order."""
+        if isinstance(crosses, str | Mapping) or not isinstance(crosses, Iterable):
+            raise InvalidInput(f"crosses must be a list of pairs of columns, got {shortened(crosses)}.")
+        pairs: list[tuple[str, str]] = []
+        for cross in crosses:
+            if isinstance(cross, str) or not isinstance(cross, Sequence) or len(cross) != 2 or cross[0] == cross[1]:
+                raise InvalidInput(f"a cross names two different columns, such as [age, job], got {shortened(cross)}.")
+            left, right = (checked_text("a column's name", name) for name in cross)
+            for name in (left, right):
+                if isinstance(self._columns.get(name, Ignore()), Ignore):
+                    raise InvalidInput(f"the cross of {left!r} and {right!r} needs a column {name!r} that is used.")
+            if (left, right) in pairs or (right, left) in pairs:
+                raise InvalidInput(f"the cross of {left!r} and {right!r} comes more than once.")
+            pairs.append((left, right))
+        if pairs and _CROSSES in self._columns:
+            raise InvalidInput(f"a schema with crosses cannot have a column named {_CROSSES!r}.")
+        return tuple(pairs)
 
     def __getitem__(self, name: str) -> Column:
         return self._columns[name]
@@ -70,13 +94,15 @@ class Schema(Mapping[str, Column]):
         return len(self._columns)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and list(self.items()) == list(other.items())
+        same_columns = isinstance(other, Schema) and list(self.items()) == list(other.items())
+        return same_columns and self.crosses == getattr(other, "crosses", None)
 
     def __hash__(self) -> int:
-        return hash(tuple(self._columns.items()))
+        return hash((tuple(self._columns.items()), self.crosses))
 
     def __repr__(self) -> str:
-        return f"Schema({self._columns!r})"
+        crosses = f", crosses={list(self.crosses)!r}" if self.crosses else ""
+        return f"Schema({self._columns!r}{crosses})"
 
     def target(self, name: str) -> Column:
         """The declaration of the column to predict.
@@ -94,7 +120,9 @@ class Schema(Mapping[str, Column]):
     def without(self, name: str) -> Schema:
         """The schema of what is left when a column, such as the target, is taken out."""
         self.target(name)
-        return Schema({other: column for other, column in self.items() if other != name})
+        if any(name in cross for cross in self.crosses):
+            raise InvalidInput(f"column {name!r} is the target and cannot be crossed with another.")
+        return Schema({other: column for other, column in self.items() if other != name}, self.crosses)
 
     @property
     def unprotected(self) -> tuple[str, ...]:
@@ -103,7 +131,8 @@ class Schema(Mapping[str, Column]):
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as plain dicts, lists, strings and numbers, in the form of the YAML file."""
-        return {name: _written(column) for name, column in self.items()}
+        tree = {name: _written(column) for name, column in self.items()}
+        return tree | ({_CROSSES: [list(cross) for cross in self.crosses]} if self.crosses else {})
 
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> Schema:
@@ -112,7 +141,11 @@ class Schema(Mapping[str, Column]):
             raise InvalidInput(
                 f"a schema is a mapping from column names to declarations, got {shortened(tree)}.\n{_HELP}"
             )
-        return cls({name: _read(name, declaration) for name, declaration in tree.items()})
+        crosses = tree.get(_CROSSES)
+        if not isinstance(crosses, list | tuple):  # a column may have this name; none is declared by a list
+            crosses = ()
+        columns = {name: _read(name, given) for name, given in tree.items() if name != _CROSSES or given is not crosses}
+        return cls(columns, crosses)
 
     def to_yaml(self) -> str:
         """The schema as YAML, one line a column."""
@@ -155,7 +188,8 @@ income: {numeric: [0, 500000], scale: log}
 job:    {categorical: [clerk, nurse, teacher]}
 smoker: boolean
 sex:    {boolean: [female, male]}
-id:     ignore"""
+id:     ignore
+crosses: [[age, smoker]]      # optional: pairs of columns that act together"""
 
 
 def schema_template(columns: Sequence[str]) -> str:

@@ -92,7 +92,7 @@ def private_bounds(
     for name, column in declared.items():
         found = released(_scaled(table[name], column), draws, unit, budget, bits, f"bounds of {name}")
         narrow[name] = _narrowed(column, column.unscale(np.sort(found)), private)
-    return Schema({**schema, **narrow})
+    return Schema({**schema, **narrow}, schema.crosses)
 
 
 _USUAL, _LEAST, _MOST, _DECAYS = 0.05, 0.01, 0.25, 20
