@@ -54,6 +54,15 @@ class Budget:
             raise InvalidInput(f"a budget is two numbers, got epsilon={epsilon!r} and delta={delta!r}.")
         return cls(found[0], found[1], Unit.of(adjacency))
 
+    def advice(self, unit: Unit) -> str:
+        """What to change so that a run under ``unit``, which is another one than the budget's, can be charged to it."""
+        if unit.relation != self.unit.relation:
+            return f"Use adjacency={self.unit.relation!r}."
+        rows = self.unit.rows_per_unit
+        if unit.enforced:
+            return f"Give persons rows up to {rows}: {{unit: {rows}}} in the schema, or rows_per_unit={rows}."
+        return f"Use rows_per_unit={rows}."
+
     def __str__(self) -> str:
         return f"ε = {self.epsilon:g} at δ = {self.delta:g} ({self.unit})"
 
