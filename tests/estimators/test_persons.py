@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.model_selection import GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import discreet as dp
 from discreet.data.persons import Persons
@@ -186,7 +189,7 @@ def test_noise_relative_to_a_persons_part_is_the_same_for_every_bound() -> None:
     """Sums of k rows a person have k times the noise and k times the signal; curvature adds up a little faster."""
 
     def noise(solver: str, most: int) -> float:
-        plan = planned(_model(solver=solver, rows_per_unit=most), 800 * most, 75)
+        plan = planned(_model(epsilon=1.0, delta=1e-8, solver=solver, rows_per_unit=most), 800 * most, 75)
         return float(plan.settings["noise_multiplier"]) / most
 
     for solver in ("descent", "scaled_descent"):
@@ -212,6 +215,29 @@ def test_one_budget_serves_all_runs_by_persons() -> None:
         _model(ledger=ledger).fit(X, LABELS)
     with pytest.raises(InvalidInput, match="Use adjacency='replace-one'"):
         _model(ledger=ledger, adjacency="add-remove", n_public=600).fit(X, LABELS)
+
+
+def test_a_ledger_does_not_claim_to_have_bounded_persons() -> None:
+    """It keeps budgets for so many rows, and cannot see whose rows a run had."""
+    ledger = dp.Ledger(epsilon=6.0, delta=1e-5, adjacency=dp.Unit("replace-one", 5, enforced=True))
+    assert ledger.budget is not None
+    assert not ledger.budget.unit.enforced
+    assert "enforced" not in repr(ledger)
+
+
+def test_scikit_learn_passes_ids_on() -> None:
+    scores = cross_val_score(
+        _model(rows_per_unit=5),
+        X,
+        LABELS,
+        cv=GroupKFold(2),
+        groups=OWNER,
+        params={"groups": OWNER},
+        error_score="raise",
+    )
+    assert scores.min() > 0.7
+    made = make_pipeline(FunctionTransformer(), _model(rows_per_unit=5))
+    assert made.fit(X, LABELS, logisticregression__groups=OWNER)[-1].privacy_.unit.enforced
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------

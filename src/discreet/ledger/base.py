@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from discreet.errors import InvalidInput
@@ -30,6 +30,9 @@ class Budget:
     unit: Unit
 
     def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "unit", replace(self.unit, enforced=False)
+        )  # a ledger does not see whose rows are used
         if not 0 < self.epsilon < math.inf:
             raise InvalidInput(f"a budget's epsilon must be positive and finite, got {self.epsilon!r}.")
         if not 0 <= self.delta < 1:
