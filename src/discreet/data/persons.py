@@ -30,7 +30,6 @@ person are alike, it loses nothing. So ``"persons"`` is the default.
 from __future__ import annotations
 
 import math
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -122,7 +121,10 @@ def _objects(cells: list[Any]) -> NDArray[Any]:
 
 
 def _text(cell: Any) -> str:
-    return cell.hex if type(cell) is uuid.UUID else spelling(cell)
+    kind = type(cell)
+    if (kind.__module__, kind.__name__) == ("uuid", "UUID"):  # by name: that module draws random numbers too
+        return str(cell)
+    return spelling(cell)
 
 
 @dataclass(frozen=True, eq=False)
