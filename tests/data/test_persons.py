@@ -180,6 +180,15 @@ def test_a_person_exchanged_changes_k_rows_of_as_many(
     assert (one - two).total() == (two - one).total() == most
 
 
+@settings(max_examples=10, deadline=None)
+@given(st.permutations(range(9)), st.integers(1, 5))
+def test_names_of_persons_decide_nothing(names: list[int], most: int) -> None:
+    owner = np.random.default_rng(5).integers(0, 9, 60)
+    plain, renamed = (Persons(person_codes(ids), Person(most)) for ids in (owner, np.array(names)[owner]))
+    coins: Any = _Coins(np.arange(60))
+    assert Counter(plain.slots(coins).tolist()) == Counter(renamed.slots(coins).tolist())
+
+
 @pytest.mark.parametrize("make", CASES)
 def test_no_persons_rows_move_a_query_further_than_k_rows(make: Make) -> None:
     rng = np.random.default_rng(11)

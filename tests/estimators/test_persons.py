@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,6 +84,18 @@ def test_everything_that_opens_a_vault_bounds_persons(name: str, drawn: list[tup
         assert (unit.enforced, unit.rows_per_unit) == (True, each)
         assert "number of people" in found.privacy_.unprotected
         assert "number of rows" not in found.privacy_.unprotected
+
+
+def test_whoever_opens_a_vault_says_whose_the_rows_are() -> None:
+    """Or says by ``persons=None`` that there is nothing to bound: nobody can forget it."""
+    calls = [
+        (file.name, {keyword.arg for keyword in node.keywords})
+        for file in Path(dp.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "Vault"
+    ]
+    assert calls
+    assert [file for file, keywords in calls if "persons" not in keywords] == []
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -181,6 +195,11 @@ def test_contradictory_declarations_are_refused() -> None:
         dp.LogisticRegression(schema=by_rows).fit(TABLE, labels)
     with pytest.raises(InvalidInput, match="all candidates"):
         dp.PrivateSearchCV(dp.LogisticRegression(), {"schema": [SCHEMA, by_rows]}).fit(TABLE, labels)
+    without = {name: dp.Ignore() if name == "patient" else column for name, column in SCHEMA.items()}
+    with pytest.raises(InvalidInput, match="all candidates"):
+        dp.PrivateSearchCV(dp.LogisticRegression(), {"schema": [without, dict(SCHEMA)]}).fit(TABLE, labels)
+    with pytest.raises(InvalidInput, match="one id a row; a column is named by a schema"):
+        _model().fit(X, LABELS, groups="patient")
     with pytest.raises(InvalidInput, match="whose each row is"):
         dp.PrivateSearchCV(_model(), {"alpha": [0.0]}, rows_per_unit=5).fit(X, LABELS)
 

@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from discreet.data.columns import Person
-from discreet.data.frames import as_table, has_column_names
 from discreet.data.persons import Persons, id_column, person_codes
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.units import Unit
 
-__all__ = ["persons_of", "refuse_weights"]
+__all__ = ["person_column", "persons_of", "refuse_weights"]
+
+
+def person_column(schema: Any) -> tuple[str, Person] | None:
+    """The column by which a schema, or the mapping that stands for one, says whose a row is; None without one."""
+    if schema is None:
+        return None
+    return (schema if isinstance(schema, Schema) else Schema(schema)).person
 
 
 def persons_of(X: Any, schema: Schema | None, groups: Any, unit: Unit, private: bool) -> Persons | None:
@@ -29,12 +35,16 @@ def persons_of(X: Any, schema: Schema | None, groups: Any, unit: Unit, private: 
         InvalidInput: declarations contradict each other, or do not fit the table. It depends on no cell, but that under
             replace-one, where the number of persons is public, there must be one.
     """
-    named = None if schema is None else (schema if isinstance(schema, Schema) else Schema(schema)).person
+    named = person_column(schema)
     if isinstance(groups, Persons) or (groups is None and named is None):
         return groups if private else None
     if groups is not None and named is not None:
         raise InvalidInput(
             f"the schema says by column {named[0]!r} whose a row is: leave groups out. Nothing was released."
+        )
+    if isinstance(groups, str):
+        raise InvalidInput(
+            f"groups has one id a row; a column is named by a schema, {{{groups!r}: Person(5)}}. Nothing was released."
         )
     declared = Person(unit.rows_per_unit) if named is None else named[1]
     _require_consistent(declared, unit)
@@ -65,10 +75,10 @@ def _require_consistent(declared: Person, unit: Unit) -> None:
 
 
 def _rows(X: Any) -> int:
-    if has_column_names(X):
-        return as_table(X).shape[0]
     shape = getattr(X, "shape", None)
-    return int(shape[0]) if shape else len(X)
+    if shape:
+        return int(shape[0])
+    return len(next(iter(X.values()), ())) if isinstance(X, Mapping) else len(X)
 
 
 _WEIGHTS = {

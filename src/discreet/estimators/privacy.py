@@ -142,7 +142,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         n = len(data) if persons is None else persons.count  # nothing depends on it where it is private
         guarantee = self._guarantee(n, persons)
-        vault = Vault(data, guarantee.unit, opened(self.ledger), bits_for(self.random_state), persons)
+        vault = Vault(data, guarantee.unit, opened(self.ledger), bits_for(self.random_state), persons=persons)
         aim = replace(guarantee, delta=vault.ledger.portion(guarantee.delta)) if guarantee.private else guarantee
         if self._must_count(guarantee):
             rows, rest, payment = self._counted(vault, aim, plan_for, asked)

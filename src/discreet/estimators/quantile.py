@@ -131,7 +131,7 @@ def released(
     rows = RowSpec(0, norm=1.0, intercept=1.0)  # no features: the values are targets
     data = in_memory(np.empty((len(column), 0)), column, rows)
     unit = replace(unit, enforced=persons is not None)
-    return np.array(Vault(data, unit, ledger, bits, persons).release(draws, note=note))
+    return np.array(Vault(data, unit, ledger, bits, persons=persons).release(draws, note=note))
 
 
 def _column(values: Any) -> NDArray[np.float64]:

@@ -32,10 +32,9 @@ from discreet.data.base import Dataset
 from discreet.data.columns import Person
 from discreet.data.memory import Sparse
 from discreet.data.persons import Persons
-from discreet.data.schema import Schema
 from discreet.errors import InvalidInput, NotCertifiable, PlanViolation
 from discreet.estimators.base import PrivateLinearModel
-from discreet.estimators.persons import persons_of, refuse_weights
+from discreet.estimators.persons import person_column, persons_of, refuse_weights
 from discreet.estimators.privacy import PrivateEstimator, bits_for, opened
 from discreet.events import Event, Laplace, Parallel, PrivateSelection, Promise
 from discreet.ledger import Ledger
@@ -188,7 +187,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
 
     def _persons(self, X: Any, models: list[PrivateLinearModel], groups: Any) -> Persons | None:
         """Whose each row is, the same for all candidates."""
-        declared = {model.schema.person if isinstance(model.schema, Schema) else None for model in models}
+        declared = {person_column(model.schema) for model in models}
         if len(declared) > 1:
             raise InvalidInput("all candidates must say alike whose a row is: by one Person in every schema.")
         unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
@@ -320,10 +319,10 @@ class _Plan:
             problem = self.fits[chosen].problem
             train, aside = (prepared[chosen].take(np.flatnonzero(part == half)) for half in (0, 1))
             with np.errstate(all="ignore"):  # a warning would tell of a trial that is not shown
-                theta = Vault(train, unit, Ledger(), bits).run(self.fits[chosen].solver, problem)
+                theta = Vault(train, unit, Ledger(), bits, persons=None).run(self.fits[chosen].solver, problem)
             query = ModelScore(aside.rows, problem.loss, theta, self.labels)
             noisy = Noisy(query, LaplaceNoise(self.score_noise))
-            score = float(Vault(aside, unit, Ledger(), bits).release(noisy))
+            score = float(Vault(aside, unit, Ledger(), bits, persons=None).release(noisy))
             best = max(best, (score, chosen, theta), key=lambda trial: trial[0])
         return best
 
