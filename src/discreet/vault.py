@@ -67,7 +67,7 @@ class Vault:
     """
 
     def __init__(self, data: Dataset, unit: Unit, ledger: Ledger, bits: Bits, persons: Persons | None = None) -> None:
-        if unit.enforced != (persons is not None) or (persons and persons.most_rows != unit.rows_per_unit):
+        if unit.enforced != (persons is not None) or (persons is not None and persons.most_rows != unit.rows_per_unit):
             raise PlanViolation(f"the rows of a person were not bounded as {unit} says; nothing was released.")
         if persons is not None:
             data = persons.bounded(data, bits)

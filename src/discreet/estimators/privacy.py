@@ -182,10 +182,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _public_rows(self, n: int, guarantee: Guarantee, persons: Persons | None = None) -> float:
         """The number of rows to divide by, where it is public; persons who count once have k rows each."""
-        each = persons.most_rows if persons and persons.declared.weights == "persons" else 1
+        each = 1 if persons is None or persons.declared.weights == "rows" else persons.most_rows
         if guarantee.unit.relation == "replace-one" or not guarantee.private:
             if self.n_public is not None and guarantee.private and self.n_public != n:
-                what = "persons" if persons else "rows"
+                what = "rows" if persons is None else "persons"
                 raise InvalidInput(f"under replace-one n is public: n_public={self.n_public}, but X has {n} {what}.")
             return float(n * each)
         assert self.n_public is not None

@@ -86,11 +86,10 @@ def private_bounds(
     table = _table(data, schema, declared)
     persons = persons_of(table, schema, groups, unit, math.isfinite(epsilon))
     unit = unit if persons is None else Unit(unit.relation, persons.most_rows, True)
-    rows = (persons.count if persons else table.shape[0]) if unit.relation == "replace-one" else n_public
-    if persons and rows is not None and persons.declared.weights == "persons":
-        rows *= persons.most_rows
+    rows = (table.shape[0] if persons is None else persons.count) if unit.relation == "replace-one" else n_public
+    times = 1 if persons is None or persons.declared.weights == "rows" else persons.most_rows
     wanted = _two_quantiles(
-        _default_quantiles(rows, float(epsilon) / (2 * len(declared)), unit) if quantiles is None else quantiles
+        _default_quantiles(rows, times, float(epsilon) / (2 * len(declared)), unit) if quantiles is None else quantiles
     )
     draws = drawn(wanted, float(epsilon) / len(declared), Grid.between(0.0, 1.0), unit)
     budget, bits = opened(ledger), bits_for(random_state)
@@ -108,12 +107,13 @@ _USUAL, _LEAST, _MOST, _DECAYS = 0.05, 0.01, 0.25, 20
 than the quantile itself, of 2^20 answers in all."""
 
 
-def _default_quantiles(rows: int | None, each: float, unit: Unit) -> tuple[float, float]:
+def _default_quantiles(rows: int | None, times: int, each: float, unit: Unit) -> tuple[float, float]:
+    """Tails for a number of rows, or of persons with ``times`` rows each, and a draw's share ε′ = ``each``."""
     if rows is None:
         return _USUAL, 1 - _USUAL
     if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
         raise InvalidInput(f"n_public must be a positive integer, got {rows!r}.")
-    tail = max(_LEAST, _DECAYS * 2 * unit.rows_per_unit / (each * int(rows)))
+    tail = max(_LEAST, _DECAYS * 2 * unit.rows_per_unit / (each * times * int(rows)))
     if tail > _MOST:
         raise InvalidInput(
             f"ε = {each:.3g} a quantile tells bounds of {rows} rows no better than the declared ones: ask for a larger "
