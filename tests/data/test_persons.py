@@ -18,6 +18,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -203,10 +204,13 @@ def test_no_persons_rows_move_a_query_further_than_k_rows(make: Make) -> None:
     def distance(ids: NDArray[np.int64]) -> int:
         answers = []
         for rows in tables:
-            data = in_memory(X[rows], y[rows], _rows_of(query))
-            persons = Persons(person_codes(ids[rows]), Person(most))
-            answers.append(query.integers(persons.bounded(data, _Coins(rows))).ravel())  # type: ignore[arg-type]
-        return _length([int(a) - int(b) for a, b in zip(*answers, strict=True)], query.norm)
+            persons, coins = Persons(person_codes(ids[rows]), Person(most)), _Coins(rows)
+            for held in (X[rows], sp.csr_array(X[rows])):
+                data = in_memory(held, y[rows], _rows_of(query))
+                answers.append(query.integers(persons.bounded(data, coins)).ravel())  # type: ignore[arg-type]
+        assert (answers[0] == answers[1]).all()
+        assert (answers[2] == answers[3]).all()
+        return _length([int(a) - int(b) for a, b in zip(*answers[::2], strict=True)], query.norm)
 
     square = 2 if query.norm == "l2" else 1
     assert distance(owner) <= math.floor((Fraction(replace_one_factor(query)) * most * query.bound) ** square)
