@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from discreet.data.columns import Boolean, Categorical, Column, Encoding, Ignore, Numeric
+from discreet.data.columns import Boolean, Categorical, Column, Encoding, Ignore, Numeric, Person
 from discreet.data.frames import as_table
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
@@ -162,7 +162,7 @@ class Encoder:
     """Turns tables into matrices whose rows have ℓ2 norm at most `row_norm`, using public facts only.
 
     Args:
-        schema: the columns; those that it ignores, and the target, are left out.
+        schema: the columns; those that it ignores, people's identity and the target are left out.
         target: the name of the column to predict, which need not be there when encoding new people.
         encoding: for numeric columns that do not say their own: ``"spline"``, ``"bins"``, ``"linear"`` or ``"both"``.
         bins: the number of bins or knots for numeric columns that do not say their own.
@@ -207,10 +207,10 @@ class Encoder:
         self._blocks = {
             name: _features_of(name, column, encoding, bins)
             for name, column in used.items()
-            if not isinstance(column, Ignore)
+            if not isinstance(column, Ignore | Person)
         }
         if not self._blocks:
-            raise InvalidInput("the schema leaves no column to learn from: all are ignored or the target.")
+            raise InvalidInput("the schema leaves no column to learn from: all are ignored, ids or the target.")
         self._crosses = {(left, right): _Cross(self._blocks[left], self._blocks[right]) for left, right in used.crosses}
         if self.n_features > _MOST_FEATURES:
             raise InvalidInput(
@@ -325,8 +325,8 @@ def _features_of(name: str, column: Column, encoding: Encoding, bins: int) -> Co
             return _OneHot(column, tuple(f"{name}={level}" for level in column.levels))
         case Boolean():
             return _Sign(column, (name,))
-        case Ignore():
-            raise InvalidInput(f"column {name!r} is ignored and has no features.")
+        case Ignore() | Person():
+            raise InvalidInput(f"column {name!r} is not used and has no features.")
 
 
 def _numeric_features(name: str, column: Numeric, encoding: Encoding, bins: int) -> ColumnFeatures:

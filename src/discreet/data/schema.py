@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from discreet.data.columns import Boolean, Categorical, Column, Ignore, Numeric
+from discreet.data.columns import Boolean, Categorical, Column, Ignore, Numeric, Person
 from discreet.errors import InvalidInput
 from discreet.text import checked_text, read_bounded, shortened
 
@@ -26,19 +26,20 @@ _MOST_NESTED = 8
 """A schema is a mapping of mappings of lists."""
 _CROSSES = "crosses"
 """The word under which a file lists crosses, beside the columns."""
-_KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Numeric, Categorical, Boolean, Ignore)}
+_KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Numeric, Categorical, Boolean, Ignore, Person)}
 
 
 class Schema(Mapping[str, Column]):
     """The columns of a table with their public bounds and categories, in order.
 
     Args:
-        columns: a declaration (`Numeric`, `Categorical`, `Boolean`, `Ignore`) for each column name.
+        columns: a declaration (`Numeric`, `Categorical`, `Boolean`, `Ignore`, `Person`) for each column name.
         crosses: pairs of columns whose *interaction* a linear model is to see: the effect of one column may then differ
             with the other. It is public knowledge, such as "the effect of a dose depends on age".
 
     Raises:
-        InvalidInput: no columns, something that is not a declaration, or a cross of columns that are not there.
+        InvalidInput: no columns, something that is not a declaration, more than one `Person`, or a cross of
+            columns that are not there.
 
     Example:
         >>> schema = Schema({"age": Numeric(17, 90), "job": Categorical(["clerk", "nurse"]), "id": Ignore()})
@@ -60,8 +61,11 @@ class Schema(Mapping[str, Column]):
                 raise InvalidInput("a column's name must not be empty.")
             if not isinstance(column, Column):
                 raise InvalidInput(
-                    f"column {name!r} must be Numeric, Categorical, Boolean or Ignore, got {shortened(column)}."
+                    f"column {name!r} must be Numeric, Categorical, Boolean, Ignore or Person, got {shortened(column)}."
                 )
+        several = [name for name, column in columns.items() if isinstance(column, Person)]
+        if len(several) > 1:
+            raise InvalidInput(f"one column says whose a row is, got {', '.join(map(repr, several))}.")
         self._columns = dict(columns)
         self.crosses = self._checked_crosses(crosses)
 
@@ -75,7 +79,7 @@ class Schema(Mapping[str, Column]):
                 raise InvalidInput(f"a cross names two different columns, such as [age, job], got {shortened(cross)}.")
             left, right = (checked_text("a column's name", name) for name in cross)
             for name in (left, right):
-                if isinstance(self._columns.get(name, Ignore()), Ignore):
+                if isinstance(self._columns.get(name, Ignore()), Ignore | Person):
                     raise InvalidInput(f"the cross of {left!r} and {right!r} needs a column {name!r} that is used.")
             if (left, right) in pairs or (right, left) in pairs:
                 raise InvalidInput(f"the cross of {left!r} and {right!r} comes more than once.")
@@ -108,14 +112,21 @@ class Schema(Mapping[str, Column]):
         """The declaration of the column to predict.
 
         Raises:
-            InvalidInput: the schema does not declare it, or ignores it.
+            InvalidInput: the schema does not declare it, ignores it, or takes it for people's identity.
         """
         if name not in self._columns:
             raise InvalidInput(f"the schema has no column {name!r}; it has {', '.join(self._columns)}.")
         column = self._columns[name]
         if isinstance(column, Ignore):
             raise InvalidInput(f"column {name!r} is ignored by the schema and cannot be predicted.")
+        if isinstance(column, Person):
+            raise InvalidInput(f"column {name!r} says whose a row is and cannot be predicted.")
         return column
+
+    @property
+    def person(self) -> tuple[str, Person] | None:
+        """The column that says whose a row is, by its name and declaration; None where rows are protected."""
+        return next(((name, column) for name, column in self.items() if isinstance(column, Person)), None)
 
     def without(self, name: str) -> Schema:
         """The schema of what is left when a column, such as the target, is taken out."""
@@ -189,7 +200,8 @@ job:    {categorical: [clerk, nurse, teacher]}
 smoker: boolean
 sex:    {boolean: [female, male]}
 id:     ignore
-crosses: [[age, smoker]]      # optional: pairs of columns that act together"""
+person: {unit: 5}
+crosses: [[age, smoker]]"""
 
 
 def schema_template(columns: Sequence[str]) -> str:
@@ -199,6 +211,7 @@ def schema_template(columns: Sequence[str]) -> str:
         >>> print(schema_template(["age", "job"]))
         # One line a column; use one of the forms, with PUBLIC knowledge (a codebook), never the data's extremes:
         #   {numeric: [LOW, HIGH]}   {numeric: [0, HIGH], scale: log}   {categorical: [A, B]}   boolean   ignore
+        #   {unit: 5} for the column that says whose a row is: people are protected, with up to 5 rows each
         age: {numeric: [LOW, HIGH]}
         job: {numeric: [LOW, HIGH]}
         <BLANKLINE>
@@ -206,6 +219,7 @@ def schema_template(columns: Sequence[str]) -> str:
     head = (
         "# One line a column; use one of the forms, with PUBLIC knowledge (a codebook), never the data's extremes:\n"
         "#   {numeric: [LOW, HIGH]}   {numeric: [0, HIGH], scale: log}   {categorical: [A, B]}   boolean   ignore\n"
+        "#   {unit: 5} for the column that says whose a row is: people are protected, with up to 5 rows each\n"
     )
     return head + "".join(f"{_one_line(str(name))}: {{numeric: [LOW, HIGH]}}\n" for name in columns)
 
@@ -279,11 +293,13 @@ def _written(column: Column) -> Any:
             tree = {"boolean": []}
         case Boolean(false, true):
             tree = {"boolean": [false, true]}
+        case Person(most_rows):
+            tree = {"unit": most_rows}
         case Ignore():
             return "ignore"
     for field in fields(column):
         value = getattr(column, field.name)
-        if field.name not in ("low", "high", "categories", "false", "true") and value != field.default:
+        if field.name not in ("low", "high", "categories", "false", "true", "most_rows") and value != field.default:
             tree[field.name] = _short(value)
     return "boolean" if tree == {"boolean": []} else tree
 
@@ -320,6 +336,8 @@ def _read(name: str, declaration: Any) -> Column:
 
 
 def _construct(kind: type[Column], values: Any, options: dict[str, Any]) -> Column:
+    if kind is Person:
+        return Person(values, **options)
     if not isinstance(values, list | tuple):
         raise InvalidInput(f"{kind.kind} takes a list, got {values!r}.")
     if kind is Categorical:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from discreet.data.columns import Ignore
+from discreet.data.columns import Ignore, Person
 from discreet.data.encoding import Encoder
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
@@ -112,7 +112,7 @@ def _features(facts: dict[str, Any], columns: int) -> Features:
     schema = Schema.from_dict(facts["schema"])
     sizes: dict[str, int] = {}
     for name, column in schema.items():  # one by one: a short declaration may stand for a thousand features
-        if name != target and not isinstance(column, Ignore) and sum(sizes.values()) <= columns:
+        if name != target and not isinstance(column, Ignore | Person) and sum(sizes.values()) <= columns:
             sizes[name] = Encoder(Schema({name: column})).n_features
     products = sum(sizes.get(left, 0) * sizes.get(right, 0) for left, right in schema.crosses)
     if sum(sizes.values()) + products != columns:
