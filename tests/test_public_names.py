@@ -149,11 +149,10 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "page", [
-        "README.md", "docs/tutorial.md", "docs/how-to/solvers.md", "docs/how-to/evaluate.md", "docs/how-to/check.md",
-        "docs/how-to/show.md",
-    ],
-)  # fmt: skip
+    "page",
+    ["README.md", "docs/tutorial.md", "docs/models.md"]
+    + [f"docs/how-to/{name}.md" for name in ("scikit-learn", "solvers", "persons", "evaluate", "check", "show")],
+)
 def test_python_on_the_page_runs(page: str, tmp_path: Path) -> None:
     found = blocks(page, "python")
     assert found

@@ -152,6 +152,22 @@ def test_an_attack_on_what_is_released(relation: str) -> None:
     assert proved(replace(Laplace(noise), noise_multiplier=noise / 2), 1.6 * claim) > claim
 
 
+def test_persons_are_protected_and_count_once_each() -> None:
+    """One person with 5000 wrong rows is one of 2001; noise at ε = 5 is below a point."""
+    who = [f"P{i}" for i in range(2000)] + ["Q"] * 5000
+    people = {"patient": who, "age": [40] * 2000 + [400] * 5000}
+    schema = dp.Schema({"patient": dp.Person(2), "age": dp.Numeric(0, 120)})
+    found = dp.check(people, schema, epsilon=5.0)
+    assert "2 rows a person, enforced" in found.privacy
+    assert found.rows == 4002
+    assert found.shares["age"]["out of range"] < 0.02
+    assert set(found.shares) == {"age"}
+    counted = dp.check(people, schema, epsilon=5.0, adjacency="add-remove")
+    assert counted.rows == pytest.approx(4002, abs=100)
+    with pytest.raises(InvalidInput, match="has no column 'patient'"):
+        dp.check({"age": [1]}, schema, epsilon=1.0)
+
+
 def test_what_is_refused_is_refused_before_a_charge() -> None:
     ledger = dp.Ledger()
     for arguments, words in (

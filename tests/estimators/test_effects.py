@@ -104,6 +104,27 @@ def test_three_classes_have_effects_that_sum_to_zero_over_classes() -> None:
     assert chances == pytest.approx(model.predict_proba(shown)[0], abs=1e-9)
 
 
+def test_effects_with_crosses_add_up_to_the_score() -> None:
+    schema = dp.Schema(
+        {name: COLUMNS[name] for name in ("age", "height", "job", "smoker")}, [("age", "job"), ("height", "smoker")]
+    )
+    table = {name: TABLE[name] for name in schema}
+    model = dp.LogisticRegression(math.inf, schema=schema, classes=[0, 1], alpha=1e-3).fit(table, LABELS)
+    effects = model.effects()
+    assert {effect.column for effect in effects.effects[0]} == {*schema, "age × job", "height × smoker"}
+    by_name = {effect.column: effect for effect in effects.effects[0]}
+    for knot in by_name["age"].points:
+        for job in by_name["job"].points:
+            row = {"age": [knot.x], "height": [150.0], "job": [job.label], "smoker": [True]}
+            cross = {p.label: p.effect for p in by_name["age × job"].points}
+            other = {p.label: p.effect for p in by_name["height × smoker"].points}
+            total = effects.intercepts[0] + knot.effect + job.effect + cross[f"{knot.label} × {job.label}"]
+            total += by_name["height"].points[0].effect + by_name["smoker"].points[1].effect + other["150 × True"]
+            assert total == pytest.approx(float(model.decision_function(row)[0]), abs=1e-9)
+    listed = [p.effect for p in by_name["height × smoker"].points]
+    assert listed[0] + listed[1] == pytest.approx(0.0, abs=1e-9)  # what is left of a cross has no means
+
+
 def test_units_are_those_of_the_column() -> None:
     """The truth is 0.1 a centimetre, and 1 between smokers and others; ``coef_`` says neither."""
     by_name = {effect.column: effect for effect in LOGISTIC.effects().effects[0]}

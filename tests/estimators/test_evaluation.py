@@ -227,6 +227,31 @@ def test_intervals_of_noise_alone_are_not_wider_than_they_need() -> None:
         assert 0.5 * widths < spread < 1.5 * widths
 
 
+def test_persons_are_protected_and_count_once_each() -> None:
+    """Persons of one to nine rows: whoever has many rows, all of them right, counts no more than others."""
+    rng = np.random.default_rng(5)
+    who = np.concatenate([np.arange(300), rng.integers(0, 300, 900), np.full(3000, 300)])
+    rows, labels = X[rng.integers(0, N, len(who))], rng.integers(0, 2, len(who))
+    labels[who == 300] = LOGISTIC.predict(rows[who == 300])
+    unit = Unit("replace-one", 3)
+    found = dp.evaluate(LOGISTIC, rows, labels, epsilon=20.0, adjacency=unit, groups=who)
+    assert found.unit is not None
+    assert found.unit.enforced
+    assert "3 rows a person, enforced" in found.privacy
+    assert found.rows == pytest.approx(3 * 301, abs=60)
+    assert abs(found["accuracy"].value - 0.5) < 0.15  # by rows it would be 0.86
+    public = dp.evaluate(LOGISTIC, rows, labels, public=True)
+    assert public["accuracy"].value > 0.8
+    with pytest.raises(InvalidInput, match="one id a row"):
+        dp.evaluate(LOGISTIC, rows, labels, epsilon=1.0, adjacency=unit, groups=who[:-1])
+
+
+def test_intervals_of_people_with_several_rows_are_wider() -> None:
+    one = dp.evaluate(LOGISTIC, X, LABELS, epsilon=1e4)["accuracy"]
+    several = dp.evaluate(LOGISTIC, X, LABELS, epsilon=1e4, adjacency=Unit("replace-one", 4))["accuracy"]
+    assert (several.high - several.low) / (one.high - one.low) == pytest.approx(2.0, rel=0.05)
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 

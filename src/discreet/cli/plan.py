@@ -58,7 +58,7 @@ def plan(
 ) -> None:
     """What accuracy to expect at which ε (--schema), which solver `auto` takes for a problem, and why (--epsilon)."""
     shape = _shape(schema, target, d, epsilon, classes, row_norm, plot)
-    kind = shape.kind(model)
+    kind, rows_per_unit = shape.kind(model), shape.rows_per_unit(rows_per_unit)
     settings = {
         "epsilon": 1.0 if epsilon is None else epsilon,
         "delta": delta,
@@ -78,6 +78,8 @@ def plan(
     if as_json:
         print(json.dumps(facts))
         return
+    if rows_per_unit > 1:
+        console.print(f"people have up to {rows_per_unit} rows each, and are protected with all of them.")
     if shape.encoder is not None and target is None:
         console.print("without --target all columns are features, and the target was taken to be yes or no.")
 
@@ -89,6 +91,15 @@ class _Shape:
     d: int
     encoder: Encoder | None = None
     column: Column | None = None
+
+    def rows_per_unit(self, declared: int) -> int:
+        """The rows of a person, by the schema where it has a `Person`."""
+        person = None if self.encoder is None else self.encoder.schema.person
+        if person is None:
+            return declared
+        if declared not in (1, person[1].most_rows):
+            raise InvalidInput(f"the schema gives persons {person[1].most_rows} rows: leave --rows-per-unit out.")
+        return person[1].most_rows
 
     def kind(self, model: str) -> str:
         """The model that was asked for, or the one for the target."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.data.cells import column_cells, read_codes, read_floats
-from discreet.data.columns import Boolean, Categorical, Column, Ignore, Numeric
+from discreet.data.columns import Boolean, Categorical, Column, Ignore, Numeric, Person
 
 __all__ = ["PROBLEMS", "possible_problems", "problem_codes"]
 
@@ -21,7 +21,7 @@ Codes = npt.NDArray[np.int8]
 
 def possible_problems(column: Column) -> tuple[str, ...]:
     """Those of `PROBLEMS` that a cell of this column can have."""
-    if isinstance(column, Ignore):
+    if isinstance(column, Ignore | Person):
         return ()
     return PROBLEMS[:3] if isinstance(column, Numeric) else (PROBLEMS[0], PROBLEMS[3])
 
@@ -49,7 +49,7 @@ def problem_codes(values: Iterable[Any], column: Column) -> Codes:
             found = np.select([np.isnan(numbers), beyond], [2, 3], 0)
         case Categorical() | Boolean():
             found = np.where(column.unlisted(cells), 4, 0)
-        case Ignore():
+        case Ignore() | Person():
             return np.zeros(len(cells), np.int8)
     return np.where(missing, 1, found).astype(np.int8)
 

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from discreet.calibration import Guarantee
 from discreet.calibration.one_release import laplace_multiplier
-from discreet.data.columns import Column, Ignore
+from discreet.data.columns import Column, Ignore, Person
 from discreet.data.frames import Table, as_table, has_column_names
 from discreet.data.memory import in_memory
 from discreet.data.problems import PROBLEMS, possible_problems, problem_codes
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import EPSILONS, check_range
+from discreet.estimators.persons import persons_of, public_rows
 from discreet.estimators.privacy import bits_for, opened
 from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace
@@ -45,6 +46,7 @@ def check(
     columns: Sequence[str] | None = None,
     most_cells: int = 1,
     n_public: int | None = None,
+    groups: Any = None,
     ledger: Any = None,
     random_state: int | None = None,
 ) -> SchemaCheck:
@@ -66,7 +68,10 @@ def check(
         adjacency: ``"replace-one"``, ``"add-remove"`` or a `Unit`.
         columns: which columns; by default all that the schema does not ignore. Fewer do not make less noise.
         most_cells: in how many columns the problems of one row count in full.
-        n_public: the number of rows, if it is public under add-remove; otherwise rows are counted too.
+        n_public: the number of rows, if it is public under add-remove; otherwise rows are counted too. With persons,
+            their number.
+        groups: whose each row is. Persons are then protected, with ``rows_per_unit`` rows of a `Unit` each. A schema
+            with a `Person` says the same.
         ledger: a `Ledger` or its url; by default one in memory.
         random_state: an integer seed makes the answer reproducible and *not private*.
 
@@ -87,16 +92,17 @@ def check(
         check_range("epsilon", float(epsilon), *EPSILONS, "more protects nobody: use float('inf') for no privacy")
     unit, declared = Unit.of(adjacency), _declared(schema, columns)
     table = _table(data, schema, declared)
-    rows, counted = rows_of_codes(len(declared), len(PROBLEMS)), unit.relation == "add-remove" and n_public is None
+    persons = persons_of(data, schema, groups, unit, math.isfinite(epsilon))
+    unit = unit if persons is None else Unit(unit.relation, persons.most_rows, True)
+    rows, known = rows_of_codes(len(declared), len(PROBLEMS)), public_rows(table.shape[0], n_public, unit, persons)
     if isinstance(most_cells, bool) or not isinstance(most_cells, int) or not 1 <= most_cells <= len(declared):
         raise InvalidInput(f"most_cells must be a whole number from 1 to {len(declared)}, got {most_cells!r}.")
-    query = CodeCounts(rows, len(PROBLEMS), most_cells, counted)
+    query = CodeCounts(rows, len(PROBLEMS), most_cells, known is None)
     noise = laplace_multiplier(Guarantee(float(epsilon), 0.0, unit), query.replace_one_factor)
     codes = in_memory(_codes(table, declared), np.zeros(table.shape[0]), rows, owned=True)
-    vault = Vault(codes, unit, opened(ledger), bits_for(random_state))
+    vault = Vault(codes, unit, opened(ledger), bits_for(random_state), persons=persons)
     stated = (float(epsilon), 0.0) if math.isfinite(epsilon) else None
     answer = vault.release(Noisy(query, Laplace(noise)), payment=Payment("check against the schema", stated))
-    known = table.shape[0] if unit.relation == "replace-one" else n_public
     return _found(np.asarray(answer), declared, query, noise, known, float(epsilon), vault)
 
 
@@ -108,7 +114,7 @@ def _declared(schema: Schema, columns: Sequence[str] | None) -> dict[str, Column
     if columns is not None:
         found = {name: schema.target(name) for name in columns}
     else:
-        found = {name: column for name, column in schema.items() if not isinstance(column, Ignore)}
+        found = {name: column for name, column in schema.items() if not isinstance(column, Ignore | Person)}
     if not found:
         raise InvalidInput("there is no column to check: the schema ignores all, or none was named.")
     return found

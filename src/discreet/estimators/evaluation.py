@@ -25,6 +25,7 @@ from discreet.estimators import metrics, public_metrics
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.checks import EPSILONS, check_range
 from discreet.estimators.metrics import Counts
+from discreet.estimators.persons import persons_of, public_rows
 from discreet.estimators.privacy import SOME_ROWS, bits_for, opened
 from discreet.estimators.regressors import PoissonRegression, QuantileRegression
 from discreet.estimators.targets import Labels, column_vector
@@ -66,6 +67,7 @@ def evaluate(
     public: bool = False,
     adjacency: Adjacency = "replace-one",
     n_public: int | None = None,
+    groups: Any = None,
     ledger: Any = None,
     random_state: int | None = None,
 ) -> Evaluation:
@@ -87,7 +89,10 @@ def evaluate(
         epsilon: pure privacy budget of the whole evaluation; ``inf`` for no privacy.
         public: the rows are public: exact figures, at no cost.
         adjacency: ``"replace-one"``, ``"add-remove"`` or a `Unit`.
-        n_public: under add-remove the number of rows, if it is public; it sets how finely scores are counted.
+        n_public: under add-remove the number of rows, or of persons, if it is public; it sets how finely scores are
+            counted.
+        groups: whose each row is. Persons are then protected, with ``rows_per_unit`` rows of a `Unit` each, and count
+            once each. A model whose schema has a `Person` takes them from its column.
         ledger: a `Ledger` or its url; by default one in memory.
         random_state: an integer seed makes the answer reproducible and *not private*.
 
@@ -113,10 +118,13 @@ def evaluate(
         if ledger is not None or random_state is not None:
             raise InvalidInput("public rows are neither charged nor protected by noise: leave out ledger and seed.")
         return _on_public_rows(model, X, y)
+    encoder = model._features.encoder
+    persons = persons_of(X, None if encoder is None else encoder.schema, groups, unit, math.isfinite(privacy))
+    unit = unit if persons is None else Unit(unit.relation, persons.most_rows, True)
     data = _private_rows(model, X, y)
-    n = len(data) if unit.relation == "replace-one" else n_public or SOME_ROWS
+    n = public_rows(len(data), n_public, unit, persons) or SOME_ROWS
     question = _question(model, data.rows, privacy, float(n), unit)
-    vault = Vault(data, unit, opened(ledger), bits_for(random_state))
+    vault = Vault(data, unit, opened(ledger), bits_for(random_state), persons=persons)
     measurement = question.measurement(privacy, unit)
     stated = (privacy, 0.0) if math.isfinite(privacy) else None
     answers = vault.release(measurement, payment=Payment(f"evaluation of {type(model).__name__}", stated))
@@ -224,7 +232,11 @@ class _Question:
     def counts(self, answers: list[Any], epsilon: float, unit: Unit) -> list[Counts]:
         """Answers with the variance of their noise, that of rounding to the grid included."""
         return [
-            Counts(np.asarray(answer, dtype=np.float64), (2 * (noise * q.bound) ** 2 + (noise > 0) / 12) * q.grid**2)
+            Counts(
+                np.asarray(answer, dtype=np.float64),
+                (2 * (noise * q.bound) ** 2 + (noise > 0) / 12) * q.grid**2,
+                unit.rows_per_unit,
+            )
             for q, answer, noise in zip(self.queries, answers, self.multipliers(epsilon, unit), strict=True)
         ]
 

@@ -1,7 +1,8 @@
 """Metrics and their intervals, from noisy counts and sums, or from predictions of public rows.
 
 An interval is the estimate ± 1.96 standard errors. Its variance has two parts, by the delta method: that of the noise,
-which is known exactly, and that of the choice of the test rows, as if these had been drawn independently of each other.
+which is known exactly, and that of the choice of the test rows, as if these had been drawn independently of each other;
+where a person has k rows, as if those were all alike, which makes it k times as large.
 The calibration error is a sum of absolute values: its interval is made of simultaneous ones for its parts.
 """
 
@@ -35,10 +36,12 @@ class Counts:
     Args:
         values: the noisy answer.
         noise: variance of the noise of one entry.
+        alike: the rows of one person, which are taken to be alike.
     """
 
     values: Floats
     noise: float
+    alike: int = 1
 
     @property
     def total(self) -> float:
@@ -65,7 +68,7 @@ class Counts:
         variance = self.noise * float(slopes @ slopes)
         if sampled:
             counts = np.maximum(flat, 0.0)
-            variance += max(0.0, float(counts @ slopes**2) - float(counts @ slopes) ** 2 / self.total)
+            variance += self.alike * max(0.0, float(counts @ slopes**2) - float(counts @ slopes) ** 2 / self.total)
         return math.sqrt(variance)
 
 
@@ -134,7 +137,10 @@ def _calibration(counts: Counts, residuals: Floats, groups: int) -> Metric:
     h = counts.values
     parts = np.array_split(np.arange(h.shape[1]), groups)
     sums = [float((h[:, part] * residuals[:, part]).sum()) for part in parts]
-    variances = [float(((counts.noise + np.maximum(h[:, p], 0)) * residuals[:, p] ** 2).sum()) for p in parts]
+    variances = [
+        float(((counts.noise + counts.alike * np.maximum(h[:, part], 0)) * residuals[:, part] ** 2).sum())
+        for part in parts
+    ]
     return calibration(np.array(sums) / counts.total, np.sqrt(variances) / counts.total)
 
 
@@ -230,7 +236,7 @@ def squared_metrics(sums: Counts, scale: float) -> list[Metric]:
 
     The choice of test rows adds the variance that it has for normal errors (Olkin–Finn 1995 for R²).
     """
-    n = max(1.0, float(sums.values[0]))
+    n = max(1.0, float(sums.values[0])) / sums.alike
 
     def squares(s: Floats) -> float:
         return 4 * _mean(s, 1)
@@ -252,13 +258,13 @@ def poisson_metrics(sums: Counts, scale: float, most: float) -> list[Metric]:
 
     The choice of test rows adds the variance that a deviance of χ² with one degree of freedom has.
     """
-    n = max(1.0, float(sums.values[0]))
+    n = max(1.0, float(sums.values[0])) / sums.alike
 
     def deviance(s: Floats) -> float:
         return _mean(s, 1) * most * scale
 
     def null(s: Floats) -> float:
-        mean = max(_mean(s, 2), 1 / n)
+        mean = max(_mean(s, 2), 1e-9)
         return 2 * (-_mean(s, 3) / math.e - mean * math.log(mean)) * scale
 
     value, guess = deviance(sums.values), max(0.0, null(sums.values))
@@ -273,7 +279,7 @@ def quantile_metrics(sums: Counts, scale: float, quantile: float) -> list[Metric
 
     The choice of test rows adds the variance of exponential losses, and the binomial one to the share.
     """
-    n = max(1.0, float(sums.values[0]))
+    n = max(1.0, float(sums.values[0])) / sums.alike
 
     def pinball(s: Floats) -> float:
         return 2 * (quantile * _mean(s, 1) + (1 - quantile) * _mean(s, 2)) * scale

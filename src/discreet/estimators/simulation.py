@@ -18,6 +18,7 @@ from sklearn.base import clone, is_classifier
 
 from discreet.data.columns import Boolean, Categorical, Column, Numeric
 from discreet.data.encoding import Encoder
+from discreet.data.profiles import used_columns
 from discreet.errors import InvalidInput
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.checks import EPSILONS
@@ -53,7 +54,7 @@ def simulate(
     """
     if not 2 <= n <= MOST_ROWS:
         raise InvalidInput(f"n must be between 2 and {MOST_ROWS} for a simulation, got {n}.")
-    stored = len(encoder.used) * 2
+    stored = len(used_columns(encoder)) * 2
     simulated = int(min(n, _MOST_SIMULATED, max(1_000, _MOST_ENTRIES // stored)))
     delta = 1.0 / n**2 if model.delta is None else model.delta
     wanted = tuple(sorted(set(epsilons)))
@@ -82,7 +83,7 @@ def simulate(
 
 
 def _table(encoder: Encoder, n: int, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-    return {name: _cells(column, n, rng) for name, column in encoder.used.items()}
+    return {name: _cells(column, n, rng) for name, column in used_columns(encoder).items()}
 
 
 def _cells(column: Column, n: int, rng: np.random.Generator) -> NDArray[Any]:
