@@ -155,7 +155,7 @@ def test_a_loaded_model_has_the_same_effects(tmp_path: Path) -> None:
 
 def test_bands_are_drawn_where_a_model_has_standard_errors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     size = LOGISTIC.coef_.size + 1
-    monkeypatch.setattr(type(LOGISTIC), "cov_params", lambda self: 4.0 * np.eye(size), raising=False)
+    monkeypatch.setattr(LOGISTIC, "coef_covariance_", 4.0 * np.eye(size), raising=False)
     effects = LOGISTIC.effects()
     height = next(effect for effect in effects.effects[0] if effect.column == "height")
     # one feature, ±1/√8 at the ends: a standard error of 2/√8 at each
@@ -163,7 +163,7 @@ def test_bands_are_drawn_where_a_model_has_standard_errors(monkeypatch: pytest.M
     assert "±" in effects.to_html()
     assert "<polygon" in effects.to_html()
     effects.plot(tmp_path / "bands.svg")
-    monkeypatch.setattr(type(LOGISTIC), "cov_params", lambda self: np.eye(2), raising=False)
+    monkeypatch.setattr(LOGISTIC, "coef_covariance_", np.eye(2), raising=False)
     assert LOGISTIC.effects().effects[0][0].points[0].error is None
 
 

@@ -65,14 +65,11 @@ def _outputs(model: Any, target: str | None) -> tuple[str, ...]:
 
 
 def _covariance(model: Any, size: int) -> Floats | None:
-    """The covariance of all coefficients, the intercept's last, for models of one output that state it."""
-    stated = getattr(model, "cov_params", None)
+    """The covariance of ``coef_`` and, last, the intercept: ``coef_covariance_`` of models of one output that have it."""
+    stated = getattr(model, "coef_covariance_", None)
     if stated is None or (np.ndim(model.coef_) == 2 and len(model.coef_) > 1):
         return None
-    try:
-        matrix = np.asarray(stated(), dtype=np.float64)
-    except Exception:  # a model that was fitted without standard errors says so by an error
-        return None
+    matrix = np.asarray(stated, dtype=np.float64)
     return matrix if matrix.shape == (size + 1, size + 1) and np.isfinite(matrix).all() else None
 
 
