@@ -65,7 +65,7 @@ def _outputs(model: Any, target: str | None) -> tuple[str, ...]:
 
 
 def _covariance(model: Any, size: int) -> Floats | None:
-    """The covariance of ``coef_`` and, last, the intercept: ``coef_covariance_`` of models of one output that have it."""
+    """The covariance of ``coef_`` and, last, the intercept, for models of one output that have ``coef_covariance_``."""
     stated = getattr(model, "coef_covariance_", None)
     if stated is None or (np.ndim(model.coef_) == 2 and len(model.coef_) > 1):
         return None
