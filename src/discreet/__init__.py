@@ -45,6 +45,8 @@ _NAMES = {
     "Schema": "discreet.data.schema",
     "SparseLinearRegression": "discreet.estimators",
     "Unit": "discreet.units",
+    "check": "discreet.estimators",
+    "evaluate": "discreet.estimators",
     "load": "discreet.estimators",
     "private_bounds": "discreet.estimators",
     "quantile": "discreet.estimators",

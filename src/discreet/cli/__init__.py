@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from discreet.cli import account, demo, fit, ledger, plan, predict, quantiles, schema, solvers
+from discreet.cli import account, check, demo, evaluate, fit, ledger, plan, predict, quantiles, schema, show, solvers
 from discreet.errors import DiscreetError
 from discreet.text import printable
 
@@ -22,6 +22,9 @@ app = typer.Typer(
 )
 fit.register(app)
 predict.register(app)
+show.register(app)
+evaluate.register(app)
+check.register(app)
 plan.register(app)
 solvers.register(app)
 quantiles.register(app)

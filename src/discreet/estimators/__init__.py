@@ -1,6 +1,8 @@
 """Estimators with the interface of scikit-learn: declarations in, a private model and its certificate out."""
 
+from discreet.estimators.checking import check
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
+from discreet.estimators.evaluation import evaluate
 from discreet.estimators.loading import load
 from discreet.estimators.mean import MeanEstimator
 from discreet.estimators.private_bounds import private_bounds
@@ -28,6 +30,8 @@ __all__ = [
     "PrivateSearchCV",
     "QuantileRegression",
     "SparseLinearRegression",
+    "check",
+    "evaluate",
     "load",
     "private_bounds",
     "quantile",

@@ -24,6 +24,7 @@ from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
 from discreet.planning.plan import Plan, make_plan
+from discreet.report.effects import ModelEffects
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.tuned import Tuned, current, tuned
@@ -196,6 +197,28 @@ class PrivateLinearModel(PrivateEstimator):
         matrix = _clipped(matrix, self._features.row_norm)
         scores = matrix @ np.atleast_2d(self.coef_).T + self.intercept_
         return np.asarray(scores, dtype=np.float64)
+
+    def effects(self) -> ModelEffects:
+        """What each column adds to the score, in natural units: log-odds, or units of the target, at each value.
+
+        ``coef_`` is about encoded features, which are scaled by 1/√m for m columns and have no unit; effects are what
+        they amount to. `to_html`, `plot` and ``discreet show`` draw them.
+        """
+        from discreet.estimators.effects import effects_of
+
+        return effects_of(self)
+
+    def plot(self, path: Any = None, *, most: int = 24) -> Any:
+        """Draw the effects, one small panel a column, and return the figure of matplotlib.
+
+        Args:
+            path: where to write the picture; the ending picks the format (png, svg, pdf). None writes nothing.
+            most: how many columns are drawn for each output, those of the largest span.
+
+        Raises:
+            InvalidInput: matplotlib is not installed (``discreet[report]``), or does not write such a format.
+        """
+        return self.effects().plot(path, most=most)
 
     def save(self, path: Any) -> None:
         """Write the model to one file that holds no code and no training data."""

@@ -1,7 +1,7 @@
 """From what a user passes as y to coded targets, by public facts only.
 
-A label outside the declared classes contributes nothing; a number outside the declared bounds is clipped, a missing one
-becomes the middle of the bounds. No exception depends on a row.
+A label outside the declared classes, or a number that is missing, contributes nothing; a number outside the declared
+bounds is clipped. No exception depends on a row.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ class Labels:
         A label is a class if it is the same text, blanks around it aside, or an equal number: ``"1"`` is 1.
         """
         if isinstance(self.column, Categorical | Boolean):
-            codes = np.asarray(self.column.labels(y), dtype=np.float64)
+            found = self.column.labels(y)
+            codes = np.where(found >= 0, found, np.nan)
         else:
             known = _by_text(self.classes)
             found = read_codes(y, known, len(known))
@@ -193,10 +194,8 @@ class Bounded:
         return cls(low, high, (low + high) / 2, (high - low) / 2)
 
     def encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Coded targets, clipped; what is no number counts as the middle of the bounds."""
+        """Coded targets, clipped; NaN for what is no number, which contributes nothing."""
         if y.dtype.kind in "USTMmV":
             raise InvalidInput("targets must be numbers, not text or dates.")
         numbers = read_floats(y)
-        middle = (self.low + self.high) / 2 if math.isfinite(self.low) else 0.0
-        numbers = np.where(np.isfinite(numbers), numbers, middle)
         return (np.clip(numbers, self.low, self.high) - self.shift) / self.scale
