@@ -32,7 +32,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from discreet.data.columns import Boolean, Categorical, Column, Encoding, Ignore, Numeric
-from discreet.data.frames import as_table
+from discreet.data.frames import as_table, unknown_columns
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 
@@ -212,26 +212,14 @@ class Encoder:
         """
         unused = {name for name in self.schema if name not in self._blocks}
         table = as_table(data, self._names_of_a_matrix(data), skip=unused)
-        missing = [name for name in self._blocks if name not in table]
-        unknown = [name for name in table if name not in self.schema]
-        if len(missing) == len(self._blocks):  # what stands for names may be the first person of a file without them
-            raise InvalidInput(
-                f"the table has none of the schema's columns: {', '.join(map(repr, missing))}. Its first line must "
-                "name them; it is not shown here, as it could be somebody's."
-            )
-        if missing or unknown:
-            raise InvalidInput(
-                (f"the table has no column {', '.join(map(repr, missing))}. " if missing else "")
-                + (f"the schema does not know {', '.join(map(repr, unknown))}. " if unknown else "")
-                + "Declare every column in the schema; those that are not to be used as `ignore`."
-            )
+        unknown_columns(table, self.schema, self._blocks)
         n = table.shape[0]
         stored = sum(block.stored for block in self._blocks.values())
         positions, values = np.zeros((n, stored), dtype=np.int32), np.ones((n, stored), dtype=self.dtype)
         first_entry, first_feature = 0, 0
         for name, block in self._blocks.items():
             entries = slice(first_entry, first_entry + block.stored)
-            block.fill(table[name], positions[:, entries], values[:, entries])
+            block.fill(table.cells(name), positions[:, entries], values[:, entries])
             positions[:, entries] += first_feature
             first_entry, first_feature = first_entry + block.stored, first_feature + len(block.names)
         values *= self._scale

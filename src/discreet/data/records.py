@@ -1,0 +1,176 @@
+"""Files of typed records, read by the columns' declared kinds: Parquet, Feather (Arrow) and Excel.
+
+A row is a record, or a row of the first sheet. What a record holds decides nothing about others: columns are read cell
+by cell (`discreet.data.cells`), and a file that is damaged is refused as a whole.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from discreet.data.cells import column_cells, read_floats
+from discreet.data.delimited import Notify, require_names
+from discreet.data.repeated import Repeated
+from discreet.errors import InvalidInput
+
+__all__ = ["is_records", "read_records", "record_names"]
+
+Wanted: TypeAlias = Callable[[Sequence[str]], Mapping[str, bool]]
+"""From all names to those of the columns to read, with whether they are numbers."""
+Batches: TypeAlias = Callable[[list[str]], Iterator[tuple[Any, float, int]]]
+
+_PARQUET, _FEATHER, _EXCEL = (".parquet", ".pq"), (".feather", ".arrow"), (".xlsx", ".xlsm")
+_ROWS = 1 << 17
+"""Records that are converted at a time."""
+
+
+def is_records(kind: str) -> bool:
+    """Whether files of this ending hold records."""
+    return kind in (*_PARQUET, *_FEATHER, *_EXCEL)
+
+
+def record_names(path: Path, kind: str) -> list[str]:
+    """The names of the columns."""
+    if kind in _EXCEL:
+        with _sheet(path) as rows:
+            return _first_row(rows)
+    with _arrow(path, kind) as (names, _):
+        return names
+
+
+def read_records(path: Path, kind: str, wanted: Wanted, notify: Notify | None = None) -> dict[str, Any]:
+    """Read some columns of a file of records."""
+    if kind in _EXCEL:
+        return _excel(path, wanted)
+    with _arrow(path, kind) as (names, batches):
+        require_names(names, path)
+        columns = dict(wanted(names))
+        growing = {name: _Column(numeric) for name, numeric in columns.items()}
+        for batch, share, rows in batches(list(columns)):
+            for name, column in growing.items():
+                column.add(batch.column(batch.schema.get_field_index(name)))
+            if notify:
+                notify(share, rows)
+    return {name: column.joined() for name, column in growing.items()}
+
+
+class _Column:
+    """A column that grows batch by batch: numbers, different cells with their numbers, or cells as they are."""
+
+    def __init__(self, numeric: bool) -> None:
+        self.numeric = numeric
+        self._pieces: list[Any] = []
+        self._known: dict[Any, int] = {}
+
+    def add(self, cells: Any) -> None:
+        if self.numeric:
+            self._pieces.append(read_floats(column_cells(cells)))
+        elif _is_text(cells.type):
+            self._pieces.append(self._coded(cells))
+        else:
+            self._pieces.append(column_cells(cells))
+
+    def _coded(self, cells: Any) -> Any:
+        import pyarrow
+
+        if not pyarrow.types.is_dictionary(cells.type):
+            cells = cells.dictionary_encode()
+        different = [*column_cells(cells.dictionary).tolist(), None]
+        known = self._known
+        codes = np.fromiter((known.setdefault(cell, len(known)) for cell in different), np.int32, len(different))
+        return codes[np.asarray(cells.indices.fill_null(len(different) - 1))]
+
+    def joined(self) -> Any:
+        pieces, self._pieces = self._pieces, []
+        whole = np.concatenate(pieces) if pieces else np.empty(0)
+        return Repeated(list(self._known), whole) if self._known else whole
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow
+
+    inner = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+    return bool(pyarrow.types.is_string(inner) or pyarrow.types.is_large_string(inner))
+
+
+@contextmanager
+def _arrow(path: Path, kind: str) -> Iterator[tuple[list[str], Batches]]:
+    """The names of a file's columns, and its batches of records with the share of the file and the rows so far."""
+    try:
+        from pyarrow import ArrowException, ipc, memory_map, parquet
+    except ImportError:
+        raise InvalidInput("reading Parquet and Feather needs pyarrow: pip install 'discreet[parquet]'.") from None
+    try:
+        if kind in _PARQUET:
+            with parquet.ParquetFile(path) as file:
+                yield list(file.schema_arrow.names), lambda names: _parquet_batches(file, names)
+        else:
+            with memory_map(str(path)) as source, ipc.open_file(source) as reader:
+                yield list(reader.schema.names), lambda names: _feather_batches(reader, names)
+    except (OSError, ValueError, ArrowException) as problem:  # about the file's structure, not about a cell
+        if isinstance(problem, InvalidInput):
+            raise
+        what = "Parquet" if kind in _PARQUET else "Feather"
+        raise InvalidInput(f"{path.name!r} cannot be read as {what}: {type(problem).__name__}.") from None
+
+
+def _parquet_batches(file: Any, names: list[str]) -> Iterator[tuple[Any, float, int]]:
+    rows, total = 0, max(1, file.metadata.num_rows)
+    for batch in file.iter_batches(_ROWS, columns=names):
+        rows += batch.num_rows
+        yield batch, rows / total, rows
+
+
+def _feather_batches(reader: Any, names: list[str]) -> Iterator[tuple[Any, float, int]]:
+    rows, total = 0, reader.num_record_batches
+    for k in range(total):
+        batch = reader.get_batch(k).select(names)
+        rows += batch.num_rows
+        yield batch, (k + 1) / total, rows
+
+
+@contextmanager
+def _sheet(path: Path) -> Iterator[Iterator[tuple[Any, ...]]]:
+    """The rows of the first sheet. What the reader has to say about a cell is not shown."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise InvalidInput("reading Excel files needs openpyxl: pip install 'discreet[excel]'.") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+            try:
+                sheet = book.worksheets[0]
+                sheet.reset_dimensions()  # what the file says of its size may be wrong
+                yield sheet.iter_rows(values_only=True)
+            finally:
+                book.close()
+    except InvalidInput:
+        raise
+    except Exception as problem:
+        raise InvalidInput(f"{path.name!r} cannot be read as Excel: {type(problem).__name__}.") from None
+
+
+def _first_row(rows: Iterator[tuple[Any, ...]]) -> list[str]:
+    found = ["" if name is None else str(name).strip() for name in next(rows, ())]
+    while found and found[-1] == "":
+        found.pop()
+    return found
+
+
+def _excel(path: Path, wanted: Wanted) -> dict[str, Any]:
+    with _sheet(path) as rows:
+        names = _first_row(rows)
+        require_names(names, path)
+        columns = dict(wanted(names))
+        places = [names.index(name) for name in columns]
+        kept = [[row[j] if j < len(row) else None for j in places] for row in rows]
+    cells = [np.fromiter((row[k] for row in kept), dtype=object, count=len(kept)) for k in range(len(places))]
+    return {name: read_floats(c) if columns[name] else c for name, c in zip(columns, cells, strict=True)}
