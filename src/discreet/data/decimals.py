@@ -40,6 +40,9 @@ _POWERS = np.array(
     ],
     dtype=np.uint64,
 )
+_EXACT_POWER = 22
+"""10^22 = 5^22·2^22 is a float64: 5^22 < 2^53."""
+_TENS = np.array([float(10**q) for q in range(_EXACT_POWER + 1)])
 _HALF, _LOW_HALF = np.uint64(32), np.uint64(0xFFFFFFFF)
 _ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
 _HIDDEN_BIT, _SIGN_BIT = np.uint64(1 << 52), np.uint64(1 << 63)
@@ -61,9 +64,10 @@ def _product(a, b):  # type: ignore[no-untyped-def]
 def _nearest(w, q):  # type: ignore[no-untyped-def]
     """The bits of the float64 nearest to w·10^q for w > 0 and |q| ≤ 64; 0 where they are not certain."""
     zeros = 0
-    while w >> _TOP_BIT == np.uint64(0):
-        w = w << _ONE
-        zeros += 1
+    for step in (32, 16, 8, 4, 2, 1):
+        if w >> np.uint64(64 - step) == np.uint64(0):
+            w = w << np.uint64(step)
+            zeros += step
     high, low = _product(w, _POWERS[q + _LARGEST_POWER, 0])
     if high & _BELOW_55 == _BELOW_55:
         second, _ = _product(w, _POWERS[q + _LARGEST_POWER, 1])
@@ -86,7 +90,7 @@ def _nearest(w, q):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _fill(text, starts, ends, quoted, point, bits, doubtful):  # type: ignore[no-untyped-def]
+def _fill(text, starts, ends, quoted, point, numbers, bits, doubtful):  # type: ignore[no-untyped-def]
     count = 0
     for row in range(starts.shape[0]):
         i, end = starts[row], ends[row]
@@ -131,8 +135,9 @@ def _fill(text, starts, ends, quoted, point, bits, doubtful):  # type: ignore[no
             plain = False
         elif w == np.uint64(0):
             pass
-        elif q == 0 and w <= _MOST_EXACT:
-            value = np.array([np.float64(w)]).view(np.uint64)[0]
+        elif -_EXACT_POWER <= q <= 0 and w <= _MOST_EXACT:  # both are floats, and a division rounds once
+            numbers[row] = np.float64(w) / _TENS[-q]
+            value = bits[row]
         elif -_LARGEST_POWER <= q <= _LARGEST_POWER:
             value = _nearest(w, q)
             plain = value != np.uint64(0)
@@ -148,8 +153,8 @@ def _fill(text, starts, ends, quoted, point, bits, doubtful):  # type: ignore[no
 
 def read_decimals(
     text: npt.NDArray[np.uint8],
-    starts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
+    starts: npt.NDArray[Any],
+    ends: npt.NDArray[Any],
     quoted: npt.NDArray[np.bool_],
     point: str,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
@@ -167,5 +172,5 @@ def read_decimals(
     """
     numbers = np.full(len(starts), np.nan)
     doubtful = np.empty(len(starts), dtype=np.int64)
-    count = _fill(text, starts, ends, quoted, np.uint8(ord(point)), numbers.view(np.uint64), doubtful)
+    count = _fill(text, starts, ends, quoted, np.uint8(ord(point)), numbers, numbers.view(np.uint64), doubtful)
     return numbers, doubtful[:count]

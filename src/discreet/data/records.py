@@ -70,7 +70,8 @@ class _Column:
 
     def add(self, cells: Any) -> None:
         if self.numeric:
-            self._pieces.append(read_floats(column_cells(cells)))
+            numbers = column_cells(cells)
+            self._pieces.append(numbers if numbers.dtype.kind in "biuf" else read_floats(numbers))
         elif _is_text(cells.type):
             self._pieces.append(self._coded(cells))
         else:
@@ -87,7 +88,11 @@ class _Column:
         return codes[np.asarray(cells.indices.fill_null(len(different) - 1))]
 
     def joined(self) -> Any:
+        """The whole column; its parts are let go."""
         pieces, self._pieces = self._pieces, []
+        if self.numeric:
+            with np.errstate(all="ignore"):
+                return np.concatenate([np.empty(0), *pieces], dtype=np.float64, casting="unsafe")
         whole = np.concatenate(pieces) if pieces else np.empty(0)
         return Repeated(list(self._known), whole) if self._known else whole
 
@@ -109,7 +114,10 @@ def _arrow(path: Path, kind: str) -> Iterator[tuple[list[str], Batches]]:
     try:
         if kind in _PARQUET:
             with parquet.ParquetFile(path) as file:
-                yield list(file.schema_arrow.names), lambda names: _parquet_batches(file, names)
+                schema = file.schema_arrow
+            texts = [field.name for field in schema if _is_text(field.type)]
+            with parquet.ParquetFile(path, read_dictionary=texts) as file:  # the file holds their different cells
+                yield list(schema.names), lambda names: _parquet_batches(file, names)
         else:
             with memory_map(str(path)) as source, ipc.open_file(source) as reader:
                 yield list(reader.schema.names), lambda names: _feather_batches(reader, names)

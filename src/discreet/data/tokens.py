@@ -7,6 +7,7 @@ are ASCII, and no ASCII byte is part of a longer sequence of UTF-8, not even of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +31,8 @@ class Places:
 
     text: npt.NDArray[np.uint8]
     separator: str
-    starts: npt.NDArray[np.int64]
-    ends: npt.NDArray[np.int64]
+    starts: npt.NDArray[Any]
+    ends: npt.NDArray[Any]
     quoted: npt.NDArray[np.bool_]
 
     def cells(self, column: int, rows: npt.NDArray[np.int64]) -> list[str]:
@@ -57,73 +58,74 @@ def place_cells(block: bytes, separator: str, slots: npt.NDArray[np.int64], colu
         slots: for each cell of a line the column that it becomes, or −1.
         columns: the number of columns.
     """
-    text = np.frombuffer(block, dtype=np.uint8)
     rows = block.count(b"\n") + (0 if block.endswith(b"\n") or not block else 1)
-    starts, ends = np.zeros((columns, rows), dtype=np.int64), np.zeros((columns, rows), dtype=np.int64)
+    text = np.frombuffer(block + b"\n" if not block.endswith(b"\n") else block, dtype=np.uint8)
+    kind = np.int32 if len(text) < 1 << 31 else np.int64
+    starts, ends = np.zeros((columns, rows), dtype=kind), np.zeros((columns, rows), dtype=kind)
     quoted = np.zeros((columns, rows), dtype=np.bool_)
-    _place(text, np.uint8(ord(separator)), slots, starts, ends, quoted)
+    _place(text, len(block), np.uint8(ord(separator)), slots, starts, ends, quoted)
     return Places(text, separator, starts, ends, quoted)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _to_the_end(text, i, separator):  # type: ignore[no-untyped-def]
-    """The place of the next separator or line feed."""
-    while i < text.shape[0] and text[i] != separator and text[i] != _LINE_FEED:
+    """The place of the next separator or line feed; the text ends in a line feed."""
+    while text[i] != separator and text[i] != _LINE_FEED:
         i += 1
     return i
 
 
-@njit(cache=True, nogil=True)
-def _before_line_end(text, first, i):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, inline="always")
+def _before_line_end(text, size, first, i):  # type: ignore[no-untyped-def]
     """Where a cell ends that is followed by what is at i: one carriage return before a line feed is not part of it."""
-    return i - 1 if i < text.shape[0] and text[i] == _LINE_FEED and i > first and text[i - 1] == _RETURN else i
+    return i - 1 if text[i] == _LINE_FEED and i > first and text[i - 1] == _RETURN and i < size else i
 
 
 @njit(cache=True, nogil=True)
-def _quoted_cell(text, first, separator):  # type: ignore[no-untyped-def]
+def _quoted_cell(text, size, first, separator):  # type: ignore[no-untyped-def]
     """(start, end, quoted, next): the cell that begins with the quote at ``first``, and the place that follows it."""
     i, simple = first + 1, True
     while True:
-        while i < text.shape[0] and text[i] != _QUOTE and text[i] != _LINE_FEED:
+        while text[i] != _QUOTE and text[i] != _LINE_FEED:
             i += 1
-        if i == text.shape[0] or text[i] == _LINE_FEED:  # its line does not close it
-            return first, _before_line_end(text, first, i), True, i
-        if i + 1 < text.shape[0] and text[i + 1] == _QUOTE:
+        if text[i] == _LINE_FEED:  # its line does not close it
+            return first, _before_line_end(text, size, first, i), True, i
+        if text[i + 1] == _QUOTE:
             i, simple = i + 2, False
             continue
         after = _to_the_end(text, i + 1, separator)
-        end = _before_line_end(text, first, after)
+        end = _before_line_end(text, size, first, after)
         if simple and end == i + 1:
             return first + 1, i, False, after
         return first, end, True, after
 
 
 @njit(cache=True, nogil=True)
-def _place(text, separator, slots, starts, ends, quoted):  # type: ignore[no-untyped-def]
-    i, row, size = 0, 0, text.shape[0]
+def _place(text, size, separator, slots, starts, ends, quoted):  # type: ignore[no-untyped-def]
+    """Fill the places; ``text`` is the block of ``size`` bytes, with a line feed after it where it lacks one."""
+    i, row = 0, 0
     while i < size:
-        cell = 0
-        while True:
-            if cell == slots.shape[0]:  # what is too much
-                while i < size and text[i] != _LINE_FEED:
-                    i += 1
-                break
-            while i < size and text[i] == _BLANK:
+        for cell in range(slots.shape[0]):
+            while text[i] == _BLANK:
                 i += 1
             start, odd = i, False
-            if i < size and text[i] == _QUOTE:
-                start, end, odd, i = _quoted_cell(text, i, separator)
+            if text[i] == _QUOTE:
+                start, end, odd, i = _quoted_cell(text, size, i, separator)
             else:
                 i = _to_the_end(text, i, separator)
-                end = _before_line_end(text, start, i)
-            if slots[cell] >= 0:
-                starts[slots[cell], row] = start
-                ends[slots[cell], row] = end
-                quoted[slots[cell], row] = odd
-            cell += 1
-            if i == size or text[i] == _LINE_FEED:
+                end = _before_line_end(text, size, start, i)
+            slot = slots[cell]
+            if slot >= 0:
+                starts[slot, row] = start
+                ends[slot, row] = end
+                if odd:
+                    quoted[slot, row] = True
+            if text[i] == _LINE_FEED:
                 break
             i += 1
+        else:  # what is too much, or nothing: the separator after the last cell has been passed
+            while text[i] != _LINE_FEED:
+                i += 1
         row += 1
         i += 1
 
