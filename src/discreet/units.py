@@ -58,6 +58,10 @@ class Unit:
         """
         return bound * self.rows_per_unit * (replace_one_factor if self.relation == "replace-one" else 1)
 
+    def as_arguments(self) -> str:
+        """How an estimator is told this unit, for messages."""
+        return f"adjacency={self.relation!r}, rows_per_unit={self.rows_per_unit}"
+
     def __str__(self) -> str:
         return self.relation if self.rows_per_unit == 1 else f"{self.relation}, {self.rows_per_unit} rows a unit"
 

@@ -1,4 +1,4 @@
-"""``discreet fit``: from a CSV or Parquet file to a private model with a certificate."""
+"""``discreet fit``: from a file of rows to a private model with a certificate."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from discreet.cli.common import MODELS, console, ledger_for, model_for, read_schema, require_place, show_certificate
+from discreet.cli.common import (
+    MODELS,
+    console,
+    errors,
+    ledger_for,
+    model_for,
+    read_schema,
+    require_absent,
+    require_place,
+    show_certificate,
+)
+from discreet.cli.reading import Decimal, File, Separator, as_mark, declared_columns, read_declared
 from discreet.cli.settings import SETS, model_parameters, read_set, solver_options
-from discreet.data.frames import Table, read_table
+from discreet.data.frames import Table
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.recipes import RECIPES
@@ -41,7 +52,7 @@ class NamedColumn(np.ndarray[Any, Any]):
 
 
 def fit(
-    file: Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet file.")],
+    file: File,
     target: Annotated[str, typer.Option(help="Column to predict.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of this fit; inf for no privacy.")],
     schema: Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")] = None,
@@ -60,12 +71,13 @@ def fit(
     certificate: Annotated[Path | None, typer.Option(help="Where to write the certificate (JSON).")] = None,
     seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    separator: Separator = None,
+    decimal: Decimal = ".",
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing model without asking.")] = False,
 ) -> None:
     """Fit a private model to a table; write the model and its certificate."""
-    table = read_table(file)
-    declared = read_schema(schema, table.columns)
+    declared = read_schema(schema, file, as_mark(separator))
     kind = model_for(declared, target, model)
-    column = NamedColumn.of(table, target, declared)
     require_place(output, [file, schema, ledger])
     certificate = certificate or output.with_suffix(".certificate.json")
     require_place(certificate, [file, schema, ledger, output])
@@ -84,11 +96,33 @@ def fit(
         "verbose": not quiet,
     }
     estimator = kind(**settings, **model_parameters(kind, param or [], [*settings, *_FROM_THE_SCHEMA]))
-    estimator.fit(table, column)
+    estimator._check_parameters()  # all that can be refused without a row is, before they are read
+    require_absent([output, certificate], force=force)
+    table = read_declared(
+        file,
+        declared,
+        declared_columns(declared),
+        separator,
+        decimal,
+        shown=not quiet,
+        count_rows=adjacency == "replace-one",
+    )
+    _fit_or_say(estimator, table, NamedColumn.of(table, target, declared))
     estimator.save(output)
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
     show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
     console.print(f"model        {printable(str(output))}\ncertificate  {printable(str(certificate))}")
+
+
+def _fit_or_say(estimator: Any, table: Table, column: NamedColumn) -> None:
+    """Fit; when it is interrupted, say what stays charged and that there is no model."""
+    try:
+        estimator.fit(table, column)
+    except KeyboardInterrupt as stop:
+        for note in getattr(stop, "__notes__", ["Nothing was charged."]):
+            errors.print(note, soft_wrap=True)
+        errors.print("No model was written.")
+        raise
 
 
 def register(app: typer.Typer) -> None:

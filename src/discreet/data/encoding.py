@@ -191,6 +191,11 @@ class Encoder:
         return tuple(name for block in self._blocks.values() for name in block.names)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that features are made of."""
+        return tuple(self._blocks)
+
+    @property
     def entry_bound(self) -> float:
         """The largest entry that an encoded row may have: 1/√m for m columns."""
         return self._scale

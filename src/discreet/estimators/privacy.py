@@ -139,13 +139,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         guarantee = self._guarantee(n)
         vault = Vault(data, guarantee.unit, opened(self.ledger), bits_for(self.random_state))
         aim = replace(guarantee, delta=vault.ledger.portion(guarantee.delta)) if guarantee.private else guarantee
-        if self._must_count(guarantee):
-            rows, rest, payment = self._counted(vault, aim, plan_for, asked)
-            plan = _after_count(plan_for, rows, rest)
-        else:
-            plan = plan_for(self._public_rows(n, guarantee), aim)
-            payment = self._payment(aim, plan.name)
-        found = self._run(vault, plan, guarantee, payment)
+        try:
+            if self._must_count(guarantee):
+                rows, rest, payment = self._counted(vault, aim, plan_for, asked)
+                plan = _after_count(plan_for, rows, rest)
+            else:
+                plan = plan_for(self._public_rows(n, guarantee), aim)
+                payment = self._payment(aim, plan.name)
+            found = self._run(vault, plan, guarantee, payment)
+        except KeyboardInterrupt as stop:
+            stop.add_note(_stays_charged(vault, guarantee))
+            raise
         self.privacy_ = self._certificate(vault, plan, guarantee)
         return found
 
@@ -255,6 +259,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             found += [f"bounds of {name}" for name, c in columns if getattr(c, "bounds_private", True) is False]
             found += [field.name] if is_unprotected(value) else []
         return tuple(f"{what}, {FROM_THE_DATA}" for what in found)
+
+
+def _stays_charged(vault: Vault, guarantee: Guarantee) -> str:
+    """What an interrupted fit leaves in the ledger."""
+    if not vault.charge_ids:
+        return "Nothing was charged."
+    which = ", ".join(map(str, vault.charge_ids))
+    return (
+        f"Charged, and not refunded: up to ε = {guarantee.epsilon:g}, δ = {guarantee.delta:.3g} ({guarantee.unit}), as "
+        f"charge {which} of dataset {vault.ledger.dataset!r} in {vault.ledger.url}. The fit was interrupted."
+    )
 
 
 def _after_count(plan_for: PlanFor, rows: float, rest: Guarantee) -> Plan:
