@@ -4,7 +4,7 @@
     python bench/reading.py --rows 200000 --dry    # a quick look; writes nothing
 
 The table is drawn once: whole numbers, prices, doubles with all their digits, categories and yes/no. Each contender
-is a process of its own, which reads the file once before (where that is small, to compile or load what is cached) and is
+is a process of its own, which reads a small file of the same kind first (so that what is compiled is loaded), and is
 judged by the better of two runs. `discreet` reads every column by the schema, as `discreet fit` does; Polars reads them
 with the types that it finds. Peak memory is the process's, interpreter and libraries included.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +23,9 @@ def predict(
     file: File,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file; default: standard output.")] = None,
     probabilities: Annotated[bool, typer.Option(help="One column of probability a class.")] = False,
-    ids: Annotated[bool, typer.Option(help="Copy the columns that the schema ignores, such as identifiers.")] = True,
+    copy_ids: Annotated[
+        bool, typer.Option("--ids/--no-ids", help="Copy the columns that the schema ignores, such as identifiers.")
+    ] = True,
     separator: Separator = None,
     decimal: Decimal = ".",
 ) -> None:
@@ -36,17 +37,15 @@ def predict(
     fitted = load(model)
     if probabilities and not hasattr(fitted, "predict_proba"):
         raise InvalidInput(f"{type(fitted).__name__} has no probabilities.")
-    kept, table = _rows(fitted, file, separator, decimal, ids)
+    kept, table = _rows(fitted, file, separator, decimal, copy_ids)
     if probabilities:
         header = [f"probability_{label}" for label in fitted.classes_.tolist()]
         found = fitted.predict_proba(table).tolist()
     else:
         header, found = ["prediction"], [[value] for value in fitted.predict(table).tolist()]
     copied = [table[name].tolist() for name in kept]
-    rows = [
-        [*kept, *header],
-        *([*before, *after] for before, after in zip(_rowwise(copied, found), found, strict=True)),
-    ]
+    before = zip(*copied, strict=True) if copied else ((),) * len(found)
+    rows = [[*kept, *header], *([*ids, *answer] for ids, answer in zip(before, found, strict=True))]
     if output is not None:
         with output.open("w", newline="", encoding="utf-8") as stream:
             csv.writer(stream).writerows(rows)
@@ -54,10 +53,6 @@ def predict(
         csv.writer(sys.stdout).writerows(
             [printable(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
         )
-
-
-def _rowwise(columns: list[list[Any]], rows: list[Any]) -> Iterable[tuple[Any, ...]]:
-    return zip(*columns, strict=True) if columns else ((),) * len(rows)
 
 
 def _rows(fitted: Any, file: Path, separator: str | None, decimal: str, ids: bool) -> tuple[list[str], Table]:

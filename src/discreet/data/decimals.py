@@ -127,7 +127,7 @@ def _fill(text, starts, ends, quoted, point, numbers, bits, doubtful):  # type: 
             power = 0
             while i < end and plain:
                 plain = 48 <= text[i] <= 57
-                power = 10 * power + np.int64(text[i]) - 48
+                power = 10 * power + (text[i] - 48)
                 i += 1
             q += -power if down else power
         value = np.uint64(0)

@@ -244,7 +244,7 @@ class _Parts:
         whole: dict[str, npt.NDArray[np.float64] | Repeated] = {}
         for (name, pieces), known in zip(self._pieces.items(), self._known, strict=True):
             kind = np.float64 if known is None else np.int32
-            column = np.concatenate(pieces) if pieces else np.empty(0, dtype=kind)
+            column: npt.NDArray[Any] = np.concatenate(pieces) if pieces else np.empty(0, dtype=kind)
             pieces.clear()
             whole[name] = column if known is None else Repeated(list(known), column)
         return whole
