@@ -148,6 +148,11 @@ def model_for(schema: Schema, target: str, kind: str) -> Any:
             f"model {kind!r} does not fit the target {target!r}, which the schema declares "
             f"{'a number' if isinstance(column, Numeric) else 'a category'}."
         )
+    if isinstance(column, Boolean) and column.false is None:
+        raise InvalidInput(
+            f"the schema declares the target {target!r} as boolean: say which two labels the file has, no before yes, as "
+            f"in `{target}: {{boolean: [no, yes]}}`. Predictions are these labels. Nothing was released."
+        )
     return getattr(estimators, MODELS[kind])
 
 

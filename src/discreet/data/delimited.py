@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from discreet.data.cells import read_floats
 from discreet.data.lines import cells_of_line, has_open_quote, text_of_header
-from discreet.data.repeated import Repeated
+from discreet.data.repeated import Repeated, numbered
 from discreet.data.threads import cores
 from discreet.errors import InvalidInput
 
@@ -236,8 +236,7 @@ class _Parts:
                 pieces.append(column)
             else:
                 cells, which = column
-                codes = np.fromiter((known.setdefault(cell, len(known)) for cell in cells), np.int32, len(cells))
-                pieces.append(codes[which])
+                pieces.append(numbered(cells, known)[which])
 
     def joined(self) -> dict[str, npt.NDArray[np.float64] | Repeated]:
         """The whole columns; parts are let go one by one."""

@@ -22,7 +22,7 @@ from discreet.data.records import is_records, read_records, record_names
 from discreet.data.repeated import Repeated
 from discreet.errors import InvalidInput
 
-__all__ = ["Table", "as_table", "column_names", "has_column_names", "read_table", "unknown_columns"]
+__all__ = ["Table", "as_table", "column_names", "column_names_of", "has_column_names", "read_table", "unknown_columns"]
 
 Cells = npt.NDArray[Any]
 
@@ -82,6 +82,15 @@ def has_column_names(data: Any) -> bool:
     """Whether ``data`` is a table of named columns rather than a plain matrix."""
     # a scipy dictionary-of-keys matrix is a mapping too, but not of columns
     return (isinstance(data, Mapping) and not hasattr(data, "tocsr")) or _is_frame(data)
+
+
+def column_names_of(data: Any) -> list[str]:
+    """The names of a table's columns; no cell is looked at."""
+    if isinstance(data, Mapping):
+        return [str(name) for name in data]
+    import narwhals
+
+    return [str(name) for name in narwhals.from_native(data, eager_only=True).columns]
 
 
 def as_table(data: Any, names: Sequence[str] | None = None, *, skip: Collection[str] = ()) -> Table:

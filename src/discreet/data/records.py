@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.data.cells import column_cells, read_floats
 from discreet.data.delimited import Notify, require_names
-from discreet.data.repeated import Repeated
+from discreet.data.repeated import FEW, Repeated, numbered
 from discreet.errors import InvalidInput
 
 __all__ = ["is_records", "read_records", "record_names"]
@@ -26,8 +26,6 @@ Wanted: TypeAlias = Callable[[Sequence[str]], Mapping[str, bool]]
 Batches: TypeAlias = Callable[[list[str]], Iterator[tuple[Any, float, int]]]
 
 _PARQUET, _FEATHER, _EXCEL = (".parquet", ".pq"), (".feather", ".arrow"), (".xlsx", ".xlsm")
-_ROWS = 1 << 17
-"""Records that are converted at a time."""
 
 
 def is_records(kind: str) -> bool:
@@ -40,7 +38,7 @@ def record_names(path: Path, kind: str) -> list[str]:
     if kind in _EXCEL:
         with _sheet(path) as rows:
             return _first_row(rows)
-    with _arrow(path, kind) as (names, _):
+    with _arrow(path, kind) as (names, _, _):
         return names
 
 
@@ -48,10 +46,10 @@ def read_records(path: Path, kind: str, wanted: Wanted, notify: Notify | None = 
     """Read some columns of a file of records."""
     if kind in _EXCEL:
         return _excel(path, wanted)
-    with _arrow(path, kind) as (names, batches):
+    with _arrow(path, kind) as (names, total, batches):
         require_names(names, path)
         columns = dict(wanted(names))
-        growing = {name: _Column(numeric) for name, numeric in columns.items()}
+        growing = {name: _Column(numeric, total) for name, numeric in columns.items()}
         for batch, share, rows in batches(list(columns)):
             for name, column in growing.items():
                 column.add(batch.column(batch.schema.get_field_index(name)))
@@ -61,21 +59,37 @@ def read_records(path: Path, kind: str, wanted: Wanted, notify: Notify | None = 
 
 
 class _Column:
-    """A column that grows batch by batch: numbers, different cells with their numbers, or cells as they are."""
+    """A column that grows batch by batch: numbers, numbers of different cells, or cells as they are.
 
-    def __init__(self, numeric: bool) -> None:
-        self.numeric = numeric
-        self._pieces: list[Any] = []
+    Args:
+        numeric: whether its cells are numbers.
+        rows: how many there will be, where that is known: then nothing is copied twice.
+    """
+
+    def __init__(self, numeric: bool, rows: int) -> None:
+        self.numeric, self._filled = numeric, 0
+        self._whole: Any = np.empty(rows, dtype=np.float64 if numeric else np.uint8)
+        self._cells: list[Any] = []
         self._known: dict[Any, int] = {}
 
     def add(self, cells: Any) -> None:
         if self.numeric:
             numbers = column_cells(cells)
-            self._pieces.append(numbers if numbers.dtype.kind in "biuf" else read_floats(numbers))
+            self._append(numbers if numbers.dtype.kind in "biuf" else read_floats(numbers))
         elif _is_text(cells.type):
-            self._pieces.append(self._coded(cells))
+            self._append(self._coded(cells))
         else:
-            self._pieces.append(column_cells(cells))
+            self._cells.append(column_cells(cells))
+
+    def _append(self, values: Any) -> None:
+        end = self._filled + len(values)
+        if len(self._known) > FEW and self._whole.dtype == np.uint8:
+            self._whole = self._whole.astype(np.int32)
+        if end > len(self._whole):
+            self._whole = np.concatenate([self._whole[: self._filled], np.empty(end, dtype=self._whole.dtype)])
+        with np.errstate(all="ignore"):
+            self._whole[self._filled : end] = values
+        self._filled = end
 
     def _coded(self, cells: Any) -> Any:
         import pyarrow
@@ -83,18 +97,15 @@ class _Column:
         if not pyarrow.types.is_dictionary(cells.type):
             cells = cells.dictionary_encode()
         different = [*column_cells(cells.dictionary).tolist(), None]
-        known = self._known
-        codes = np.fromiter((known.setdefault(cell, len(known)) for cell in different), np.int32, len(different))
+        codes = numbered(different, self._known)
         return codes[np.asarray(cells.indices.fill_null(len(different) - 1))]
 
     def joined(self) -> Any:
-        """The whole column; its parts are let go."""
-        pieces, self._pieces = self._pieces, []
-        if self.numeric:
-            with np.errstate(all="ignore"):
-                return np.concatenate([np.empty(0), *pieces], dtype=np.float64, casting="unsafe")
-        whole = np.concatenate(pieces) if pieces else np.empty(0)
-        return Repeated(list(self._known), whole) if self._known else whole
+        """The whole column."""
+        if self._cells:
+            return np.concatenate(self._cells)
+        whole = self._whole[: self._filled]
+        return whole if self.numeric else Repeated(list(self._known), whole)
 
 
 def _is_text(kind: Any) -> bool:
@@ -105,8 +116,8 @@ def _is_text(kind: Any) -> bool:
 
 
 @contextmanager
-def _arrow(path: Path, kind: str) -> Iterator[tuple[list[str], Batches]]:
-    """The names of a file's columns, and its batches of records with the share of the file and the rows so far."""
+def _arrow(path: Path, kind: str) -> Iterator[tuple[list[str], int, Batches]]:
+    """The names of a file's columns, the number of rows (0: not known), and batches with share and rows so far."""
     try:
         from pyarrow import ArrowException, ipc, memory_map, parquet
     except ImportError:
@@ -116,11 +127,13 @@ def _arrow(path: Path, kind: str) -> Iterator[tuple[list[str], Batches]]:
             with parquet.ParquetFile(path) as file:
                 schema = file.schema_arrow
             texts = [field.name for field in schema if _is_text(field.type)]
-            with parquet.ParquetFile(path, read_dictionary=texts) as file:  # the file holds their different cells
-                yield list(schema.names), lambda names: _parquet_batches(file, names)
+            with parquet.ParquetFile(
+                path, read_dictionary=texts, memory_map=True
+            ) as file:  # the file holds their different cells
+                yield list(schema.names), file.metadata.num_rows, lambda names: _parquet_batches(file, names)
         else:
             with memory_map(str(path)) as source, ipc.open_file(source) as reader:
-                yield list(reader.schema.names), lambda names: _feather_batches(reader, names)
+                yield list(reader.schema.names), 0, lambda names: _feather_batches(reader, names)
     except (OSError, ValueError, ArrowException) as problem:  # about the file's structure, not about a cell
         if isinstance(problem, InvalidInput):
             raise
@@ -130,9 +143,10 @@ def _arrow(path: Path, kind: str) -> Iterator[tuple[list[str], Batches]]:
 
 def _parquet_batches(file: Any, names: list[str]) -> Iterator[tuple[Any, float, int]]:
     rows, total = 0, max(1, file.metadata.num_rows)
-    for batch in file.iter_batches(_ROWS, columns=names):
-        rows += batch.num_rows
-        yield batch, rows / total, rows
+    for group in range(file.num_row_groups):
+        for batch in file.read_row_group(group, columns=names).to_batches():
+            rows += batch.num_rows
+            yield batch, rows / total, rows
 
 
 def _feather_batches(reader: Any, names: list[str]) -> Iterator[tuple[Any, float, int]]:

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Repeated"]
+__all__ = ["FEW", "Repeated", "numbered"]
+
+FEW = 256
+"""So many cells are numbered in one byte a row."""
+
+
+def numbered(cells: Sequence[Any], known: dict[Any, int]) -> npt.NDArray[Any]:
+    """The number of each cell, in the least memory; new cells are added to ``known``."""
+    codes = np.fromiter((known.setdefault(cell, len(known)) for cell in cells), np.int32, len(cells))
+    return codes.astype(np.uint8) if len(known) <= FEW else codes
 
 
 class Repeated:

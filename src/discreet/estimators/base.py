@@ -19,6 +19,7 @@ from discreet.estimators.checks import LENGTHS, check_lengths, check_range
 from discreet.estimators.features import Features, checked_matrix
 from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.estimators.saving import save
+from discreet.estimators.targets import column_vector
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
@@ -107,8 +108,11 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
         """Rows and coded targets, as the declarations say; sets the attributes that decoding needs."""
+        if y is None or isinstance(y, str):
+            column_vector(y)  # refuses them
         column = self._target_column(y)
         features = Features.declared(X, self.schema, self.row_norm, getattr(y, "name", None), private)
+        features.require_target(X)
         matrix = self._matrix(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
         if matrix.shape[0] != len(targets):
