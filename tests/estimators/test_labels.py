@@ -63,7 +63,7 @@ def test_the_labels_of_y_come_back_and_are_scored(kind: str) -> None:
 
 @pytest.mark.parametrize("scoring", [None, "accuracy", "roc_auc"])
 def test_cross_validation_scores_words(scoring: str | None) -> None:
-    """With `boolean` alone these were NaN, after ε had been spent. Scores of ranks need classes in order: J before N."""
+    """With `boolean` alone these were NaN, after ε had been spent. Ranks are scored by classes in order, J before N."""
     frame = pd.DataFrame({"age": AGES})
     target = dp.Boolean("N", "J")
     scores = cross_val_score(model(target), frame, WORDS, cv=2, scoring=scoring)

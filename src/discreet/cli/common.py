@@ -150,8 +150,8 @@ def model_for(schema: Schema, target: str, kind: str) -> Any:
         )
     if isinstance(column, Boolean) and column.false is None:
         raise InvalidInput(
-            f"the schema declares the target {target!r} as boolean: say which two labels the file has, no before yes, as "
-            f"in `{target}: {{boolean: [no, yes]}}`. Predictions are these labels. Nothing was released."
+            f"the schema declares the target {target!r} as boolean: say which two labels the file has, no before yes, "
+            f"as in `{target}: {{boolean: [no, yes]}}`. Predictions are these labels. Nothing was released."
         )
     return getattr(estimators, MODELS[kind])
 
