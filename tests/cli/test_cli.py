@@ -18,7 +18,7 @@ SCHEMA = """
 age: {numeric: [18, 90]}
 job: {categorical: [nurse, clerk]}
 visits: {numeric: [0, 50]}
-sick: boolean
+sick: {boolean: [no, yes]}
 """
 
 
@@ -58,7 +58,7 @@ def test_from_a_csv_to_a_model_a_certificate_and_predictions(folder):
     assert predicted.exit_code == 0, predicted.output
     answers = [row["prediction"] for row in csv.DictReader((folder / "out.csv").read_text().splitlines())]
     truth = [row["sick"] for row in csv.DictReader((folder / "people.csv").read_text().splitlines())]
-    agree = np.mean([(a in ("True", "yes", "1")) == (t == "yes") for a, t in zip(answers, truth, strict=True)])
+    agree = np.mean([a == t for a, t in zip(answers, truth, strict=True)])
     assert agree > 0.8
     shown = RUN.invoke(app, ["predict", "model.npz", "people.csv", "--probabilities"])
     assert shown.output.splitlines()[0].startswith("probability_")
@@ -163,9 +163,8 @@ def test_mistakes_are_explained_and_nothing_is_written(folder, options, message)
 )
 def test_every_solver_set_and_parameter_is_within_reach(folder, target, options):
     (folder / "schema.yaml").write_text(
-        "age: {numeric: [18, 90], encoding: linear}\njob: ignore\nvisits: {numeric: [0, 50]}\nsick: boolean\n"
-        if target == "sick"
-        else "age: {numeric: [18, 90], encoding: linear}\njob: ignore\nvisits: {numeric: [0, 50]}\nsick: ignore\n"
+        "age: {numeric: [18, 90], encoding: linear}\njob: ignore\nvisits: {numeric: [0, 50]}\nsick: "
+        + ("{boolean: [no, yes]}\n" if target == "sick" else "ignore\n")
     )
     columns = 2 if target == "visits" else 8
     (folder / "corners.csv").write_text("\n".join(",".join(map(str, row)) for row in np.eye(columns)))
