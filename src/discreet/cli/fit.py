@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,30 +100,35 @@ def fit(
     estimator = kind(**settings, **model_parameters(kind, param or [], [*settings, *_FROM_THE_SCHEMA]))
     estimator._check_parameters()  # all that can be refused without a row is, before they are read
     require_absent([output, certificate], force=force)
-    table = read_declared(
-        file,
-        declared,
-        declared_columns(declared),
-        separator,
-        decimal,
-        shown=not quiet,
-        count_rows=adjacency == "replace-one",
-    )
-    _fit_or_say(estimator, table, NamedColumn.of(table, target, declared))
-    estimator.save(output)
+    with _interruptions(estimator, output):
+        table = read_declared(
+            file,
+            declared,
+            declared_columns(declared),
+            separator,
+            decimal,
+            shown=not quiet,
+            count_rows=adjacency == "replace-one",
+        )
+        estimator.fit(table, NamedColumn.of(table, target, declared))
+        estimator.save(output)
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
     show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
     console.print(f"model        {printable(str(output))}\ncertificate  {printable(str(certificate))}")
 
 
-def _fit_or_say(estimator: Any, table: Table, column: NamedColumn) -> None:
-    """Fit; when it is interrupted, say what stays charged and that there is no model."""
+@contextmanager
+def _interruptions(estimator: Any, output: Path) -> Iterator[None]:
+    """When the block is interrupted, say what stays charged and that there is no model."""
     try:
-        estimator.fit(table, column)
+        yield
     except KeyboardInterrupt as stop:
-        for note in getattr(stop, "__notes__", ["Nothing was charged."]):
-            errors.print(note, soft_wrap=True)
-        errors.print("No model was written.")
+        said = getattr(stop, "__notes__", ["Nothing was charged."])
+        if hasattr(estimator, "privacy_"):  # while the model was being written
+            said = [f"Charged, and not refunded: {estimator.privacy_}."]
+            output.unlink(missing_ok=True)
+        for words in (*said, "No model was written."):
+            errors.print(words, soft_wrap=True)
         raise
 
 
