@@ -148,7 +148,10 @@ def compare(folder: Path, rows: int, dry: bool) -> int:
         ):
             judged.append({"target": f"{kind}: {what}", "at most": most, "measured": value, "met": value <= most})
     text = "\n".join([*lines, "", shared.verdict_table(judged)])
-    method = f"{rows:,} rows × 20 columns (10 numeric, 6 categories, 4 yes/no); the better of {RUNS} runs each, in turn; CPU time is judged, as machines may be busy"
+    method = (
+        f"{rows:,} rows × 20 columns (10 numeric, 6 categories, 4 yes/no); the better of {RUNS} runs each, in turn; "
+        "CPU time is judged, as machines may be busy"
+    )
     if dry:
         print(text)
     else:

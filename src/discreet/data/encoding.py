@@ -191,6 +191,11 @@ class Encoder:
         return tuple(name for block in self._blocks.values() for name in block.names)
 
     @property
+    def names_in(self) -> npt.NDArray[Any]:
+        """The columns of a table to encode, ignored ones included, the target not."""
+        return np.array([name for name in self.schema if name != self.target], dtype=object)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that features are made of."""
         return tuple(self._blocks)

@@ -155,7 +155,8 @@ class PrivateLinearModel(PrivateEstimator):
         if features.encoder is not None:
             matrix = features.encoder.transform(X)
             if reset:
-                self.n_features_in_ = len(features.encoder.schema) - (features.encoder.target is not None)
+                self.feature_names_in_ = features.encoder.names_in
+                self.n_features_in_ = len(self.feature_names_in_)
             return matrix
         return checked_matrix(self, X, reset=reset)
 
