@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,13 +123,12 @@ def _same_file(one: Path, two: Path) -> bool:
         return os.path.realpath(one) == os.path.realpath(two)
 
 
-def read_schema(path: Path | None, file: Path, separator: str | None = None) -> Schema:
-    """The schema file, or an error that shows how to write one for the columns of a file."""
+def read_schema(path: Path | None, columns: Sequence[str] | Callable[[], Sequence[str]]) -> Schema:
+    """The schema file, or an error that shows how to write one for these columns."""
     if path is None:
-        from discreet.data.frames import column_names
         from discreet.data.schema import schema_missing
 
-        raise schema_missing(column_names(file, separator=separator))
+        raise schema_missing(columns() if callable(columns) else columns)
     return Schema.from_yaml(path)
 
 

@@ -21,7 +21,7 @@ from discreet.cli.common import (
     require_place,
     show_certificate,
 )
-from discreet.cli.reading import Decimal, File, Separator, as_mark, declared_columns, read_declared
+from discreet.cli.reading import Decimal, File, Separator, declared_columns, names_in, read_declared
 from discreet.cli.settings import SETS, model_parameters, read_set, solver_options
 from discreet.data.frames import Table
 from discreet.data.schema import Schema
@@ -78,7 +78,7 @@ def fit(
     force: Annotated[bool, typer.Option("--force", help="Write over an existing model without asking.")] = False,
 ) -> None:
     """Fit a private model to a table; write the model and its certificate."""
-    declared = read_schema(schema, file, as_mark(separator))
+    declared = read_schema(schema, names_in(file, separator))
     kind = model_for(declared, target, model)
     require_place(output, [file, schema, ledger])
     certificate = certificate or output.with_suffix(".certificate.json")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.common import errors, ledger_for, read_schema, require_place, say_not_private, say_unprotected
-from discreet.cli.reading import Decimal, File, Separator, as_mark, read_declared
+from discreet.cli.reading import Decimal, File, Separator, names_in, read_declared
 from discreet.data.columns import Numeric
 from discreet.data.frames import Table
 from discreet.data.schema import Schema
@@ -44,7 +44,7 @@ def quantile(
     """Private quantiles of one column, within its public bounds."""
     from discreet.estimators import quantile as private_quantile
 
-    declared = read_schema(schema, file, as_mark(separator))
+    declared = read_schema(schema, names_in(file, separator))
     unit = Unit(adjacency, rows_per_unit)  # type: ignore[arg-type]
     known = declared.target(column)
     if not isinstance(known, Numeric):
@@ -91,7 +91,7 @@ def bounds(
     """Narrow a schema's wide public bounds by private quantiles; write a schema to fit with."""
     from discreet.estimators import private_bounds
 
-    declared = read_schema(schema, file, as_mark(separator))
+    declared = read_schema(schema, names_in(file, separator))
     unit = Unit(adjacency, rows_per_unit)  # type: ignore[arg-type]
     if (low is None) != (high is None):
         raise InvalidInput("--low and --high go together; without them both follow from ε and the number of rows.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -12,14 +12,19 @@ import typer
 from discreet.cli.common import errors
 from discreet.data.columns import Ignore
 from discreet.data.delimited import Notify
-from discreet.data.frames import Table, read_table
+from discreet.data.frames import Table, column_names, read_table
 from discreet.data.schema import Schema
 
-__all__ = ["Decimal", "File", "Separator", "as_mark", "declared_columns", "read_declared"]
+__all__ = ["Decimal", "File", "Separator", "as_mark", "declared_columns", "names_in", "read_declared"]
 
 File = Annotated[Path, typer.Argument(help="CSV (also .gz), Parquet, Feather or Excel file.")]
 Separator = Annotated[str | None, typer.Option(help="What separates the cells of a text file; default: a comma.")]
 Decimal = Annotated[str, typer.Option(help="Decimal point of the numbers in a text file: . or ,")]
+
+
+def names_in(file: Path, separator: str | None) -> Callable[[], tuple[str, ...]]:
+    """The names of a file's columns, when they are asked for."""
+    return lambda: column_names(file, separator=as_mark(separator))
 
 
 def declared_columns(schema: Schema) -> list[str]:

@@ -127,7 +127,8 @@ class Labels:
         if isinstance(self.column, Categorical | Boolean):
             ordered = self.classes.tolist()
             places = [ordered.index(category) for category in self.column.categories]
-            codes = np.asarray(places, dtype=np.float64)[self.column.labels(y)]
+            found = self.column.labels(y)
+            codes = np.where(found >= 0, np.asarray(places)[found], np.nan)
         else:
             known = _by_text(self.classes)
             found = read_codes(y, known, len(known))
