@@ -173,8 +173,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _payment(self, aim: Guarantee, what: str) -> Payment:
         """How a run is paid for: the line in the ledger's history, and the (ε, δ) that it states."""
-        taken = unprotected_kind(self._bounds_from_the_data())
-        mark = f", NOT PRIVATE: {taken}" if taken else ""
+        taken = self._bounds_from_the_data()
+        mark = f", NOT PRIVATE: {unprotected_kind(taken)}" if taken else ""
         return Payment(f"{type(self).__name__}({what}){mark}", aim.stated if aim.private else None)
 
     # --- the number of rows -------------------------------------------------------------------------------------------
