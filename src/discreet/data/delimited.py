@@ -34,7 +34,8 @@ Notify: TypeAlias = Callable[[float, int], None]
 
 _BLOCK = 1 << 23
 """Bytes of a block: large enough that few calls are made, small enough that all blocks at work fit beside the rows."""
-_MARKS = ";\t|"
+_MARKS = ";\t|,"
+"""Separators that a first line with none of the expected ones may have instead, the commonest first."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def _names(content: IO[bytes], path: Path, form: Delimited, default: str) -> tup
         raise InvalidInput(f"the first line of {path.name!r} has a quote that it does not close; names take one line.")
     header = [name.strip() for name in cells_of_line(first, mark)] if first else []
     if form.separator is None and len(header) == 1:
-        others = [other for other in _MARKS if other in first]
+        others = [other for other in _MARKS if other in first and other != mark]
         if others:  # without showing the line: in a file without names it is somebody's
             shown = "a tab" if others[0] == "\t" else repr(others[0])
             given = "'\\t'" if others[0] == "\t" else f"'{others[0]}'"
