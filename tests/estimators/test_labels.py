@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,3 +123,16 @@ def test_a_name_in_place_of_a_column_and_a_column_without_a_name_are_explained()
     with pytest.raises(InvalidInput, match=r"y must be named so.*schema.without\('sick'\)"):
         model(dp.Boolean("N", "J"), ledger=budget).fit(frame[["age"]], WORDS.to_numpy())
     assert budget.history() == ()
+
+
+def test_a_column_of_a_table_knows_its_name(tmp_path: Path) -> None:
+    lines = [f"{age};{word}" for age, word in zip(AGES, WORDS, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["age;sick", *lines, ""]))
+    declared = schema(dp.Boolean("N", "J"))
+    table = dp.read_table(tmp_path / "t.csv", schema=declared, separator=";")
+    fitted = dp.LogisticRegression(8.0, 1e-6, schema=declared).fit(table, table["sick"])
+    assert fitted.classes_.tolist() == ["J", "N"]
+    assert fitted.score(table, table["sick"]) > 0.8
+    assert table["sick"][3:9].name == "sick"
+    half = table.take(slice(0, 200))
+    assert half["age"].tolist() == AGES[:200].tolist()

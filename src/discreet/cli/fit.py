@@ -23,9 +23,7 @@ from discreet.cli.common import (
 )
 from discreet.cli.reading import Decimal, File, Separator, declared_columns, names_in, read_declared
 from discreet.cli.settings import SETS, model_parameters, read_set, solver_options
-from discreet.data.frames import Table
-from discreet.data.schema import Schema
-from discreet.errors import InvalidInput
+from discreet.data.frames import NamedColumn
 from discreet.recipes import RECIPES
 from discreet.text import printable
 
@@ -33,24 +31,6 @@ __all__ = ["NamedColumn", "fit", "register"]
 
 
 _FROM_THE_SCHEMA = ("classes", "row_norm", "target_bounds")
-
-
-class NamedColumn(np.ndarray[Any, Any]):
-    """A target column that remembers its name, so that the schema's declaration is found."""
-
-    name: str
-
-    @classmethod
-    def of(cls, table: Table, name: str, schema: Schema) -> NamedColumn:
-        """A column of a table; without it, the refusal names those columns only that the schema names."""
-        if name not in table:
-            there = ", ".join(column for column in schema if column in table)
-            raise InvalidInput(
-                f"the first line of the file has no column {name!r}; of the schema's columns it has {there or 'none'}."
-            )
-        column = np.asarray(table[name]).view(cls)
-        column.name = name
-        return column
 
 
 def fit(

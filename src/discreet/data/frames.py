@@ -22,13 +22,42 @@ from discreet.data.records import is_records, read_records, record_names
 from discreet.data.repeated import Repeated
 from discreet.errors import InvalidInput
 
-__all__ = ["Table", "as_table", "column_names", "column_names_of", "has_column_names", "read_table", "unknown_columns"]
+__all__ = [
+    "NamedColumn",
+    "Table",
+    "as_table",
+    "column_names",
+    "column_names_of",
+    "has_column_names",
+    "read_table",
+    "unknown_columns",
+]
 
 Cells = npt.NDArray[Any]
 
 
+class NamedColumn(np.ndarray[Any, Any]):
+    """A column that remembers its name, as a series does: so a schema's declaration of a target is found."""
+
+    name: str | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        """Keep the name in slices and copies."""
+        self.name = getattr(source, "name", None)
+
+    @classmethod
+    def of(cls, table: Table, name: str, schema: Mapping[str, Column]) -> NamedColumn:
+        """A column of a table; without it, the refusal names those columns only that the schema names."""
+        if name not in table:
+            there = ", ".join(column for column in schema if column in table)
+            raise InvalidInput(
+                f"the first line of the file has no column {name!r}; of the schema's columns it has {there or 'none'}."
+            )
+        return table[name]
+
+
 class Table(Mapping[str, Cells]):
-    """Named columns of equal length.
+    """Named columns of equal length. A column keeps its name, so that it can be passed as y.
 
     Example:
         >>> table = Table({"age": [30, 41, 25], "job": ["clerk", "nurse", None]})
@@ -43,8 +72,10 @@ class Table(Mapping[str, Cells]):
             raise InvalidInput("columns must have one length, as many cells as there are rows.")
         self._rows = next(iter(lengths.values()), 0)
 
-    def __getitem__(self, name: str) -> Cells:
-        return np.asarray(self._columns[name])
+    def __getitem__(self, name: str) -> NamedColumn:
+        column = np.asarray(self._columns[name]).view(NamedColumn)
+        column.name = name
+        return column
 
     def cells(self, name: str) -> Cells | Repeated:
         """A column as it is held, which may be in less memory than an array takes."""
