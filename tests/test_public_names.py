@@ -149,7 +149,9 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/tutorial.md", "docs/how-to/scikit-learn.md", "docs/how-to/solvers.md"]
+    "page",
+    ["README.md", "docs/tutorial.md", "docs/models.md", "docs/how-to/scikit-learn.md", "docs/how-to/solvers.md"]
+    + ["docs/how-to/persons.md"],
 )
 def test_python_on_the_page_runs(page: str, tmp_path: Path) -> None:
     found = blocks(page, "python")

@@ -160,7 +160,7 @@ def test_a_budget_that_refuses(type_in: Type, tmp_path: Path) -> None:
     assert re.search(r"^1 +\d{4}-\d\d-\d\d \d\d:\d\d +1 +\S+ +completed +LogisticRegression", said.out, re.M)
     said = type_in(fit + " --force --rows-per-unit 3")
     assert said.code == 2
-    assert "adjacency='replace-one', rows_per_unit=1" in said.err
+    assert "Use rows_per_unit=1." in said.err
 
 
 def _interrupt(*_: Any, **__: Any) -> Any:

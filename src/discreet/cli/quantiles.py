@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from discreet.cli.common import errors, ledger_for, read_schema, require_place, say_not_private, say_unprotected
 from discreet.cli.reading import Decimal, File, Separator, names_in, read_declared
-from discreet.data.columns import Numeric
+from discreet.data.columns import Numeric, Person
 from discreet.data.frames import Table
 from discreet.data.schema import Schema
 from discreet.data.unprotected import is_unprotected
@@ -21,7 +22,7 @@ __all__ = ["bounds", "quantile", "register"]
 SchemaFile = Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget of the whole answer (pure DP).")]
 Relation = Annotated[str, typer.Option(help="replace-one or add-remove.")]
-Rows = Annotated[int, typer.Option(help="The most rows one person has.")]
+Rows = Annotated[int, typer.Option(help="Rows one person has: believed, unlike {unit: 5} in a schema.")]
 LedgerUrl = Annotated[str | None, typer.Option(help="Ledger, e.g. sqlite:///ledger.db or a path.")]
 Dataset = Annotated[str, typer.Option(help="Whose budget is charged, by its name in the ledger.")]
 Seed = Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")]
@@ -43,6 +44,7 @@ def quantile(
 ) -> None:
     """Private quantiles of one column, within its public bounds."""
     from discreet.estimators import quantile as private_quantile
+    from discreet.estimators.persons import persons_of
 
     declared = read_schema(schema, names_in(file, separator))
     unit = Unit(adjacency, rows_per_unit)  # type: ignore[arg-type]
@@ -52,13 +54,15 @@ def quantile(
     wanted = q or [0.5]
     budget = ledger_for(ledger, dataset)
     table = _rows(file, declared, [column], separator, decimal, unit)
+    persons = persons_of(table, declared, None, unit, math.isfinite(epsilon))
     found: Any = private_quantile(
         table[column],
         wanted,
         epsilon=epsilon,
         bounds=(known.low, known.high),
-        adjacency=unit,
+        adjacency=unit if persons is None else Unit(unit.relation, persons.most_rows),
         step=1.0 if known.integer and known.high - known.low < 1 << 28 else None,
+        groups=persons,
         ledger=budget,
         random_state=seed,
     )
@@ -120,8 +124,10 @@ def bounds(
 
 
 def _rows(file: Path, schema: Schema, columns: list[str], separator: str | None, decimal: str, unit: Unit) -> Table:
+    persons = [name for name, kind in schema.items() if isinstance(kind, Person)]
     count = unit.relation == "replace-one"
-    return read_declared(file, schema, columns, separator, decimal, shown=errors.is_terminal, count_rows=count)
+    wanted = [*columns, *persons]
+    return read_declared(file, schema, wanted, separator, decimal, shown=errors.is_terminal, count_rows=count)
 
 
 def register(app: typer.Typer) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.common import errors
-from discreet.data.columns import Ignore
+from discreet.data.columns import Ignore, Person
 from discreet.data.delimited import Notify
 from discreet.data.frames import Table, column_names, read_table
 from discreet.data.schema import Schema
@@ -56,8 +56,10 @@ def read_declared(
         separator: between the cells of a text file, as `as_mark` reads it.
         decimal: the decimal point.
         shown: whether to show progress on the error stream.
-        count_rows: whether progress says how many rows there are, which under add-remove is private.
+        count_rows: whether progress says how many rows there are, which under add-remove is private; so it is where a
+            column says whose a row is, for then the number of a person's rows is.
     """
+    count_rows = count_rows and not any(isinstance(column, Person) for column in schema.values())
     with _progress(file, shown, count_rows) as notify:
         return read_table(
             file, schema=schema, columns=columns, separator=as_mark(separator), decimal=decimal, notify=notify
