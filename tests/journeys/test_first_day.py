@@ -79,7 +79,7 @@ def test_a_file_with_semicolons_and_decimal_commas(type_in: Type, tmp_path: Path
     assert "--separator ';'" in said.err
     said = type_in("discreet schema leute.csv --separator ';'")
     assert said.code == 0
-    assert [line.split(":")[0] for line in said.out.splitlines()[2:]] == NAMES
+    assert [line.split(":")[0] for line in said.out.splitlines() if not line.startswith("#")] == NAMES
     (tmp_path / "schema.yaml").write_text(SCHEMA.replace("[no, yes]", "[nein, ja]"))
     said = type_in("discreet schema leute.csv --check schema.yaml --separator ';'")
     assert said.code == 0
