@@ -171,9 +171,10 @@ def commands(page: str) -> list[tuple[str, list[str]]]:
     "page",
     [
         "README.md",
+        "docs/tutorial.md",
         *(
             f"docs/how-to/{name}.md"
-            for name in ("account-from-the-shell", "budget", "solvers", "evaluate", "check", "plan", "show")
+            for name in ("account-from-the-shell", "budget", "files", "solvers", "evaluate", "check", "plan", "show")
         ),
     ],
 )

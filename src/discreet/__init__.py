@@ -50,6 +50,7 @@ _NAMES = {
     "load": "discreet.estimators",
     "private_bounds": "discreet.estimators",
     "quantile": "discreet.estimators",
+    "read_table": "discreet.data.frames",
 }
 
 __all__ = ["__version__", *_MODULES, *_NAMES]

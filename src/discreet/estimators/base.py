@@ -20,6 +20,7 @@ from discreet.estimators.features import Features, checked_matrix
 from discreet.estimators.persons import persons_of, refuse_weights
 from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.estimators.saving import save
+from discreet.estimators.targets import column_vector
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
@@ -120,8 +121,11 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
         """Rows and coded targets, as the declarations say; sets the attributes that decoding needs."""
+        if y is None or isinstance(y, str):
+            column_vector(y)  # refuses them
         column = self._target_column(y)
         features = Features.declared(X, self.schema, self.row_norm, getattr(y, "name", None), private)
+        features.require_target(X)
         matrix = self._matrix(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
         if matrix.shape[0] != len(targets):
@@ -164,7 +168,8 @@ class PrivateLinearModel(PrivateEstimator):
         if features.encoder is not None:
             matrix = features.encoder.transform(X)
             if reset:
-                self.n_features_in_ = len(features.encoder.schema) - (features.encoder.target is not None)
+                self.feature_names_in_ = features.encoder.names_in
+                self.n_features_in_ = len(self.feature_names_in_)
             return matrix
         return checked_matrix(self, X, reset=reset)
 

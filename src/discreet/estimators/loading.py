@@ -83,7 +83,8 @@ def _model(facts: dict[str, Any], coef: NDArray[Any], intercept: NDArray[Any]) -
     model._features = features
     model.n_features_in_ = columns
     if features.encoder is not None:
-        model.n_features_in_ = len(features.encoder.schema) - (features.encoder.target is not None)
+        model.feature_names_in_ = features.encoder.names_in
+        model.n_features_in_ = len(model.feature_names_in_)
     elif features.names:
         model.feature_names_in_ = np.array(features.names, dtype=object)
     model.coef_, model.intercept_ = coef, intercept if intercept.ndim else float(intercept)
