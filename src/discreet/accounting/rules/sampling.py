@@ -1,13 +1,16 @@
-"""Rules of events on a random batch of the rows: Poisson, of fixed size, with replacement."""
+"""Rules of events on random batches of the rows: Poisson, of fixed size, with replacement, allocated."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.accounting.bounds import sum_up
+from discreet.accounting.exact.allocation import LARGEST_SHIFT, LEAST_SHIFT, MOST_BATCHES, allocation_pairs
 from discreet.accounting.exact.gaussian import root_of_squares
 from discreet.accounting.exact.mixture import Mixture
 from discreet.accounting.exact.pairs import GaussianPair, Pair, ProfilePair
@@ -30,6 +33,7 @@ from discreet.accounting.rules.base import (
 )
 from discreet.errors import NotCertifiable
 from discreet.events import (
+    Allocation,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
@@ -42,6 +46,8 @@ from discreet.events import (
 from discreet.units import Unit
 
 __all__: list[str] = []
+
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -269,3 +275,51 @@ def _(event: WithReplacement, unit: Unit) -> Rule:
         reached = Mixture(inside.swap, tuple(p.tolist()), "remove") if whole else None
         once = both(Spliced(remove, add, reached))  # type: ignore[arg-type]
     return once if unit.rows_per_unit == 1 else _group(once, unit.rows_per_unit)
+
+
+@rule.register
+def _(event: Allocation, unit: Unit) -> Rule:
+    """Gaussian releases under add-remove have the pair of `discreet.accounting.exact.allocation`, which is reached.
+    The rows of a unit come or go one after the other. A row that is replaced is removed and added; a row of zeros is
+    one that it can be replaced by. Whatever is inside, an allocation costs no more than the batch in which all rows of
+    the unit are worst (`in_parts`).
+    """
+    k, t = unit.rows_per_unit, event.batches
+    if t == 1:
+        return _whole(event.event, unit, "Allocation")
+    inside = _gaussian_inside(event.event, unit)
+    if inside is None:
+        return _one_of_the_batches(event.event, unit)
+    if inside.swap == 0:
+        return NOTHING
+    nu = inside.row
+    if not (LEAST_SHIFT <= nu <= LARGEST_SHIFT and t <= MOST_BATCHES):
+        return _one_of_the_batches(event.event, unit)
+    remove, add = allocation_pairs(nu, t)
+    if unit == Unit("add-remove"):
+        return Pairs(remove, add)
+    whole = _gaussian_mu(event.event, unit)
+    once, _ = profile_of(Pairs(remove, add))
+    chain = grouped(once, k if unit.relation == "add-remove" else 2 * k)
+    together = GaussianPair(k * inside.row if whole is None else whole)
+
+    def bound(epsilon: Array) -> Array:
+        return np.minimum(chain(epsilon), together.profile(epsilon)) * (1 + 1e-12)
+
+    return from_profile(bound, together.span(-745.0)[1], attained=remove.attained)
+
+
+def _one_of_the_batches(event: Event, unit: Unit) -> Rule:
+    """A row is in one batch, and there it is charged in full: from above only."""
+    known = _whole(event.restated(unit.rows_per_unit), Unit(unit.relation), "Allocation")
+    match known:
+        case Unbounded():
+            return known
+        case _ if unit.rows_per_unit > 1:
+            return _group(known, unit.rows_per_unit)
+        case Pairs(remove, add, times):
+            return both(_upper(remove), times) if remove is add else Pairs(_upper(remove), _upper(add), times)
+        case Mu(0.0) | Rho(0.0):
+            return known
+        case _:
+            return both(_upper(_side(known, "remove")))
