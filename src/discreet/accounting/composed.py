@@ -208,7 +208,7 @@ class ComposedLoss:
         if (mu := self.mu) is not None and engine == "auto":
             return gaussian.epsilon_bounds(delta, mu)
         if engine == "auto" and (pair := self._single()) is not None:
-            found = epsilon_of_one(pair, delta)
+            found = epsilon_of_one(pair, delta, lower=lower)
             return Bounds(min(found.lower, self.most(delta)), min(found.upper, self.most(delta)))
         best = Bounds(0.0, self.most(delta))
         problem: Exception | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from discreet.accounting.exact.normal import bin_error, normal_bins
 from discreet.accounting.exact.pairs import DiscretePair
-from discreet.accounting.exact.sampling import UpperOnly
+from discreet.accounting.exact.sampling import Deferred, UpperOnly
 from discreet.floats import UNIT_ROUNDOFF
 
 if TYPE_CHECKING:
@@ -79,11 +79,12 @@ def allocation_pairs(shift: float, batches: int) -> tuple[UpperOnly, UpperOnly]:
     from discreet.accounting.exact.positive_sums import merge, spread
 
     resolution, (above, failure), below = _terms(shift, batches)
-    upper, lower = _sum(above, batches, resolution, spread), _sum(below, batches, resolution, merge)
+    upper = _sum(above, batches, resolution, spread)
+    lower = cache(lambda: _sum(below, batches, resolution, merge))
     rare = batches * failure[1] + upper.cut  # some term lies beyond the last point: under Q
     seen = failure[0] + rare  # and under P, where one term has the law with the row in it
-    remove = UpperOnly(_removed(upper, 1, seen), attained=_removed(lower, -1, 0.0))
-    add = UpperOnly(_added(upper, 1, rare), attained=_added(lower, -1, 0.0))
+    remove = UpperOnly(_removed(upper, 1, seen), attained=Deferred(lambda: _removed(lower(), -1, 0.0)))
+    add = UpperOnly(_added(upper, 1, rare), attained=Deferred(lambda: _added(lower(), -1, 0.0)))
     return remove, add
 
 

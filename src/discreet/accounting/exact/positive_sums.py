@@ -116,7 +116,7 @@ def merge(a: FiniteLaw, b: FiniteLaw, resolution: Resolution) -> FiniteLaw:
     keep = masses > _CUT
     slack = UNIT_ROUNDOFF * (len(b.points) + len(a.points) + 16)
     return FiniteLaw(
-        np.maximum.accumulate(moments[keep] / masses[keep]),
+        np.maximum.accumulate(grid[keep] + moments[keep] / masses[keep]),
         masses[keep],
         a.terms + b.terms,
         1.01 * (a.mass_error + b.mass_error + slack),
@@ -150,7 +150,7 @@ def _spread(x, p, y, q, same, grid, inverse, out):  # type: ignore[no-untyped-de
             continue
         first = i if same else 0
         factor, later = p[i], 2 * p[i] if same else p[i]
-        cell = max(np.searchsorted(grid, x[i] + y[first]) - 1, 0)
+        cell = min(max(np.searchsorted(grid, x[i] + y[first]) - 1, 0), last)
         left = right = 0.0
         for j in range(first, y.size):
             total = x[i] + y[j]
@@ -161,7 +161,7 @@ def _spread(x, p, y, q, same, grid, inverse, out):  # type: ignore[no-untyped-de
                 cell += 1
             weight = factor * q[j]
             factor = later
-            share = min((total - grid[cell]) * inverse[cell], 1.0)
+            share = min(max((total - grid[cell]) * inverse[cell], 0.0), 1.0)
             right += weight * share
             left += weight * (1.0 - share)
         out[cell] += left
@@ -170,12 +170,12 @@ def _spread(x, p, y, q, same, grid, inverse, out):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True)
 def _merge(x, p, y, q, same, grid, masses, moments):  # type: ignore[no-untyped-def]
-    """Mass and moment of each cell, met in order as in `_spread`."""
+    """Mass and moment, from the cell's lower end, of each cell; cells are met in order as in `_spread`."""
     last = grid.size - 2
     for i in range(x.size):
         first = i if same else 0
         factor, later = p[i], 2 * p[i] if same else p[i]
-        cell = max(np.searchsorted(grid, x[i] + y[first]) - 1, 0)
+        cell = min(max(np.searchsorted(grid, x[i] + y[first]) - 1, 0), last)
         mass = moment = 0.0
         for j in range(first, y.size):
             total = x[i] + y[j]
@@ -187,6 +187,6 @@ def _merge(x, p, y, q, same, grid, masses, moments):  # type: ignore[no-untyped-
             weight = factor * q[j]
             factor = later
             mass += weight
-            moment += weight * total
+            moment += weight * (total - grid[cell])
         masses[cell] += mass
         moments[cell] += moment

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from discreet.accounting.bounds import sum_up
 from discreet.accounting.exact.allocation import LARGEST_SHIFT, LEAST_SHIFT, MOST_BATCHES, allocation_pairs
+from discreet.accounting.exact.allocation_replaced import LARGEST_REPLACED, replaced_profile
 from discreet.accounting.exact.gaussian import root_of_squares
 from discreet.accounting.exact.mixture import Mixture
 from discreet.accounting.exact.pairs import GaussianPair, Pair, ProfilePair
-from discreet.accounting.exact.sampling import Revealed, Spliced, UpperOnly, amplified, grouped
+from discreet.accounting.exact.sampling import Deferred, Revealed, Spliced, UpperOnly, amplified, grouped
 from discreet.accounting.exchange import exchanged
 from discreet.accounting.histories import Leaf, histories
 from discreet.accounting.rules.base import (
@@ -279,34 +280,40 @@ def _(event: WithReplacement, unit: Unit) -> Rule:
 
 @rule.register
 def _(event: Allocation, unit: Unit) -> Rule:
-    """Gaussian releases under add-remove have the pair of `discreet.accounting.exact.allocation`, which is reached.
-    The rows of a unit come or go one after the other. A row that is replaced is removed and added; a row of zeros is
-    one that it can be replaced by. Whatever is inside, an allocation costs no more than the batch in which all rows of
-    the unit are worst (`in_parts`).
+    """Gaussian releases have the pairs of `discreet.accounting.exact.allocation` and `allocation_replaced`, which are
+    reached. The rows of a unit come, go or are replaced one after the other; from below, one of them does and the
+    others contribute nothing. Whatever is inside, an allocation costs no more than the batch in which all rows of the
+    unit are worst (`in_parts`).
     """
-    k, t = unit.rows_per_unit, event.batches
+    k, t, added = unit.rows_per_unit, event.batches, unit.relation == "add-remove"
     if t == 1:
         return _whole(event.event, unit, "Allocation")
     inside = _gaussian_inside(event.event, unit)
-    if inside is None:
-        return _one_of_the_batches(event.event, unit)
-    if inside.swap == 0:
+    if inside is not None and inside.swap == 0:
         return NOTHING
-    nu = inside.row
-    if not (LEAST_SHIFT <= nu <= LARGEST_SHIFT and t <= MOST_BATCHES):
+    largest = LARGEST_SHIFT if added else LARGEST_REPLACED
+    if inside is None or not LEAST_SHIFT <= inside.row <= largest or t > MOST_BATCHES:
         return _one_of_the_batches(event.event, unit)
-    remove, add = allocation_pairs(nu, t)
-    if unit == Unit("add-remove"):
-        return Pairs(remove, add)
-    whole = _gaussian_mu(event.event, unit)
-    once, _ = profile_of(Pairs(remove, add))
-    chain = grouped(once, k if unit.relation == "add-remove" else 2 * k)
-    together = GaussianPair(k * inside.row if whole is None else whole)
+    nu = inside.row
+    reached: Pair | None
+    if added:
+        remove, add = allocation_pairs(nu, t)
+        once = Pairs(remove, add)
+        profile, reached = profile_of(once)[0], remove.attained
+    else:
+        found = replaced_profile(nu, t)
+        # the worst two rows are opposite, which bounds those that are nearer but is not reached by them
+        reached = Deferred(found.dominated) if inside.swap >= 2 * nu else None
+        once, profile = from_profile(found.bound, float(found.epsilons[-1]), attained=reached), found.bound
+    if k == 1:
+        return once
+    several = grouped(profile, k)
+    together = GaussianPair(unit.sensitivity(1.0) * nu)  # all rows of the unit in one batch
 
     def bound(epsilon: Array) -> Array:
-        return np.minimum(chain(epsilon), together.profile(epsilon)) * (1 + 1e-12)
+        return np.minimum(several(epsilon), together.profile(epsilon)) * (1 + 1e-12)
 
-    return from_profile(bound, together.span(-745.0)[1], attained=remove.attained)
+    return from_profile(bound, together.span(-745.0)[1], attained=reached)
 
 
 def _one_of_the_batches(event: Event, unit: Unit) -> Rule:
