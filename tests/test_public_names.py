@@ -39,6 +39,7 @@ EVENTS = {
     "ZCDP": ["rho"],
     "Poisson": ["rate", "event"],
     "FixedSize": ["batch", "n", "event"],
+    "Allocation": ["batches", "event"],
     "Repeat": ["event", "times"],
     "Compose": ["events"],
     "Parallel": ["events"],

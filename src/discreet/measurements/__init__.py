@@ -4,6 +4,7 @@ from discreet.measurements.base import Measurement, Noisy
 from discreet.measurements.best_of import BestOf
 from discreet.measurements.joint import Joint
 from discreet.measurements.quantile import QuantileDraw
+from discreet.measurements.random_allocation import RandomAllocation
 from discreet.measurements.sample_splitting import SampleSplitting
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling, Sampling
 from discreet.measurements.split_batch import SplitBatch
@@ -16,6 +17,7 @@ __all__ = [
     "Noisy",
     "PoissonSampling",
     "QuantileDraw",
+    "RandomAllocation",
     "SampleSplitting",
     "Sampling",
     "SplitBatch",

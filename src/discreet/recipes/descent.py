@@ -31,6 +31,7 @@ def recipe(
     update: Update | str | None = None,
     rate: float | None = None,
     batch_size: int | None = None,
+    batches: int | None = None,
     iterate: Literal["last", "average", "suffix"] = "suffix",
 ) -> Descent:
     """Descent whose steps come from theory and whose noise comes from the accountant.
@@ -50,11 +51,14 @@ def recipe(
             (``"adam:0.1"``).
         rate: Poisson sampling rate of batches.
         batch_size: fixed-size batches (replace-one only).
+        batches: epochs of this many batches, every row drawing the one in which it is (random allocation).
         iterate: which iterate is returned.
     """
     if update is not None and step is not None:
         raise InvalidInput("step belongs to plain descent; an update rule has its own.")
     sampling = shared.batches(problem, rate, batch_size)
+    if batches is not None and sampling is not None:
+        raise InvalidInput("give rate, batch_size or batches (random allocation), one of the three.")
     _require_bounded_rows(problem, guarantee)
     bound = _clip(problem, guarantee) if clip is None else clip
     beta = shared.curvature_bound(problem) * problem.rows.radius**2 + problem.ridge
@@ -67,7 +71,7 @@ def recipe(
         rule = _other_update(update, problem, _step_size(beta, length, count, momentum), count)
 
     def make(noise_multiplier: float) -> Descent:
-        return Descent(noise_multiplier, count, bound, rule, sampling, iterate)
+        return Descent(noise_multiplier, count, bound, rule, sampling, iterate, batches)
 
     return calibrated(make, problem, guarantee)
 
