@@ -292,7 +292,7 @@ def l1_recovery_gaussian(epsilon: float, delta: float) -> Textbook:
 
     A matrix that lengthens no difference of sparse vectors by more than 3/2 gives the sensitivity 3L/n; it exists but
     for a probability δ/2 over its draw, and the classic Gaussian is used at δ/2. ``noise`` is over C = 3L/2. The
-    library cuts each sketched row in whole numbers instead, so that nothing depends on the matrix and all of δ is the noise's.
+    library cuts each sketched row in whole numbers instead, so that nothing depends on the matrix.
 
     Example:
         >>> l1_recovery_gaussian(0.5, 1e-5).holds, l1_recovery_gaussian(16.0, 1e-5).holds

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal
 
 from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
@@ -13,7 +12,7 @@ from discreet.errors import InvalidInput
 from discreet.losses import Poisson
 from discreet.recipes import shared
 from discreet.solvers.base import Problem
-from discreet.solvers.descent import Descent
+from discreet.solvers.descent import Descent, Iterate
 from discreet.tuned import current
 from discreet.updates import Adafactor, Momentum, Schedule, Sgd, Update, named_update
 from discreet.updates.named import SVRG_PERIOD
@@ -31,7 +30,8 @@ def recipe(
     update: Update | str | None = None,
     rate: float | None = None,
     batch_size: int | None = None,
-    iterate: Literal["last", "average", "suffix"] = "suffix",
+    iterate: Iterate | None = None,
+    seed: int = 0,
 ) -> Descent:
     """Descent whose steps come from theory and whose noise comes from the accountant.
 
@@ -50,10 +50,13 @@ def recipe(
             (``"adam:0.1"``).
         rate: Poisson sampling rate of batches.
         batch_size: fixed-size batches (replace-one only).
-        iterate: which iterate is returned.
+        iterate: which iterate is returned; by default the average of the last half, and for losses that are not convex
+            a random one of it.
+        seed: public seed of the random iterate.
     """
     if update is not None and step is not None:
         raise InvalidInput("step belongs to plain descent; an update rule has its own.")
+    shown: Iterate = iterate or ("suffix" if problem.loss.convex else "random")
     sampling = shared.batches(problem, rate, batch_size)
     _require_bounded_rows(problem, guarantee)
     bound = _clip(problem, guarantee) if clip is None else clip
@@ -67,7 +70,7 @@ def recipe(
         rule = _other_update(update, problem, _step_size(beta, length, count, momentum), count)
 
     def make(noise_multiplier: float) -> Descent:
-        return Descent(noise_multiplier, count, bound, rule, sampling, iterate)
+        return Descent(noise_multiplier, count, bound, rule, sampling, shown, seed)
 
     return calibrated(make, problem, guarantee)
 

@@ -7,7 +7,7 @@ et al. 2016). Everything else — the update, the projection, the choice of iter
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,12 @@ from discreet.measurements import Noisy, Sampling
 from discreet.mechanisms import Gaussian
 from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
+from discreet.solvers.parts.public_draws import public_uniform
 from discreet.updates import Svrg, Update
 
-__all__ = ["Descent"]
+__all__ = ["Descent", "Iterate"]
+
+Iterate = Literal["last", "average", "suffix", "random"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,10 @@ class Descent:
         clip: ℓ2 bound on a row's gradient.
         update: rule from `discreet.updates`.
         sampling: batches; None takes all rows each step.
-        iterate: ``"last"``, the ``"average"``, or the average of the last half (``"suffix"``).
+        iterate: ``"last"``, the ``"average"``, the average of the last half (``"suffix"``), or for losses that are not
+            convex a uniformly ``"random"`` one of the points from which the last half of the steps start, which is
+            nearly stationary in expectation (`theory.random_iterate_stationarity`).
+        seed: public seed of the random iterate.
     """
 
     noise_multiplier: float
@@ -41,13 +47,14 @@ class Descent:
     clip: float
     update: Update
     sampling: Sampling | None = None
-    iterate: Literal["last", "average", "suffix"] = "average"
+    iterate: Iterate = "average"
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
             raise InvalidInput(f"iterations must be at least 1, got {self.iterations}.")
-        if self.iterate not in ("last", "average", "suffix"):
-            raise InvalidInput(f"iterate must be 'last', 'average' or 'suffix', got {self.iterate!r}.")
+        if self.iterate not in get_args(Iterate):
+            raise InvalidInput(f"iterate must be 'last', 'average', 'suffix' or 'random', got {self.iterate!r}.")
 
     def steps(self, problem: Problem) -> Steps:
         """One noisy gradient a step; SVRG takes its anchor's gradient from all rows."""
@@ -56,8 +63,10 @@ class Descent:
             raise InvalidInput(f"{type(problem.domain).__name__} has no projection; descent needs one.")
         theta = problem.start.ravel()
         state = self.update.init(theta.size)
-        mean, kept = np.zeros_like(theta), 0
+        mean, kept, chosen = np.zeros_like(theta), 0, self._random_iterate()
         for t in range(self.iterations):
+            if t == chosen:
+                mean = theta
             # SVRG: the anchor's gradient is of all rows; between anchors a batch releases the change since the anchor
             svrg = self.update if isinstance(self.update, Svrg) else None
             anchor = state.anchor if svrg and not svrg.due(state) else None
@@ -79,6 +88,13 @@ class Descent:
         if not problem.domain.convex:  # an average of sparse points is not sparse
             mean = np.asarray(project(mean))
         return mean.reshape(problem.rows.shape)
+
+    def _random_iterate(self) -> int | None:
+        """The step from whose start the random iterate is taken, drawn publicly before the run; None for others."""
+        if self.iterate != "random":
+            return None
+        late = self.iterations - self.iterations // 2
+        return self.iterations - late + int(public_uniform(self.seed, "iterate", self.iterations) * late)
 
     def _query(self, problem: Problem, theta: NDArray[np.float64], anchor: NDArray[np.float64] | None) -> GradientSum:
         shape = problem.rows.shape

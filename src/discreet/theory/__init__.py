@@ -66,6 +66,7 @@ from discreet.theory.sparse import (
     sparse_mean_lower_bound,
     sparse_stationarity,
 )
+from discreet.theory.stationarity import random_iterate_stationarity
 
 __all__ = [
     "Bound",
@@ -100,6 +101,7 @@ __all__ = [
     "output_perturbation_inf",
     "output_perturbation_inf_population",
     "preconditioned",
+    "random_iterate_stationarity",
     "rank_bound",
     "sampled_gradient_bound",
     "selection_gap",

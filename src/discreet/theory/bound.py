@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Bound:
-    """A proved bound: its value, the parts that add up to it, and the theorem it comes from.
+    """A proved bound: its value, the parts that add up to it, the theorem it comes from, and of what it is one.
 
     Example:
         >>> bound = Bound.of("an example", optimisation=0.25, privacy=0.5)
@@ -44,6 +44,7 @@ class Bound:
     value: float
     parts: Mapping[str, float] = field(repr=False)
     theorem: str
+    quantity: str = "excess risk"
 
     @classmethod
     def of(cls, theorem: str, **parts: float) -> Bound:
