@@ -33,7 +33,7 @@ from discreet.solvers.sparse_descent import SparseDescent
 from discreet.solvers.sufficient_statistics import SufficientStatistics
 from discreet.theory.bias_reduced import biased_descent
 from discreet.theory.bound import Bound, gamma_noise_std, require
-from discreet.theory.descent import smooth_average_iterate, suffix_average
+from discreet.theory.descent import smooth_average_iterate, strongly_convex_last_iterate, suffix_average
 from discreet.theory.frank_wolfe import frank_wolfe, glm_curvature, selection_gap
 from discreet.theory.least_squares import moment_noise_norm, preconditioned, sufficient_statistics
 from discreet.theory.perturbation import (
@@ -206,6 +206,18 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
                 iterations=steps,
                 step=step,
                 suffix=points,
+            )
+        )
+    if problem.ridge and free and solver.iterate == "last" and step * smoothness < 2:
+        bounds.append(
+            strongly_convex_last_iterate(
+                distance=target,
+                strong_convexity=problem.ridge,
+                smoothness=smoothness,
+                d=d,
+                noise_std=noise_std,
+                iterations=steps,
+                step=step,
             )
         )
     require(bool(bounds), f"a step of at most 1/smoothness = {1 / smoothness:g}")

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
-from discreet.measurements import Noisy, Sampling
+from discreet.measurements import LastIterate, Noisy, Sampling
+from discreet.measurements.last_iterate import Precision
 from discreet.mechanisms import Gaussian
 from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.public_draws import public_uniform
-from discreet.updates import Svrg, Update
+from discreet.updates import Sgd, Svrg, Update
 
 __all__ = ["Descent", "Iterate"]
 
@@ -40,6 +41,8 @@ class Descent:
             convex a uniformly ``"random"`` one of the points from which the last half of the steps start, which is
             nearly stationary in expectation (`theory.random_iterate_stationarity`).
         seed: public seed of the random iterate.
+        precision: keeps every iterate but the last from everyone, in a run of this precision that is accounted as one
+            release (`discreet.measurements.LastIterate`); None releases every step.
     """
 
     noise_multiplier: float
@@ -49,15 +52,40 @@ class Descent:
     sampling: Sampling | None = None
     iterate: Iterate = "average"
     seed: int = 0
+    precision: Precision | None = None
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
             raise InvalidInput(f"iterations must be at least 1, got {self.iterations}.")
         if self.iterate not in get_args(Iterate):
             raise InvalidInput(f"iterate must be 'last', 'average', 'suffix' or 'random', got {self.iterate!r}.")
+        plain = self.iterate == "last" and self.sampling is None and self._plain_step is not None
+        if self.precision is not None and not plain:
+            raise InvalidInput("a hidden run shows its last iterate, takes all rows, and plain steps of one size.")
 
     def steps(self, problem: Problem) -> Steps:
-        """One noisy gradient a step; SVRG takes its anchor's gradient from all rows."""
+        """One noisy gradient a step, or one release of the last iterate.
+
+        SVRG takes its anchor's gradient from all rows.
+        """
+        if self.precision is not None and self.noise_multiplier:
+            theta = yield self._hidden(problem, self.precision)
+            return np.asarray(theta).reshape(problem.rows.shape)
+        return (yield from self._shown(problem))
+
+    @property
+    def _plain_step(self) -> float | None:
+        """The step of plain descent, if it is one number."""
+        step = self.update.step if isinstance(self.update, Sgd) else None
+        return None if callable(step) else step
+
+    def _hidden(self, problem: Problem, precision: Precision) -> LastIterate:
+        assert self._plain_step is not None
+        facts = (problem.rows, problem.loss, problem.n, problem.start)
+        settings = (self.noise_multiplier, self.iterations, self.clip, self._plain_step)
+        return LastIterate(*facts, *settings, problem.ridge, problem.domain, precision)
+
+    def _shown(self, problem: Problem) -> Steps:
         project = problem.domain.project if isinstance(problem.domain, Projectable) else None
         if project is None:
             raise InvalidInput(f"{type(problem.domain).__name__} has no projection; descent needs one.")
