@@ -17,6 +17,7 @@ from discreet.geometry import WholeSpace
 from discreet.geometry.base import Atomic
 from discreet.geometry.long_projection import has_long_projection
 from discreet.losses import Domain, Tabulated
+from discreet.planning.facts import trivial_risk
 from discreet.recipes import shared
 from discreet.recipes.bias_reduced import expected_cost, level_costs
 from discreet.recipes.exponential_mechanism import grid_radius
@@ -87,6 +88,11 @@ def predicted_bound(solver: Solver, problem: Problem, unit: Unit | None = None) 
         >>> bound.theorem, round(bound.value, 3)
         ('objective perturbation, strong convexity', 0.125)
     """
+    bound = _theorem(solver, problem, unit)
+    return bound.capped(trivial_risk(problem)) if bound.quantity == "excess risk" else bound
+
+
+def _theorem(solver: Solver, problem: Problem, unit: Unit | None) -> Bound:
     if not problem.loss.convex:
         return _not_convex(solver, problem)
     match solver:

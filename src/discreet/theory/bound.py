@@ -51,6 +51,18 @@ class Bound:
         """The bound that is the sum of these parts."""
         return cls(sum(parts.values()), MappingProxyType(parts), theorem)
 
+    def capped(self, trivial: float) -> Bound:
+        """The bound, or the trivial one where that is less: what holds for every answer in the set.
+
+        Example:
+            >>> bound = Bound.of("an example", privacy=7.0).capped(2.0)
+            >>> float(bound), dict(bound.parts)
+            (2.0, {'trivial': 2.0})
+        """
+        if not trivial < self.value:
+            return self
+        return Bound(trivial, MappingProxyType({"trivial": trivial}), self.theorem, self.quantity)
+
     def __float__(self) -> float:
         return float(self.value)
 
