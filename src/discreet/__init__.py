@@ -44,6 +44,7 @@ _NAMES = {
     "Schema": "discreet.data.schema",
     "SparseLinearRegression": "discreet.estimators",
     "Unit": "discreet.units",
+    "largest_sums": "discreet.estimators",
     "load": "discreet.estimators",
     "private_bounds": "discreet.estimators",
     "quantile": "discreet.estimators",

@@ -38,6 +38,10 @@ __all__ = [
 ]
 
 
+_FEW_TERMS = 64
+"""Terms of a sum up to which they are added one by one."""
+
+
 def sparse_mean_gaussian(*, d: int, s: int, bound: float, noise_std: float) -> Bound:
     """Root mean square error of (mean + N(0, σ²I)) projected on ‖·‖₁ ≤ L√s: √min(L√s·σ·E max|g_i|, dσ²), at most 2L.
 
@@ -229,10 +233,17 @@ def sparse_stationarity(
 def log_packing(d: int, s: int) -> float:
     """ln M, where at least M subsets of size s of {1, …, d} differ pairwise by at least s elements (Gilbert–Varshamov).
 
-    M = C(d, s)/Σ_{2j < s} C(s, j)·C(d − s, j): a maximal family's balls cover all subsets.
+    M = C(d, s)/Σ_{2j < s} C(s, j)·C(d − s, j): a maximal family's balls cover all subsets. The ratio (s − j + 1)(d − s −
+    j + 1)/j² of a term to the one before falls with j; where it is r > 1 at the last, the sum is at most the last term
+    times r/(r − 1).
     """
     require_count(d=d, s=s)
     require(s <= d, f"s ≤ d, got s = {s}, d = {d}")
+    last = (s - 1) // 2
+    ratio = (s - last + 1) * (d - s - last + 1) / last**2 if 0 < last <= d - s else 0.0
+    if last > _FEW_TERMS and ratio > 2:
+        ball = _log_choose(s, last) + _log_choose(d - s, last) - math.log1p(-1 / ratio)
+        return max(0.0, _log_choose(d, s) - ball)
     close = [_log_choose(s, j) + _log_choose(d - s, j) for j in range((s + 1) // 2) if j <= d - s]
     return max(0.0, _log_choose(d, s) - float(np.logaddexp.reduce(close)))
 
