@@ -233,9 +233,9 @@ def sparse_stationarity(
 def log_packing(d: int, s: int) -> float:
     """ln M, where at least M subsets of size s of {1, …, d} differ pairwise by at least s elements (Gilbert–Varshamov).
 
-    M = C(d, s)/Σ_{2j < s} C(s, j)·C(d − s, j): a maximal family's balls cover all subsets. The ratio (s − j + 1)(d − s −
-    j + 1)/j² of a term to the one before falls with j; where it is r > 1 at the last, the sum is at most the last term
-    times r/(r − 1).
+    M = C(d, s)/Σ_{2j < s} C(s, j)·C(d − s, j): a maximal family's balls cover all subsets. The ratio (s − j + 1)(d − s
+    − j + 1)/j² of a term to the one before falls with j; where it is r > 1 at the last, the sum is at most the last
+    term times r/(r − 1).
     """
     require_count(d=d, s=s)
     require(s <= d, f"s ≤ d, got s = {s}, d = {d}")
