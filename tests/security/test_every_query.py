@@ -29,6 +29,7 @@ from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import ListedVertices, whole_vertices
 from discreet.queries.histograms.ranks import Grid, Ranks
 from discreet.queries.histograms.score_histogram import ScoreHistogram
+from discreet.queries.largest_entries import LargestEntries
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.queries.sums.candidate_scores import CandidateScores, OneScore
 from discreet.queries.sums.column_second_moment import ColumnSecondMoment
@@ -42,6 +43,7 @@ from discreet.queries.sums.row_sum import RowSum
 from discreet.queries.sums.scaled_gradient import ScaledGradientSum, Scaling
 from discreet.queries.sums.sign_sums import SignSums
 from discreet.queries.sums.sketch import Sketch, SketchedSum
+from discreet.queries.sums.sparse_gradient import SparseGradientSum
 from discreet.queries.sums.sparse_sum import SparseSum
 from discreet.rows import RowSpec
 
@@ -109,6 +111,10 @@ SUMS: dict[type, list[Make]] = {
     ResidualSum: [
         lambda rng: ResidualSum(ROWS, theta(rng), 10.0 ** rng.uniform(-3, 3)),
         lambda rng: ResidualSum(PLAIN, theta(rng, PLAIN), 0.3),
+    ],
+    SparseGradientSum: [
+        lambda rng: SparseGradientSum(ROWS, Logistic(), theta(rng), 0.5, LargestEntries(ROWS, 2)),
+        lambda rng: SparseGradientSum(MANY, Softmax(3), theta(rng, MANY), 0.5, LargestEntries(MANY, 1)),
     ],
     SketchedSum: [lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7))],
 }

@@ -17,9 +17,11 @@ from discreet.geometry import WholeSpace
 from discreet.geometry.base import Atomic
 from discreet.geometry.long_projection import has_long_projection
 from discreet.losses import Domain
+from discreet.queries.largest_entries import LargestEntries
 from discreet.recipes import shared
 from discreet.recipes.bias_reduced import expected_cost, level_costs
 from discreet.recipes.exponential_mechanism import grid_radius
+from discreet.recipes.output_perturbation import noise_std
 from discreet.solvers.base import Problem, Solver
 from discreet.solvers.bias_reduced import BiasReduced
 from discreet.solvers.descent import Descent
@@ -41,6 +43,7 @@ from discreet.theory.perturbation import (
     objective_perturbation,
     objective_perturbation_constrained,
     output_perturbation,
+    output_perturbation_inf,
 )
 from discreet.theory.sparse import sparse_descent_smooth
 from discreet.tuned import current
@@ -213,19 +216,33 @@ def _objective(solver: ObjectivePerturbation, problem: Problem) -> Bound:
 
 
 def _output(solver: OutputPerturbation, problem: Problem) -> Bound:
-    _unconstrained(problem)
-    _uncut(problem, solver.slope_bound)
-    d, lipschitz = _dimension(problem), _gradient_bound(problem, solver.slope_bound)
-    scale = solver.noise_multiplier * lipschitz / (solver.regularisation + problem.ridge * problem.n)
-    return output_perturbation(
+    d, deviation = _dimension(problem), noise_std(solver, problem)
+    lipschitz = _gradient_bound(problem, solver.slope_bound)
+    regularisation, target = solver.regularisation / problem.n, _target(problem)
+    if isinstance(problem.domain, WholeSpace):
+        _uncut(problem, solver.slope_bound)
+        return output_perturbation(
+            d=d,
+            regularisation=regularisation,
+            noise_std=deviation,
+            target_norm=target,
+            lipschitz=lipschitz if not problem.ridge else None,
+            smoothness=problem.loss.smoothness(Domain()) * problem.rows.radius**2 + problem.ridge,
+            generalised_linear=problem.rows.outputs == 1 and not problem.ridge,
+            gaussian=solver.noise == "gaussian",
+        )
+    require(solver.constraint == "within" and problem.domain.convex, "a minimiser over the set, or no set")
+    require(solver.projection == "linf" and not problem.ridge, "a projection in the ℓ∞ norm and no ridge")
+    _uncut(problem, solver.slope_bound, problem.domain.radius_in(d))
+    through = solver.query(problem).through
+    return output_perturbation_inf(
         d=d,
-        regularisation=solver.regularisation / problem.n,
-        noise_std=scale if solver.noise == "gaussian" else gamma_noise_std(d, scale),
-        target_norm=_target(problem),
-        lipschitz=lipschitz if not problem.ridge else None,
-        smoothness=problem.loss.smoothness(Domain()) * problem.rows.radius**2 + problem.ridge,
-        generalised_linear=problem.rows.outputs == 1 and not problem.ridge,
-        gaussian=solver.noise == "gaussian",
+        sparsity=through.entries if isinstance(through, LargestEntries) else d,
+        lipschitz=lipschitz,
+        regularisation=regularisation,
+        noise_std=deviation,
+        target_norm=target,
+        laplace=solver.noise == "laplace",
     )
 
 
@@ -271,10 +288,11 @@ def _sparse_descent(solver: SparseDescent, problem: Problem) -> Bound:
         d=_dimension(problem),
         s=min(solver.sparsity + (rows.intercept > 0), _dimension(problem)),
         bound=solver.clip,
-        noise_std=solver.noise_multiplier * solver.clip / problem.n,
+        noise_std=solver.noise_std(problem),
         diameter=problem.domain.diameter(_dimension(problem)),
         smoothness=1 / solver.step,  # a smaller step is that of a less smooth loss
         iterations=solver.iterations,
+        laplace=solver.noise == "laplace",
     )
 
 
