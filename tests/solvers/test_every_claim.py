@@ -58,6 +58,13 @@ def descent() -> list[Case]:
         Case("descent", "poisson", least_squares(), LONGEST[unit], unit, options={"iterations": 2, "rate": 0.7})
         for unit in BOTH
     ]
+    found += [
+        Case(
+            "descent", "best-iterate", least_squares(), LONGEST[unit], unit,
+            options={"iterations": 2, "iterate": "best"},
+        )
+        for unit in BOTH
+    ]  # fmt: skip
     one_of_two = {"iterations": 1, "batch_size": 1}
     pair = rows((1, FAR), (1, -FAR)), rows((1, -FAR), (1, -FAR))
     found.append(Case("descent", "fixed-size", least_squares(), pair, REPLACE, options=one_of_two))

@@ -53,6 +53,12 @@ class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         self.coef_ = weights[0] * coding.scale
         self.intercept_ = float(offsets[0]) * coding.scale + coding.shift
 
+    def _untake(
+        self, weights: NDArray[np.float64], offsets: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        coding = self._coding
+        return weights / coding.scale, (offsets - coding.shift) / coding.scale
+
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The predicted target of each row, inside the declared bounds."""
         return np.clip(self._scores(X).ravel(), self._coding.low, self._coding.high)
@@ -121,6 +127,11 @@ class PoissonRegression(_Regressor):
         # a count of mean e^z coded as y/scale has log-mean z − log(scale)
         self.coef_ = weights[0]
         self.intercept_ = float(offsets[0]) + math.log(self._coding.scale)
+
+    def _untake(
+        self, weights: NDArray[np.float64], offsets: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return weights, offsets - math.log(self._coding.scale)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The expected count of each row, inside the declared bounds."""

@@ -55,6 +55,7 @@ __all__ = ["predicted_bound", "predicted_risk"]
 _MOMENT_FAILURE = 0.05
 """The noise of a second moment is taken at a size that it exceeds once in twenty runs."""
 _NO_THEOREM = {
+    "BestIterate": "iterates are compared by clipped losses, from which no bound on the risk follows",
     "Boosted": "runs are compared by clipped losses, from which no bound on the risk follows",
     "HardThreshold": "it needs the rows' restricted eigenvalues, which are not public",
     "HeavyTailed": "it needs the rows' restricted eigenvalues, which are not public",
@@ -126,6 +127,12 @@ def _target(problem: Problem) -> float:
     return min(_score_bound() / problem.rows.radius, problem.domain.radius_in(_dimension(problem)))
 
 
+def _distance(problem: Problem) -> float:
+    """How far the minimiser that is looked for may be from where a descent starts."""
+    start = float(np.linalg.norm(problem.start))
+    return min(_target(problem) + start, problem.domain.diameter(_dimension(problem)))
+
+
 def _gradient_bound(problem: Problem, slope_bound: float) -> float:
     return min(slope_bound, problem.loss.lipschitz(Domain()) * problem.rows.radius)
 
@@ -149,7 +156,7 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
     step = solver.update.step if isinstance(solver.update, Sgd) else None
     if solver.sampling is not None or not isinstance(step, float):
         raise HypothesisViolated("the bound is for full batches and plain steps of one size.")
-    d, steps, target = _dimension(problem), solver.iterations, _target(problem)
+    d, steps, target = _dimension(problem), solver.iterations, _distance(problem)
     require(problem.domain.convex, "a convex constraint set")
     _uncut(problem, solver.clip, problem.domain.radius_in(d))
     points = {"average": steps, "suffix": steps - steps // 2, "last": 1}[solver.iterate]
@@ -317,7 +324,7 @@ def _bias_reduced(solver: BiasReduced, problem: Problem, unit: Unit | None) -> B
             most = min(most, average)
             least = min(sure, most)
     return biased_descent(
-        distance=min(_target(problem), diameter),
+        distance=_distance(problem),
         diameter=diameter,
         second_moment=solver.second_moment_bound(problem),
         bias=solver.bias_bound(problem),

@@ -6,13 +6,15 @@ import math
 from dataclasses import replace
 from typing import Literal
 
+from discreet.calibration.by_zcdp import calibrated_by_zcdp
 from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.one_release import gaussian_multiplier
 from discreet.errors import InvalidInput
-from discreet.losses import Poisson
-from discreet.recipes import shared
+from discreet.losses import Domain, Poisson
+from discreet.recipes import boosted, shared
 from discreet.solvers.base import Problem
+from discreet.solvers.best_iterate import BestIterate
 from discreet.solvers.descent import Descent
 from discreet.tuned import current
 from discreet.updates import Adafactor, Momentum, Schedule, Sgd, Update, named_update
@@ -31,8 +33,8 @@ def recipe(
     update: Update | str | None = None,
     rate: float | None = None,
     batch_size: int | None = None,
-    iterate: Literal["last", "average", "suffix"] = "suffix",
-) -> Descent:
+    iterate: Literal["last", "average", "suffix", "best"] = "suffix",
+) -> Descent | BestIterate:
     """Descent whose steps come from theory and whose noise comes from the accountant.
 
     Only the *path length* ηT, step size times number of steps, matters for the excess risk (`_path_length`). η ≤ 1/β
@@ -42,15 +44,16 @@ def recipe(
         problem: public facts.
         guarantee: what to keep.
         iterations: number of steps.
-        clip: ℓ2 bound on a row's gradient; by default the largest gradient of a row, or radius × 1 where slopes are
-            unbounded, or with several outputs the gradient at θ = 0. Without privacy nothing is clipped, but for
-            Poisson gradients.
+        clip: ℓ2 bound on a row's gradient; by default the largest gradient of a row at a model of the set, or radius ×
+            1 where slopes are larger, or with several outputs the gradient at θ = 0. Without privacy nothing is
+            clipped, but for Poisson gradients.
         step: step size or schedule for plain descent.
         update: another update rule in place of plain descent: a rule, or its name, alone (``"adam"``) or with a step
             (``"adam:0.1"``).
         rate: Poisson sampling rate of batches.
         batch_size: fixed-size batches (replace-one only).
-        iterate: which iterate is returned.
+        iterate: which iterate is returned; ``"best"`` is the best of few, the start among them, by a private choice
+            that has a tenth of the budget (full batches, one output).
     """
     if update is not None and step is not None:
         raise InvalidInput("step belongs to plain descent; an update rule has its own.")
@@ -66,10 +69,28 @@ def recipe(
     else:
         rule = _other_update(update, problem, _step_size(beta, length, count, momentum), count)
 
+    if iterate == "best":
+        return _best(Descent(1.0, count, bound, rule, sampling, "suffix"), problem, guarantee)
+    shown = iterate
+
     def make(noise_multiplier: float) -> Descent:
-        return Descent(noise_multiplier, count, bound, rule, sampling, iterate)
+        return Descent(noise_multiplier, count, bound, rule, sampling, shown)
 
     return calibrated(make, problem, guarantee)
+
+
+def _best(descent: Descent, problem: Problem, guarantee: Guarantee) -> BestIterate:
+    """The descent with a choice of its best iterate, which has a tenth of the budget in zCDP."""
+    if descent.sampling is not None:
+        raise InvalidInput("iterate='best' is for full batches: leave rate and batch_size out.")
+    share, bound = current(shared.NUMBERS).large_share, current(boosted.NUMBERS).loss_bound
+
+    def make(noise: float) -> BestIterate:
+        # T Gaussian releases cost T·Δ²/2ν², a choice of scale b costs (2Δ/b)²/8 = Δ²/2b²: b is that of one release
+        gradients = replace(descent, noise_multiplier=noise * math.sqrt(descent.iterations / (1 - share)))
+        return BestIterate(gradients, noise / math.sqrt(share), bound)
+
+    return calibrated_by_zcdp(make, problem, guarantee)
 
 
 def _require_bounded_rows(problem: Problem, guarantee: Guarantee) -> None:
@@ -82,8 +103,13 @@ def _require_bounded_rows(problem: Problem, guarantee: Guarantee) -> None:
 
 def _clip(problem: Problem, guarantee: Guarantee) -> float:
     """radius × slope. Without privacy only the Poisson loss is clipped, whose gradients have no step size otherwise."""
-    clipped = guarantee.private or isinstance(problem.loss, Poisson)
-    return problem.rows.radius * shared.usual_slope(problem) if clipped else math.inf
+    if not (guarantee.private or isinstance(problem.loss, Poisson)):
+        return math.inf
+    slope, rows = shared.usual_slope(problem), problem.rows
+    if rows.outputs == 1 and not isinstance(problem.loss, Poisson):  # scores of models of the set
+        scores = Domain(rows.radius * problem.domain.radius_in(rows.dimension), -1.0, 1.0)
+        slope = min(slope, problem.loss.lipschitz(scores))
+    return rows.radius * slope
 
 
 def _path_length(problem: Problem, guarantee: Guarantee, clip: float) -> float:
