@@ -24,6 +24,7 @@ from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
 from discreet.planning.plan import Plan, make_plan
+from discreet.recipes import STARTED
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.tuned import Tuned, current, tuned
@@ -43,9 +44,6 @@ class LinearModelNumbers(Tuned):
 
 
 NUMBERS = LinearModelNumbers()
-
-_STARTED = ("descent", "hard_threshold")
-"""Solvers that begin where they are told to."""
 
 
 @dataclass(eq=False, repr=False)
@@ -129,8 +127,8 @@ class PrivateLinearModel(PrivateEstimator):
             problem = self._problem(features, rows, sparse, n, guarantee)
             options = self.solver_options
             if isinstance(options, Mapping) and options.get("start") is not None:
-                if self.solver not in _STARTED:
-                    raise InvalidInput(f"a start has no effect on solver={self.solver!r}; use {' or '.join(_STARTED)}.")
+                if self.solver not in STARTED:
+                    raise InvalidInput(f"a start has no effect on solver={self.solver!r}; use {' or '.join(STARTED)}.")
                 problem = replace(problem, initial=self._theta_of(options["start"], rows))
                 options = {name: value for name, value in options.items() if name != "start"}
             return make_plan(problem, guarantee, self.solver, options)
