@@ -47,6 +47,7 @@ _NAMES = {
     "Unit": "discreet.units",
     "check": "discreet.estimators",
     "evaluate": "discreet.estimators",
+    "largest_sums": "discreet.estimators",
     "load": "discreet.estimators",
     "private_bounds": "discreet.estimators",
     "quantile": "discreet.estimators",

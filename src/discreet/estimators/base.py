@@ -16,6 +16,7 @@ from discreet.data.columns import Column
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import LENGTHS, check_lengths, check_range
+from discreet.estimators.custom_losses import chosen_loss
 from discreet.estimators.features import Features, checked_matrix
 from discreet.estimators.persons import persons_of, refuse_weights
 from discreet.estimators.privacy import PlanFor, PrivateEstimator
@@ -62,6 +63,7 @@ class PrivateLinearModel(PrivateEstimator):
     row_norm: float | None = None
     fit_intercept: bool = True
     alpha: float = 0.0
+    loss: Any = None
     domain: Geometry | None = None
     verbose: Any = False  # or a number, as in scikit-learn
 
@@ -77,8 +79,8 @@ class PrivateLinearModel(PrivateEstimator):
         """Coded targets and the number of outputs; sets the fitted attributes that decoding needs."""
 
     @abstractmethod
-    def _loss(self) -> Loss:
-        """The pointwise loss on coded targets."""
+    def _usual_loss(self) -> Loss:
+        """The pointwise loss on coded targets, where no other is asked for."""
 
     @abstractmethod
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
@@ -147,6 +149,11 @@ class PrivateLinearModel(PrivateEstimator):
     def _problem(self, features: Features, rows: RowSpec, sparse: bool, n: float, guarantee: Guarantee) -> Problem:
         domain = self._domain(features, rows, n, guarantee)
         return Problem(rows, self._loss(), n, domain, float(self.alpha), sparse, self._entry_bound(features))
+
+    def _loss(self) -> Loss:
+        """The loss that was asked for, as a fit may use it: no code but the library's is ever given a row."""
+        usual = self._usual_loss()
+        return usual if self.loss is None else chosen_loss(self, usual)
 
     def _check_parameters(self) -> None:
         self._check_privacy()

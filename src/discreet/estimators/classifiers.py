@@ -87,6 +87,10 @@ class LogisticRegression(_Classifier):
         n_public: the number of rows, declared public.
         fit_intercept: whether to learn an offset (inside the privacy analysis).
         alpha: ℓ2 regularisation of the mean loss.
+        loss: another loss in place of the model's own: a name with or without its parameter (two classes: ``"hinge"``,
+            ``"sigmoid:2"``; regressors: ``"huber"``, ``"welsch"``, ``"tukey:0.8"``, ``"quantile"``, ``"squared"``), a
+            loss of `discreet.losses`, or any object with its protocol, whose declared constants are checked on public
+            numbers first (`discreet.losses.tabulated`).
         domain: constraint set from `discreet.geometry` for all coefficients, the intercept's last (its column is half
             the row norm); regressors code targets to [−1, 1] by their bounds.
         ledger: a `Ledger` or its url; by default one in memory.
@@ -102,11 +106,19 @@ class LogisticRegression(_Classifier):
         (True, array([1]))
     """
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         return Logistic() if len(self.classes_) == 2 else Softmax(len(self.classes_))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class."""
+        """Probability of each class.
+
+        Raises:
+            InvalidInput: the model was fitted with another loss, whose scores are no logarithms of odds.
+        """
+        if self.loss not in (None, "logistic"):
+            raise InvalidInput(
+                f"scores of the loss {self.loss!r} are no probabilities: use predict or decision_function."
+            )
         scores = self.decision_function(X)
         if scores.ndim == 1:
             positive = Logistic().mean(scores)
@@ -128,7 +140,7 @@ class LinearSVC(_Classifier):
 
     smoothing: float = 1.0
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         if len(self.classes_) != 2:
             raise InvalidInput(
                 f"LinearSVC takes two classes, got {len(self.classes_)}; Only binary classification is supported. Use "

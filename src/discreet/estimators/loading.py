@@ -128,9 +128,11 @@ def _schema(features: Features) -> Schema | None:
 
 def _parameters(kind: Any, given: Any) -> dict[str, Any]:
     known = {field.name for field in fields(kind)} & set(PARAMETERS)
+    words = {"loss": _of_kind(given["loss"], str)} if isinstance(given, dict) and "loss" in given else {}
+    given = {name: value for name, value in given.items() if name not in words} if words else given
     if strangers := sorted(set(_of_kind(given, dict)) - known - set(_OF_THE_FIT)):
         raise InvalidInput(f"{kind.__name__} takes no parameter {shortened(strangers[0])} from a file")
-    return {name: _plain(value) for name, value in given.items() if name in known}
+    return words | {name: _plain(value) for name, value in given.items() if name in known}
 
 
 def _classes(given: Any) -> NDArray[Any]:
