@@ -39,6 +39,7 @@ EVENTS = {
     "ZCDP": ["rho"],
     "Poisson": ["rate", "event"],
     "FixedSize": ["batch", "n", "event"],
+    "Allocation": ["batches", "event"],
     "Repeat": ["event", "times"],
     "Compose": ["events"],
     "Parallel": ["events"],
@@ -171,9 +172,10 @@ def commands(page: str) -> list[tuple[str, list[str]]]:
     "page",
     [
         "README.md",
+        "docs/tutorial.md",
         *(
             f"docs/how-to/{name}.md"
-            for name in ("account-from-the-shell", "budget", "solvers", "evaluate", "check", "plan", "show")
+            for name in ("account-from-the-shell", "budget", "files", "solvers", "evaluate", "check", "plan", "show")
         ),
     ],
 )

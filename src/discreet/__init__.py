@@ -47,9 +47,11 @@ _NAMES = {
     "Unit": "discreet.units",
     "check": "discreet.estimators",
     "evaluate": "discreet.estimators",
+    "largest_sums": "discreet.estimators",
     "load": "discreet.estimators",
     "private_bounds": "discreet.estimators",
     "quantile": "discreet.estimators",
+    "read_table": "discreet.data.frames",
 }
 
 __all__ = ["__version__", *_MODULES, *_NAMES]

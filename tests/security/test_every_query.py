@@ -36,6 +36,7 @@ from discreet.queries.sums.code_counts import CodeCounts, rows_of_codes
 from discreet.queries.sums.column_second_moment import ColumnSecondMoment
 from discreet.queries.sums.count import RowCount
 from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
+from discreet.queries.sums.fine_gradient import FineGradientSum
 from discreet.queries.sums.gradient import GradientSum
 from discreet.queries.sums.model_score import ModelScore
 from discreet.queries.sums.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
@@ -77,6 +78,10 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: GradientSum(ROWS, Logistic(), theta(rng), 0.5),
         lambda rng: GradientSum(MANY, Softmax(3), theta(rng, MANY), 0.5),
         lambda rng: GradientSum(ROWS, Squared(), theta(rng), 3.0, anchor=theta(rng)),
+    ],
+    FineGradientSum: [
+        lambda rng: FineGradientSum(ROWS, Logistic(), theta(rng), 0.5, 27, 2**15),
+        lambda rng: FineGradientSum(PLAIN, Squared(), theta(rng, PLAIN), 0.5, 28, 2**15),
     ],
     RowCount: [lambda rng: RowCount()],
     EntrywiseGradientSum: [lambda rng: EntrywiseGradientSum(ROWS, Squared(), theta(rng), 0.9, 2.0, 1.0)],

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["plan", "register"]
 
-_LOSSES = {"hinge": "svc", "squared": "linear"}
+_LOSSES = {"hinge": "svc", "squared": "linear", "sigmoid": "svc", "welsch": "linear", "tukey": "linear"}
 """Names of losses that are not those of their models."""
+_OTHER_LOSSES = ("sigmoid", "welsch", "tukey")
+"""Those that a model takes in place of its own."""
 
 
 def plan(
@@ -67,6 +69,7 @@ def plan(
         "row_norm": row_norm,
         "n_public": _public(n, math.nan if epsilon is None else epsilon, delta, adjacency, count_rows),
     }
+<<<<<<< HEAD
     settings |= shape.targets(kind, classes) | _set(kind, l1_radius, sparsity, domain)
     estimator = _estimator(kind, settings, param or [])
     facts: dict[str, Any] = {"n": n, "d": shape.d, "model": kind, "adjacency": adjacency}
@@ -153,6 +156,12 @@ def _compared(
 
     sparse = sparse_rows or (shape.encoder is not None and shape.encoder.sparse)
     guarantee, found = compared(estimator, n, shape.d, sparse=sparse)
+=======
+    if model in _OTHER_LOSSES:
+        settings["loss"] = model
+    settings |= _targets(kind, classes) | _set(kind, l1_radius, sparsity, domain)
+    guarantee, found = compared(_estimator(kind, settings, param or []), n, d, sparse=sparse_rows)
+>>>>>>> losses
     if not any(option.plan for option in found):
         raise InvalidInput(f"no solver applies: {found[0].reason}.")
     epsilon = estimator.epsilon
@@ -223,7 +232,7 @@ def _show(found: list[Comparison], verbose: bool) -> None:
     shown = Table("", "solver", "releases", "noise multiplier", "excess risk ≤")
     for option in found:
         if option.plan:
-            mark, risk = "→" if option.chosen else "", _cell(option.predicted_risk) or "no bound"
+            mark, risk = "→" if option.chosen else "", _bound(option)
             shown.add_row(mark, option.label, str(option.releases), _cell(option.noise_multiplier), risk)
     console.print(shown)
     if not found[0].chosen:
@@ -236,9 +245,17 @@ def _show(found: list[Comparison], verbose: bool) -> None:
             console.print(f"its settings: {_settings_in_words(option)}.")
         elif not option.plan and verbose:
             console.print(f"{option.label} does not apply: {option.reason}.")
+    if any(math.isfinite(option.predicted_gradient) for option in found):
+        console.print("the loss is not convex: the bound says how nearly stationary the model is, not how good.")
     for option in found:
         if option.unpredicted and verbose:
             console.print(f"no bound for {option.label}: {option.unpredicted}.")
+
+
+def _bound(option: Comparison) -> str:
+    if math.isfinite(option.predicted_gradient):
+        return f"E‖∇‖² ≤ {option.predicted_gradient:.4g}"
+    return _cell(option.predicted_risk) or "no bound"
 
 
 def _fact(option: Comparison) -> dict[str, Any]:
@@ -250,6 +267,7 @@ def _fact(option: Comparison) -> dict[str, Any]:
         "releases": option.releases,
         "noise_multiplier": _or_none(option.noise_multiplier),
         "predicted_excess_risk": _or_none(option.predicted_risk),
+        "predicted_squared_gradient": _or_none(option.predicted_gradient),
         "settings": _settings(option),
         "reason": option.reason,
         "unpredicted": option.unpredicted,

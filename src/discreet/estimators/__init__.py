@@ -3,6 +3,7 @@
 from discreet.estimators.checking import check
 from discreet.estimators.classifiers import LinearSVC, LogisticRegression
 from discreet.estimators.evaluation import evaluate
+from discreet.estimators.largest_sums import largest_sums
 from discreet.estimators.loading import load
 from discreet.estimators.mean import MeanEstimator
 from discreet.estimators.private_bounds import private_bounds
@@ -32,6 +33,7 @@ __all__ = [
     "SparseLinearRegression",
     "check",
     "evaluate",
+    "largest_sums",
     "load",
     "private_bounds",
     "quantile",
