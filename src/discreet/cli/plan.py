@@ -69,7 +69,8 @@ def plan(
         "row_norm": row_norm,
         "n_public": _public(n, math.nan if epsilon is None else epsilon, delta, adjacency, count_rows),
     }
-<<<<<<< HEAD
+    if model in _OTHER_LOSSES:
+        settings["loss"] = model
     settings |= shape.targets(kind, classes) | _set(kind, l1_radius, sparsity, domain)
     estimator = _estimator(kind, settings, param or [])
     facts: dict[str, Any] = {"n": n, "d": shape.d, "model": kind, "adjacency": adjacency}
@@ -156,12 +157,6 @@ def _compared(
 
     sparse = sparse_rows or (shape.encoder is not None and shape.encoder.sparse)
     guarantee, found = compared(estimator, n, shape.d, sparse=sparse)
-=======
-    if model in _OTHER_LOSSES:
-        settings["loss"] = model
-    settings |= _targets(kind, classes) | _set(kind, l1_radius, sparsity, domain)
-    guarantee, found = compared(_estimator(kind, settings, param or []), n, d, sparse=sparse_rows)
->>>>>>> losses
     if not any(option.plan for option in found):
         raise InvalidInput(f"no solver applies: {found[0].reason}.")
     epsilon = estimator.epsilon
