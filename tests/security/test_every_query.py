@@ -30,6 +30,7 @@ from discreet.queries.frank_wolfe.vertices import ListedVertices, whole_vertices
 from discreet.queries.histograms.outcomes import ClassCells, ConfidenceCells, LossCells, OutcomeCounts, ScoreCells
 from discreet.queries.histograms.ranks import Grid, Ranks
 from discreet.queries.histograms.score_histogram import ScoreHistogram
+from discreet.queries.largest_entries import LargestEntries
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.queries.sums.candidate_scores import CandidateScores, OneScore
 from discreet.queries.sums.code_counts import CodeCounts, rows_of_codes
@@ -46,6 +47,7 @@ from discreet.queries.sums.row_sum import RowSum
 from discreet.queries.sums.scaled_gradient import ScaledGradientSum, Scaling
 from discreet.queries.sums.sign_sums import SignSums
 from discreet.queries.sums.sketch import Sketch, SketchedSum
+from discreet.queries.sums.sparse_gradient import SparseGradientSum
 from discreet.queries.sums.sparse_sum import SparseSum
 from discreet.rows import RowSpec
 
@@ -132,6 +134,10 @@ SUMS: dict[type, list[Make]] = {
     CodeCounts: [
         lambda rng: CodeCounts(rows_of_codes(D, 4), 4),
         lambda rng: CodeCounts(rows_of_codes(D, 4), 4, 2, True),
+    ],
+    SparseGradientSum: [
+        lambda rng: SparseGradientSum(ROWS, Logistic(), theta(rng), 0.5, LargestEntries(ROWS, 2)),
+        lambda rng: SparseGradientSum(MANY, Softmax(3), theta(rng, MANY), 0.5, LargestEntries(MANY, 1)),
     ],
     SketchedSum: [lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7))],
 }

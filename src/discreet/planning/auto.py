@@ -31,6 +31,7 @@ __all__ = [
     "Rule",
     "choose",
     "options_of_rules",
+    "prefers_peeling",
     "prefers_vertices",
     "rules_as_markdown",
 ]
@@ -79,6 +80,21 @@ def prefers_vertices(rows: RowSpec, entry_bound: float, *, pure: bool) -> bool:
     return pure or not (rows.n_features <= current(SHARED).many_columns and short)
 
 
+def prefers_peeling(rows: RowSpec, entry_bound: float, sparsity: int) -> bool:
+    """Whether sparse least squares release the largest entries of a gradient instead of a whole one.
+
+    By the same comparison as `prefers_vertices`, and s released entries must cost less than a gradient: √(2s) times the
+    largest entry, against the length of a row.
+
+    Example:
+        >>> from discreet.rows import RowSpec
+        >>> prefers_peeling(RowSpec(40, norm=40**0.5), 1.0, 5), prefers_peeling(RowSpec(400, norm=20.0), 1.0, 5)
+        (False, True)
+    """
+    cheaper = 2 * sparsity * entry_bound**2 < rows.norm**2
+    return math.isfinite(entry_bound) and cheaper and prefers_vertices(rows, entry_bound, pure=False)
+
+
 @dataclass(frozen=True)
 class Rule:
     """``solver`` is taken where the condition holds and no earlier rule's does.
@@ -114,6 +130,12 @@ def _lasso_by_vertices(f: Facts) -> bool:
     p = f.problem
     declared = isinstance(p.domain, L1Ball) and math.isfinite(p.entry_bound) and isinstance(p.loss, Squared)
     return declared and f.private and not p.ridge and prefers_vertices(p.rows, p.entry_bound, pure=f.pure)
+
+
+def _sparse_by_entries(f: Facts) -> bool:
+    p = f.problem
+    sparse = isinstance(p.domain, SparseSet) and isinstance(p.loss, Squared) and f.gaussian
+    return sparse and prefers_peeling(p.rows, p.entry_bound, p.domain.s if isinstance(p.domain, SparseSet) else 0)
 
 
 def _free_least_squares(f: Facts) -> bool:
@@ -181,6 +203,13 @@ RULES: tuple[Rule, ...] = (
         "Lasso with a bound F on entries: δ = 0, over 1000 columns, or (row norm/F)² > 50",
         "a choice of vertices pays for a row's largest entry and ln d, a noisy gradient for its length and √d",
         "sweep lasso-narrow",
+    ),
+    Rule(
+        "hard_threshold",
+        _sparse_by_entries,
+        "sparse least squares, entries within ±F, δ > 0: (row norm/F)² > 2·sparsity and > 50, or over 1000 columns",
+        "the largest entries of a gradient pay for a row's largest entry and √sparsity, a whole one for its length",
+        "bench/results/sparse_regression.md",
     ),
     Rule(
         "scaled_descent",
