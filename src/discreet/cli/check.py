@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from discreet.cli.common import console, ledger_for, read_schema, say_not_private
+from discreet.cli.reading import File, Separator, as_mark
 from discreet.data.frames import read_table
 from discreet.data.problems import PROBLEMS
 from discreet.report.schema_check import SchemaCheck
@@ -18,7 +19,7 @@ __all__ = ["check", "register"]
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet file.")],
+    file: File,
     epsilon: Annotated[float, typer.Option(help="Privacy budget of the whole answer (pure DP).")],
     schema: Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="May be repeated. Default: every declared column.")] = None,
@@ -30,12 +31,13 @@ def check(
     dataset: Annotated[str, typer.Option(help="Whose budget is charged, by its name in the ledger.")] = "default",
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
     seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
+    separator: Separator = None,
 ) -> None:
     """Check a file against its schema for little ε: the share of cells that are missing, unreadable, beyond bounds."""
     from discreet.estimators import check as checked
 
     unit, budget = Unit(adjacency, rows_per_unit), ledger_for(ledger, dataset)  # type: ignore[arg-type]
-    table = read_table(file)
+    table = read_table(file, separator=as_mark(separator))
     found = checked(
         table,
         read_schema(schema, table.columns),

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from discreet.cli.common import console, errors, ledger_for, require_place, say_not_private
 from discreet.cli.fit import NamedColumn
+from discreet.cli.reading import Decimal, Separator, as_mark
 from discreet.data.frames import read_table
 from discreet.errors import InvalidInput
 from discreet.report.evaluation import CONFIDENCE, Evaluation
@@ -32,6 +33,8 @@ def evaluate(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the figures to a JSON file too.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
     seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
+    separator: Separator = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Accuracy, AUC, log-loss, calibration (R², deviance for numbers) on test rows, which are private by default."""
     from discreet.estimators import evaluate as evaluated
@@ -48,7 +51,9 @@ def evaluate(
         require_place(output, [model, file, ledger])
     fitted = load(model)
     budget = ledger_for(ledger, dataset)
-    table = read_table(file)
+    encoder = fitted._features.encoder
+    kinds = None if encoder is None or decimal == "." else encoder.schema  # it says which columns are numbers
+    table = read_table(file, schema=kinds, separator=as_mark(separator), decimal=decimal)
     found = evaluated(
         fitted,
         *_features_and_target(fitted, table, target),
