@@ -1,4 +1,4 @@
-"""Lower bounds of repeated exponential mechanisms: by the best pair of losses that occurs, not by the one in the middle."""
+"""Lower bounds of repeated exponential mechanisms: by the best pair of losses that occurs."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ _MOST_TIMES = 10**6
 def best_of_family(family: Callable[[float], DiscretePair], times: int, delta: float) -> float:
     """A certified lower bound of ε(δ) of ``times`` releases of the pair that loses most, the same one each time.
 
-    The pair is sought on a grid and by golden sections in plain floating point, which proves nothing; the bound is that of the
-    Fourier accountant for the pair that was found, or 0.
+    The pair is sought on a grid and by golden sections in plain floating point, which proves nothing; the bound is that
+    of the Fourier accountant for the pair that was found, or 0.
 
     Args:
         family: a number in (0, 1) ↦ a pair of two losses that some neighbours reach.
