@@ -3,6 +3,7 @@
 from discreet.measurements.base import Measurement, Noisy
 from discreet.measurements.best_of import BestOf
 from discreet.measurements.joint import Joint
+from discreet.measurements.last_iterate import LastIterate
 from discreet.measurements.quantile import QuantileDraw
 from discreet.measurements.random_allocation import RandomAllocation
 from discreet.measurements.sample_splitting import SampleSplitting
@@ -13,6 +14,7 @@ __all__ = [
     "BestOf",
     "FixedSizeSampling",
     "Joint",
+    "LastIterate",
     "Measurement",
     "Noisy",
     "PoissonSampling",

@@ -11,20 +11,24 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
-from discreet.measurements import Measurement, Noisy, RandomAllocation, Sampling
+from discreet.measurements import LastIterate, Measurement, Noisy, RandomAllocation, Sampling
+from discreet.measurements.last_iterate import Precision
 from discreet.mechanisms import Gaussian
 from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem, Steps
-from discreet.updates import Svrg, Update
+from discreet.solvers.parts.public_draws import public_uniform
+from discreet.updates import Sgd, Svrg, Update
 
-__all__ = ["Descent"]
+__all__ = ["Descent", "Iterate"]
+
+Iterate = Literal["last", "average", "suffix", "random"]
 
 
 class _Path(NamedTuple):
@@ -46,8 +50,13 @@ class Descent:
         clip: ℓ2 bound on a row's gradient.
         update: rule from `discreet.updates`.
         sampling: a fresh batch each step; None takes all rows.
+        iterate: ``"last"``, the ``"average"``, the average of the last half (``"suffix"``), or for losses that are not
+            convex a uniformly ``"random"`` one of the points from which the last half of the steps start, which is
+            nearly stationary in expectation (`theory.random_iterate_stationarity`).
         batches: in place of ``sampling``, the number of batches of an epoch, of which every row draws one.
-        iterate: ``"last"``, the ``"average"``, or the average of the last half (``"suffix"``).
+        seed: public seed of the random iterate.
+        precision: keeps every iterate but the last from everyone, in a run of this precision that is accounted as one
+            release (`discreet.measurements.LastIterate`); None releases every step.
     """
 
     noise_multiplier: float
@@ -55,8 +64,10 @@ class Descent:
     clip: float
     update: Update
     sampling: Sampling | None = None
-    iterate: Literal["last", "average", "suffix"] = "average"
+    iterate: Iterate = "average"
     batches: int | None = None
+    seed: int = 0
+    precision: Precision | None = None
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
@@ -65,11 +76,36 @@ class Descent:
             raise InvalidInput(
                 "an epoch has at least one batch, in place of sampling; SVRG, whose anchor is of all rows, has none."
             )
-        if self.iterate not in ("last", "average", "suffix"):
-            raise InvalidInput(f"iterate must be 'last', 'average' or 'suffix', got {self.iterate!r}.")
+        if self.iterate not in get_args(Iterate):
+            raise InvalidInput(f"iterate must be 'last', 'average', 'suffix' or 'random', got {self.iterate!r}.")
+        full = self.sampling is None and self.batches is None
+        plain = self.iterate == "last" and full and self._plain_step is not None
+        if self.precision is not None and not plain:
+            raise InvalidInput("a hidden run shows its last iterate, takes all rows, and plain steps of one size.")
 
     def steps(self, problem: Problem) -> Steps:
-        """One noisy gradient a step; SVRG takes its anchor's gradient from all rows."""
+        """One noisy gradient a step, or one release of the last iterate.
+
+        SVRG takes its anchor's gradient from all rows.
+        """
+        if self.precision is not None and self.noise_multiplier:
+            theta = yield self._hidden(problem, self.precision)
+            return np.asarray(theta).reshape(problem.rows.shape)
+        return (yield from self._shown(problem))
+
+    @property
+    def _plain_step(self) -> float | None:
+        """The step of plain descent, if it is one number."""
+        step = self.update.step if isinstance(self.update, Sgd) else None
+        return None if callable(step) else step
+
+    def _hidden(self, problem: Problem, precision: Precision) -> LastIterate:
+        assert self._plain_step is not None
+        facts = (problem.rows, problem.loss, problem.n, problem.start)
+        settings = (self.noise_multiplier, self.iterations, self.clip, self._plain_step)
+        return LastIterate(*facts, *settings, problem.ridge, problem.domain, precision)
+
+    def _shown(self, problem: Problem) -> Steps:
         project = problem.domain.project if isinstance(problem.domain, Projectable) else None
         if project is None:
             raise InvalidInput(f"{type(problem.domain).__name__} has no projection; descent needs one.")
@@ -91,7 +127,10 @@ class Descent:
         """Steps from a place on, one measurement each; the path after them."""
         assert isinstance(problem.domain, Projectable)
         theta, state, mean, kept = path
+        chosen = self._random_iterate()
         for t in times:
+            if t == chosen:
+                mean = theta
             # SVRG: the anchor's gradient is of all rows; between anchors a batch releases the change since the anchor
             svrg = self.update if isinstance(self.update, Svrg) else None
             anchor = state.anchor if svrg and not svrg.due(state) else None
@@ -109,6 +148,13 @@ class Descent:
                 kept += 1
                 mean = mean + (theta - mean) / kept
         return _Path(theta, state, mean, kept)
+
+    def _random_iterate(self) -> int | None:
+        """The step from whose start the random iterate is taken, drawn publicly before the run; None for others."""
+        if self.iterate != "random":
+            return None
+        late = self.iterations - self.iterations // 2
+        return self.iterations - late + int(public_uniform(self.seed, "iterate", self.iterations) * late)
 
     def _query(self, problem: Problem, theta: NDArray[np.float64], anchor: NDArray[np.float64] | None) -> GradientSum:
         shape = problem.rows.shape
