@@ -6,7 +6,7 @@ import math
 
 from discreet.errors import HypothesisViolated
 from discreet.losses import Domain
-from discreet.planning.hypotheses import dimension, target_length, uncut, unconstrained
+from discreet.planning.hypotheses import dimension, target_length, unconstrained, uncut
 from discreet.solvers.base import Problem
 from discreet.solvers.parts.private_scales import Diagonal, Full
 from discreet.solvers.scaled_descent import ScaledDescent
