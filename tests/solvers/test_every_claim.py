@@ -58,6 +58,8 @@ def descent() -> list[Case]:
         Case("descent", "poisson", least_squares(), LONGEST[unit], unit, options={"iterations": 2, "rate": 0.7})
         for unit in BOTH
     ]
+    one_each = {"iterations": 2, "batches": 2}
+    found += [Case("descent", "allocated", least_squares(), LONGEST[unit], unit, options=one_each) for unit in BOTH]
     found += [
         Case(
             "descent", "best-iterate", least_squares(), LONGEST[unit], unit,

@@ -80,7 +80,7 @@ class LinearRegression(_Regressor):
         True
     """
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         return Squared()
 
 
@@ -90,7 +90,7 @@ class HuberRegression(_Regressor):
 
     width: float = 0.25
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         return Huber(float(self.width))
 
 
@@ -101,7 +101,7 @@ class QuantileRegression(_Regressor):
     quantile: float = 0.5
     smoothing: float = 0.05
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         if not 0 < self.quantile < 1:
             raise InvalidInput(f"quantile must lie strictly between 0 and 1, got {self.quantile!r}.")
         if not 0 <= self.smoothing < math.inf:
@@ -115,7 +115,7 @@ class PoissonRegression(_Regressor):
 
     _counts: ClassVar[bool] = True
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         return Poisson()
 
     def __sklearn_tags__(self) -> Any:
@@ -164,7 +164,7 @@ class Lasso(_Regressor):
     radius: float | None = None
     feature_bound: float | None = None
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         return Squared()
 
     def _constant(self, features: Features, columns: int) -> float:
@@ -230,7 +230,7 @@ class SparseLinearRegression(_Regressor):
     sparsity: int = 10
     feature_bound: float | None = None
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         return Squared()
 
     def _constant(self, features: Features, columns: int) -> float:

@@ -172,6 +172,32 @@ def _counts(f: Facts) -> bool:
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        "exponential_mechanism",
+        lambda f: not f.perturbable and f.pure and f.coordinates <= MOST_AXES and not f.problem.ridge,
+        f"a loss that is not convex, or of your own: δ = 0, up to {MOST_AXES} coefficients",
+        "pure privacy by one choice among the points of a grid, which asks nothing of the loss",
+        "McSherry–Talwar 2007",
+    ),
+    Rule(
+        "frank_wolfe",
+        lambda f: (
+            not f.perturbable
+            and isinstance(f.problem.domain, Atomic)
+            and not f.problem.ridge
+            and (f.pure or not isinstance(f.problem.domain, Projectable))
+        ),
+        "a loss that is not convex, or of your own: a polytope, and δ = 0 or no projection",
+        "choosing vertices is private for every loss",
+        "Talwar–Thakurta–Zhang 2015",
+    ),
+    Rule(
+        "descent",
+        lambda f: not f.perturbable,
+        "any other problem with a loss that is not convex, or of your own",
+        "noisy gradients are private for every loss, and a late iterate of them is nearly stationary",
+        "theory.random_iterate_stationarity",
+    ),
+    Rule(
         "frank_wolfe",
         _lasso_by_vertices,
         "Lasso with a bound F on entries: δ = 0, over 1000 columns, or (row norm/F)² > 50",
