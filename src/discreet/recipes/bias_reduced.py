@@ -102,9 +102,7 @@ def recipe(
     outline = replace(outline, iterations=most, iterate=iterate or ("last" if share else "average"))
     grid = _grid(problem, guarantee, noise_multiplier, smallest, levels, projecting)
     search = _Search(problem, guarantee.unit, outline, step, share, _distance(problem, share))
-    best = _best(search, grid, guarantee)
-    if projecting is None and guarantee.private:
-        best = search.debiased(best)
+    best = _best(search, grid, guarantee, debias=projecting is None)
     if guarantee.private and noise_multiplier is None:
         best = _spending_all(best, 1 - share, problem, guarantee.unit)
     return _with_fits(best, share, problem, guarantee.unit) if share else best
@@ -303,15 +301,15 @@ class _Search:
         return risk, replace(made, step=eta)
 
 
-def _best(search: _Search, grid: Iterator[_Point], guarantee: Guarantee) -> BiasReduced:
-    """The candidate of least predicted risk."""
+def _best(search: _Search, grid: Iterator[_Point], guarantee: Guarantee, *, debias: bool) -> BiasReduced:
+    """The candidate of least predicted risk, debiased if asked for and there is a bias."""
     risk, best = min((search.candidate(*point) for point in grid), key=lambda pair: pair[0])
     if math.isinf(risk):
         raise InvalidInput(
             f"ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g} on {search.problem.n:g} rows admits no step of this "
             "noise and these batches; ask for more noise or smaller batches."
         )
-    return best
+    return search.debiased(best) if debias and guarantee.private else best
 
 
 def _spending_all(solver: BiasReduced, share: float, problem: Problem, unit: Unit) -> BiasReduced:

@@ -83,8 +83,11 @@ def recipe(
     """
     domain, d = problem.domain, math.prod(problem.rows.shape)
     if not guarantee.private:
-        if not (isinstance(domain, LinearOracle) or has_vertices(domain)):
-            raise InvalidInput(f"{type(domain).__name__} has no linear minimiser, which Frank–Wolfe steps towards.")
+        if not (domain.convex and (isinstance(domain, LinearOracle) or has_vertices(domain))):
+            raise InvalidInput(
+                f"{type(domain).__name__} is not convex with a linear minimiser, which Frank–Wolfe steps towards; use "
+                "a ball, a box or a polytope such as L1Ball."
+            )
         steps = current(shared.NUMBERS).exact_iterations if iterations is None else iterations
         return FrankWolfe(0.0, steps, math.inf if clip is None else clip, selection)
     vertices = whole_vertices(domain, d).count

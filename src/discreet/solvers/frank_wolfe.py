@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from discreet.errors import InvalidInput
 from discreet.geometry import GroupInfL1Ball, L1Ball, Polytope, Simplex
@@ -56,7 +56,8 @@ class FrankWolfe:
                 f"Frank–Wolfe regularises by its set and takes no ridge, got ridge={problem.ridge!r}; "
                 "choose a smaller set, or a solver by gradient descent."
             )
-        if not self.noise_multiplier and isinstance(problem.domain, LinearOracle) and not has_vertices(problem.domain):
+        oracle = problem.domain.convex and isinstance(problem.domain, LinearOracle) and not has_vertices(problem.domain)
+        if oracle and not self.noise_multiplier:
             return (yield from self._by_oracle(problem, problem.domain))
         vertices = whole_vertices(problem.domain, math.prod(problem.rows.shape))
         chosen, mechanism = ChosenVertices(), Choice(self.noise_multiplier, self.selection)
@@ -68,7 +69,7 @@ class FrankWolfe:
         theta, step = vertices.point(chosen.indices)
         return (theta * step).reshape(problem.rows.shape)
 
-    def _by_oracle(self, problem: Problem, domain: LinearOracle) -> Steps:
+    def _by_oracle(self, problem: Problem, domain: Any) -> Steps:
         """θ ← θ + 2/(t + 2)·(v − θ) with v the point of the set where ⟨·, gradient⟩ is least."""
         theta = problem.start.ravel()
         for t in range(self.iterations):
