@@ -36,11 +36,6 @@ class WeightedPerturbationNumbers(Tuned):
         "sweep: quiet",
     )
     word_cut: float = tuned(0.25, "slope at which logistic losses of bags of words are cut", "sweep: word-cut")
-    least_scale: float = tuned(
-        0.5,
-        "least scale of the scores after recalibration",
-        "judgement: with classes of one size any direction found is better than none; the offset decides else",
-    )
 
 
 NUMBERS = WeightedPerturbationNumbers()
@@ -85,18 +80,18 @@ def recipe(
         HypothesisViolated: the loss has no bounded curvature.
     """
     check(problem)
-    numbers, weights = current(NUMBERS), current(column_weights.NUMBERS)
+    weights = current(column_weights.NUMBERS)
     shares = _shares(problem, guarantee, moment_share, place_share, recalibration_share, centre_share)
     bound = _slope_bound(problem, guarantee) if slope_bound is None else slope_bound
     exponent, entries = weights.power if power is None else power, weights.spread if spread is None else spread
     if not guarantee.private:
         scales = Diagonal(0.0, damping or 1 / problem.n, exponent, entries)
-        return WeightedPerturbation(scales, 0.0, 0.0, 0.0, regularisation or 0.0, bound, numbers.least_scale)
+        return WeightedPerturbation(scales, 0.0, 0.0, 0.0, regularisation or 0.0, bound)
     nu = multiplier(gaussian_multiplier(guarantee), _left(shares))
     ridge = _regularisation(problem, guarantee, nu, bound) if regularisation is None else regularisation
     tau = column_weights.chance_damping(problem, nu) if damping is None else damping
     scales = Diagonal(0.0, tau, exponent, entries, centred=shares["centre_share"] > 0)
-    rest = bound, numbers.least_scale, objective_perturbation.deviation(guarantee)
+    rest = bound, objective_perturbation.deviation(guarantee)
     noiseless = WeightedPerturbation(scales, 0.0, 0.0, 0.0, ridge, *rest)
     return _with_noise(noiseless, problem, guarantee, shares)
 

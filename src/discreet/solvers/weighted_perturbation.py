@@ -18,6 +18,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.losses import Domain
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
@@ -29,6 +32,8 @@ from discreet.solvers.parts.requirements import require_bounded_rows, require_no
 from discreet.solvers.parts.tolerance import public_tolerance
 
 __all__ = ["WeightedPerturbation", "check"]
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,6 @@ class WeightedPerturbation:
         recalibration_multiplier: noise in the counts by which scale and offset are fitted.
         regularisation: λ, in units of the sum of losses of weighted rows.
         slope_bound: ℓ2 bound on a weighted row's gradient.
-        least_scale: the fit of scale and offset leaves at least this share of the scores, which the ridge has shrunk:
-            with classes of one size any direction that was found is better than none.
         deviation: see `ObjectivePerturbation`.
     """
 
@@ -53,7 +56,6 @@ class WeightedPerturbation:
     recalibration_multiplier: float
     regularisation: float
     slope_bound: float
-    least_scale: float
     deviation: float = 1e-3
 
     def steps(self, problem: Problem) -> Steps:
@@ -67,13 +69,31 @@ class WeightedPerturbation:
         query = RidgeMinimiser(rows, problem.loss, self.regularisation, self.slope_bound, through=through)
         tolerance = public_tolerance(query, problem.n, self.noise_multiplier)
         found = yield PerturbedMinimum(query, self.noise_multiplier, self.deviation, tolerance)
-        # a row's slope of 1 moves its own score by ⟨x, (∇²J)⁻¹x⟩, at most as if columns had nothing in common
-        held = problem.n * scales.held()
-        leverage = float((held / (problem.loss.smoothness(Domain()) * held + self.regularisation)).sum())
         anchor = float(found[-1]) * rows.intercept
         noise = self.place_multiplier, self.recalibration_multiplier
         theta = scales.coefficients(found)
-        return (yield from recalibrated(problem, theta, *noise, leverage, anchor, self.least_scale))
+        held = problem.n * scales.held()
+        facts = self._leverage(problem, held), anchor, self._expected_scale(problem, held)
+        return (yield from recalibrated(problem, theta, *noise, *facts))
+
+    def _leverage(self, problem: Problem, held: Array) -> float:
+        """Σ⟨x, (∇²J)⁻¹x⟩: what slopes of 1 move their own scores by, at most as if columns had nothing in common."""
+        return float((held / (problem.loss.smoothness(Domain()) * held + self.regularisation)).sum())
+
+    def _expected_scale(self, problem: Problem, held: Array) -> float:
+        """The scale of the scores at which they predict best if log-odds have the variance of logistic noise, π²/3.
+
+        The ridge has shrunk log-odds by a factor 1/K, K = Σh/Σ(h²/(h + λ)) for curvatures h as if columns had nothing in
+        common, and the tilt has added noise of variance w = σ²·Σ h/(h + λ)² to a score. The regression of log-odds of
+        variance v on a score v^½/K·(normal) + w^½·(normal) has the slope K·v/(v + K²·w).
+        """
+        bound = RidgeMinimiser(problem.rows, problem.loss, self.regularisation, self.slope_bound).gradient_bound
+        bends = problem.loss.smoothness(Domain()) * held
+        damped = bends + self.regularisation
+        shrunk = float(held.sum() / (held * bends / damped).sum())
+        noise = float((held / damped**2).sum()) / problem.n * (self.noise_multiplier * bound) ** 2
+        variance = math.pi**2 / 3
+        return shrunk * variance / (variance + shrunk**2 * noise)
 
 
 def check(problem: Problem) -> None:
