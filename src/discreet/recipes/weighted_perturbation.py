@@ -31,9 +31,19 @@ class WeightedPerturbationNumbers(Tuned):
         "sweep: weighted-shrink",
     )
     little_noise: float = tuned(
-        2.5e-3,
-        "noise in the mean gradient, √d·ν/n, above which columns are weighted; above four times that rows are centred",
+        5e-4,
+        "noise in the mean gradient, √d·ν/n, above which columns are weighted; above 20 times that rows are centred",
         "sweep: quiet",
+    )
+    count_noise: float = tuned(
+        1e-2,
+        "noise of a count over n above which scale and offset get a share of the budget in proportion to it",
+        "sweep: loudest",
+    )
+    share_bias: float = tuned(
+        0.02,
+        "how far labels that depend on the scores move the share of a class that the sum of slopes tells",
+        "judgement: 0.02 and 0.05 are alike on tables, dense rows and indicators of 1 to 50 % positives",
     )
     word_cut: float = tuned(0.25, "slope at which logistic losses of bags of words are cut", "sweep: word-cut")
 
@@ -69,8 +79,8 @@ def recipe(
         power: weights are (f_j + τ)^−power, by default ¼; 0 leaves columns as they are.
         spread: over how many entries a row's squared length is expected to be spread, by default 25.
         moment_share: of the budget (in 1/σ²) for the columns' second moments, by default 0.05.
-        place_share: of the budget for the range of the scores, by default 0.02.
-        recalibration_share: of the budget for scale and offset, by default 0.08.
+        place_share: of the budget for the range of the scores, by default 0.02, more under much noise.
+        recalibration_share: of the budget for scale and offset, by default 0.08, and in proportion to ν/n above 0.01.
         centre_share: of the budget for the mean row; 0 leaves rows uncentred. By default 0.05, or 0 for more than 1000
             columns (or 1e7 entries), little noise (√d·κ/n ≤ 0.01), and models without an intercept.
         damping: τ in units of the squared row norm; by default (ν/2)²·radius²/(norm²·n).
@@ -91,7 +101,7 @@ def recipe(
     ridge = _regularisation(problem, guarantee, nu, bound) if regularisation is None else regularisation
     tau = column_weights.chance_damping(problem, nu) if damping is None else damping
     scales = Diagonal(0.0, tau, exponent, entries, centred=shares["centre_share"] > 0)
-    rest = bound, objective_perturbation.deviation(guarantee)
+    rest = bound, objective_perturbation.deviation(guarantee), current(NUMBERS).share_bias
     noiseless = WeightedPerturbation(scales, 0.0, 0.0, 0.0, ridge, *rest)
     return _with_noise(noiseless, problem, guarantee, shares)
 
@@ -118,14 +128,28 @@ def _shares(
     By default the range of the scores has a fifth of what it has together with scale and offset.
     """
     usual, place = current(shared.NUMBERS), current(recalibration.NUMBERS).place_share
+    fits = _fit_share(problem, guarantee)
     shares = {
         "moment_share": usual.estimate_share if moment_share is None else moment_share,
-        "place_share": place * usual.large_share if place_share is None else place_share,
-        "recalibration_share": (1 - place) * usual.large_share if recalibration_share is None else recalibration_share,
+        "place_share": place * fits if place_share is None else place_share,
+        "recalibration_share": (1 - place) * fits if recalibration_share is None else recalibration_share,
         "centre_share": _centre_share(problem, guarantee) if centre_share is None else centre_share,
     }
     _left(shares)
     return shares
+
+
+def _fit_share(problem: Problem, guarantee: Guarantee) -> float:
+    """A tenth for scale and offset together, and in proportion to ν/n above a hundredth, up to a half.
+
+    The share of the second class then errs by a few per cent at most until ν/n exceeds a twentieth: a model that says
+    little else should not be worse than that share alone.
+    """
+    usual = current(shared.NUMBERS).large_share
+    if not guarantee.private:
+        return usual
+    much = rough_multiplier(guarantee) / problem.n / current(NUMBERS).count_noise
+    return min(0.5, usual * max(1.0, much))
 
 
 def _left(shares: dict[str, float]) -> float:
@@ -140,7 +164,7 @@ def _centre_share(problem: Problem, guarantee: Guarantee) -> float:
     rows, n, usual = problem.rows, problem.n, current(shared.NUMBERS)
     small = rows.n_features <= min(usual.many_columns, _MOST_ENTRIES / n)
     noise = rough_multiplier(guarantee) * math.sqrt(rows.n_features) / n if guarantee.private else 0.0
-    return usual.estimate_share if small and noise > 4 * current(NUMBERS).little_noise and rows.intercept else 0.0
+    return usual.estimate_share if small and noise > 20 * current(NUMBERS).little_noise and rows.intercept else 0.0
 
 
 def _slope_bound(problem: Problem, guarantee: Guarantee) -> float:

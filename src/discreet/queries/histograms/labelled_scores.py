@@ -1,14 +1,14 @@
 """Counts of rows by score, the sum of labels, and the sum of the places of each label's scores, for a public θ.
 
-These are all that a logistic fit of scale and offset needs of binned scores: with z_b = α·s_b + β, Σ log(1 + e^z) depends
-on the counts alone, and Σ y·z on the number of rows of either label and on the sum of their scores. Noise in three sums
-does not grow with the number of bins, as noise in counts of each bin and label would.
+These are all that a logistic fit of scale and offset needs of binned scores: with z_b = α·s_b + β, Σ log(1 + e^z)
+depends on the counts alone, and Σ y·z on the number of rows of either label and on the sum of their scores. Noise in
+three sums does not grow with the number of bins, as noise in counts of each bin and label would.
 
 Claim: a row's score ⟨x, θ⟩ is a sum of whole numbers, exact in any order, so it is a function of that row alone. With B
-bins, S = B − 1 and p_b = 2b − S the place of bin b, |p_b| ≤ S, a row of label y in bin b contributes (S·e_b, S·y) and p_b
-to the sum of its own label: whole numbers, of squared ℓ2 norm at most 3S². Rows of opposite labels differ by at most 2S²,
-4S² and 2S² in the three squares, rows of one label by 2S², 0 and 4S², and a row without a label, which contributes
-nothing, is nearer: two rows are at most √8·S apart.
+bins, S = B − 1 and p_b = 2b − S the place of bin b, |p_b| ≤ S, a row of label y in bin b contributes (S·e_b, S·y) and
+p_b to the sum of its own label: whole numbers, of squared ℓ2 norm at most 3S². Rows of opposite labels differ by at
+most 2S², 4S² and 2S² in the three squares, rows of one label by 2S², 0 and 4S², and a row without a label, which
+contributes nothing, is nearer: two rows are at most √8·S apart.
 """
 
 from __future__ import annotations

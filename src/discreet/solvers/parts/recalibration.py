@@ -41,7 +41,7 @@ from discreet.queries.histograms.labelled_scores import LabelledScores
 from discreet.queries.histograms.score_histogram import ScoreHistogram
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.parts.logistic_recalibration import ScoreSums, fitted_line
+from discreet.solvers.parts.logistic_recalibration import Expected, ScoreSums, SlopeSum, fitted_line
 from discreet.tuned import Tuned, current, tuned
 
 __all__ = ["NUMBERS", "Recalibration", "RecalibrationNumbers", "fits", "fitted_offset", "recalibrated"]
@@ -102,7 +102,8 @@ def recalibrated(
     recalibration_multiplier: float,
     leverage: float = 0.0,
     anchor: float = 0.0,
-    expected: float = 1.0,
+    expected: Expected | None = None,
+    slopes: SlopeSum | None = None,
 ) -> Steps:
     """θ with its scale and offset fitted: two releases.
 
@@ -113,7 +114,9 @@ def recalibrated(
         recalibration_multiplier: noise in the counts and sums by which scale and offset are fitted.
         leverage: at most what rows' own slopes moved their own scores, added up over rows, for slopes of 1.
         anchor: a public score about which others lie, such as that of a row of zeros.
-        expected: the scale that the solver expects, to which the fit for a logistic loss is shrunk.
+        expected: the scale that the solver expects, given the mean curvature of a row, to which the fit for a logistic
+            loss is shrunk; None expects 1.
+        slopes: the sum of all rows' slopes at θ, where the solver knows it and the loss is logistic.
     """
     rows, n, numbers = problem.rows, problem.n, current(NUMBERS)
     octaves = _longest_score(problem, theta, anchor) * 2.0 ** -np.arange(_octaves(n), -1.0, -1.0)
@@ -126,7 +129,7 @@ def recalibrated(
         middle, half_range = _score_range(scores, edges, visible, 1.0)
         half_range = max(half_range, octaves[0])
         sums = yield from _labelled(problem, theta, middle, half_range, recalibration_multiplier)
-        line = fitted_line(sums, half_range, middle, optimism, expected, intercept=bool(rows.intercept))
+        line = fitted_line(sums, half_range, middle, optimism, expected, slopes, intercept=bool(rows.intercept))
         return _moved(problem, theta, *line)
     middle, half_range = _score_range(scores, edges, numbers.tail, numbers.widening)
     half_range = max(half_range, octaves[0])
