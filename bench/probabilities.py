@@ -3,9 +3,9 @@
     python bench/probabilities.py    # a few minutes of one core, writes bench/results/probabilities.{json,md}
 
 No real data are read. Problems are those of the family "rare" in ``synthetic.py``: tables, dense rows and indicators
-with 0.5 to 50 % of the second class, whose true probabilities are known. A figure is the expected logarithmic loss above
-that of the truth, over that of the class's share in the training rows: 0 is the truth, 1 the best constant, which no private
-model knows exactly. δ = 1/n², n is public, add-remove.
+with 0.5 to 50 % of the second class, whose true probabilities are known. A figure is the expected logarithmic loss
+above that of the truth, over that of the class's share in the training rows: 0 is the truth, 1 the best constant,
+which no private model knows exactly. δ = 1/n², n is public, add-remove.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def main() -> None:
     cells, above, falls = verdicts(found)
     text = (
         f"{peers.markdown(['problem', *(f'ε = {e:g}' for e in EPSILONS)], rows)}\n\nOf {cells} cells {above} are above "
-        f"the best constant by over one standard error; {falls} of {len(found) * (len(EPSILONS) - 1)} steps to a larger ε "
-        "lose over two standard errors."
+        f"the best constant by over one standard error; {falls} of {len(found) * (len(EPSILONS) - 1)} steps to a "
+        "larger ε lose over two standard errors."
     )
     peers.write("probabilities", "Probabilities of a rare class", text, {"epsilons": list(EPSILONS), "runs": found})
 

@@ -56,11 +56,6 @@ class RecalibrationNumbers(Tuned):
         "most bins of scores, and bins of targets that are not labels",
         "judgement: two coefficients need few, and every bin has noise of its own",
     )
-    label_bins: int = tuned(
-        16,
-        "bins of scores for the logistic loss",
-        "judgement: 12 to 24 are alike on simulated scores (bench/recalibration.py)",
-    )
     tail: float = tuned(
         0.1,
         "the range of the bins is from this quantile of scores to that of its complement; bins are as many as leave "
@@ -85,6 +80,8 @@ class RecalibrationNumbers(Tuned):
 
 
 NUMBERS = RecalibrationNumbers()
+
+_PLACES = 16  # bins of scores for the logistic loss: 12 to 24 are alike on simulated scores
 
 Array = NDArray[np.float64]
 
@@ -156,9 +153,8 @@ def _labelled(
     problem: Problem, theta: Array, middle: float, half_range: float, multiplier: float
 ) -> Generator[Measurement, Any, ScoreSums]:
     """Scores counted in bins whose outermost centres are the ends of the range, and sums of labels: one release."""
-    places = current(NUMBERS).label_bins
-    beyond = half_range * places / (places - 1)
-    query = LabelledScores(problem.rows, theta, np.linspace(middle - beyond, middle + beyond, places + 1))
+    beyond = half_range * _PLACES / (_PLACES - 1)
+    query = LabelledScores(problem.rows, theta, np.linspace(middle - beyond, middle + beyond, _PLACES + 1))
     answer = np.asarray((yield Noisy(query, Gaussian(multiplier))), dtype=np.float64)
     noise, counts = multiplier * query.bound * query.grid, _possible(answer[:-3], problem.n)
     return ScoreSums(counts, float(answer[-3]), (float(answer[-2]), float(answer[-1])), noise)
@@ -218,8 +214,7 @@ class Recalibration:
 
 def _label_factor() -> float:
     """The replace-one factor of `LabelledScores`, which depends on the number of bins alone."""
-    bins = current(NUMBERS).label_bins
-    return LabelledScores(RowSpec(1, 1.0), np.zeros(1), np.arange(bins + 1.0)).replace_one_factor
+    return LabelledScores(RowSpec(1, 1.0), np.zeros(1), np.arange(_PLACES + 1.0)).replace_one_factor
 
 
 @dataclass(frozen=True, eq=False)
