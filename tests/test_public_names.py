@@ -148,7 +148,11 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/how-to/solvers.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "docs/tutorial.md", "docs/models.md", "docs/how-to/scikit-learn.md", "docs/how-to/solvers.md"]
+    + ["docs/how-to/persons.md"],
+)
 def test_python_on_the_page_runs(page: str, tmp_path: Path) -> None:
     found = blocks(page, "python")
     assert found

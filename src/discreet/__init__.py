@@ -37,6 +37,7 @@ _NAMES = {
     "LogisticRegression": "discreet.estimators",
     "MeanEstimator": "discreet.estimators",
     "Numeric": "discreet.data.columns",
+    "Person": "discreet.data.columns",
     "PoissonRegression": "discreet.estimators",
     "PrivacyWarning": "discreet.estimators",
     "PrivateSearchCV": "discreet.estimators",

@@ -47,7 +47,9 @@ def fit(
     schema: Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")] = None,
     delta: Annotated[float | None, typer.Option(help="Default: 1/n² under replace-one.")] = None,
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")] = "replace-one",
-    rows_per_unit: Annotated[int, typer.Option(help="The most rows one person has.")] = 1,
+    rows_per_unit: Annotated[
+        int, typer.Option(help="Rows one person has: believed, unlike {unit: 5} in a schema.")
+    ] = 1,
     model: Annotated[str, typer.Option(help="auto, " + ", ".join(MODELS))] = "auto",
     param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the model, e.g. alpha=0.01.")] = None,
     domain: Annotated[str | None, typer.Option(help=f"Keep the coefficients in a set: {SETS}.")] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ File = Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet file.")]
 SchemaFile = Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget of the whole answer (pure DP).")]
 Relation = Annotated[str, typer.Option(help="replace-one or add-remove.")]
-Rows = Annotated[int, typer.Option(help="The most rows one person has.")]
+Rows = Annotated[int, typer.Option(help="Rows one person has: believed, unlike {unit: 5} in a schema.")]
 LedgerUrl = Annotated[str | None, typer.Option(help="Ledger, e.g. sqlite:///ledger.db or a path.")]
 Dataset = Annotated[str, typer.Option(help="Whose budget is charged, by its name in the ledger.")]
 Seed = Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")]
@@ -40,6 +41,7 @@ def quantile(
     """Private quantiles of one column, within its public bounds."""
     from discreet.data.columns import Numeric
     from discreet.estimators import quantile as private_quantile
+    from discreet.estimators.persons import persons_of
 
     table = read_table(file)
     declared = read_schema(schema, table.columns)
@@ -48,14 +50,16 @@ def quantile(
         raise InvalidInput(f"column {column!r} is not declared numeric: it has no quantiles.")
     if column not in table:
         raise InvalidInput(f"the first line of the file has no column {column!r}. Nothing was released.")
-    wanted = q or [0.5]
+    wanted, unit = q or [0.5], Unit(adjacency, rows_per_unit)  # type: ignore[arg-type]
+    persons = persons_of(table, declared, None, unit, math.isfinite(epsilon))
     found: Any = private_quantile(
         table[column],
         wanted,
         epsilon=epsilon,
         bounds=(known.low, known.high),
-        adjacency=Unit(adjacency, rows_per_unit),  # type: ignore[arg-type]
+        adjacency=unit if persons is None else Unit(unit.relation, persons.most_rows),
         step=1.0 if known.integer and known.high - known.low < 1 << 28 else None,
+        groups=persons,
         ledger=ledger_for(ledger, dataset),
         random_state=seed,
     )

@@ -17,6 +17,7 @@ from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import LENGTHS, check_lengths, check_range
 from discreet.estimators.features import Features, checked_matrix
+from discreet.estimators.persons import persons_of, refuse_weights
 from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.estimators.saving import save
 from discreet.geometry import WholeSpace
@@ -26,6 +27,7 @@ from discreet.planning.plan import Plan, make_plan
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.tuned import Tuned, current, tuned
+from discreet.units import Unit
 
 __all__ = ["NUMBERS", "LinearModelNumbers", "PrivateLinearModel"]
 
@@ -61,6 +63,11 @@ class PrivateLinearModel(PrivateEstimator):
     domain: Geometry | None = None
     verbose: Any = False  # or a number, as in scikit-learn
 
+    def __new__(cls, *_: Any, **settings: Any) -> Any:
+        """An estimator, unless scikit-learn's weights of classes are asked for, which are refused with the reason."""
+        refuse_weights({name: value for name, value in settings.items() if name == "class_weight"})
+        return super().__new__(cls)
+
     # --- what a subclass says -------------------------------------------------------------------------------
 
     @abstractmethod
@@ -85,22 +92,27 @@ class PrivateLinearModel(PrivateEstimator):
 
     # --- fitting --------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> Any:
         """Fit the model; every release is charged to the ledger before it is made.
 
         Args:
-            X: table or matrix, one row a person (or event; see ``rows_per_unit``).
+            X: table or matrix, one row a person; or several, see ``groups``.
             y: targets.
+            groups: whose each row is. Persons are then protected, and take part with ``rows_per_unit`` rows each,
+                whatever they contain. A schema with a `Person` says the same.
+            **refused: weights of rows, with the reason why they are refused.
 
         Raises:
             InvalidInput: a declaration is missing or contradictory. Nothing was released or charged.
             BudgetExceeded: the ledger refused the whole run. Nothing was released.
         """
+        refuse_weights(refused)
         self._check_parameters()
-        features, data = self._prepare(X, y, math.isfinite(self.epsilon))
-        theta = self._fit_in_vault(
-            data, len(data), self._plan_for(features, data.rows, isinstance(data, Sparse)), self.solver
-        )
+        private = math.isfinite(self.epsilon)
+        persons = persons_of(X, self.schema, groups, Unit(self.adjacency, self.rows_per_unit), private)  # type: ignore[arg-type]
+        features, data = self._prepare(X, y, private)
+        plan_for = self._plan_for(features, data.rows, isinstance(data, Sparse))
+        theta = self._fit_in_vault(data, plan_for, self.solver, persons)
         self._features = features
         self._set(theta, data.rows)
         return self

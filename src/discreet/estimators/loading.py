@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from discreet.data.columns import Ignore
+from discreet.data.columns import Ignore, Person
 from discreet.data.encoding import Encoder
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
@@ -110,11 +110,12 @@ def _features(facts: dict[str, Any], columns: int) -> Features:
             raise InvalidInput(f"there are {columns} coefficients for features of another number")
         return Features(row_norm, names)
     schema = Schema.from_dict(facts["schema"])
-    found = 0
+    sizes: dict[str, int] = {}
     for name, column in schema.items():  # one by one: a short declaration may stand for a thousand features
-        if name != target and not isinstance(column, Ignore) and found <= columns:
-            found += len(Encoder(Schema({name: column})).feature_names_out)
-    if found != columns:
+        if name != target and not isinstance(column, Ignore | Person) and sum(sizes.values()) <= columns:
+            sizes[name] = Encoder(Schema({name: column})).n_features
+    products = sum(sizes.get(left, 0) * sizes.get(right, 0) for left, right in schema.crosses)
+    if sum(sizes.values()) + products != columns:
         raise InvalidInput(f"there are {columns} coefficients for a schema of another number of features")
     encoder = Encoder(schema, target=target)
     return Features(row_norm, encoder.feature_names_out, encoder)

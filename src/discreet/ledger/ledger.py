@@ -276,7 +276,7 @@ class Ledger:
         if unit != budget.unit:
             raise InvalidInput(
                 f"dataset {self.dataset!r} has its budget under {budget.unit}; a run under {unit} cannot be charged to "
-                f"it. Use adjacency={budget.unit.relation!r}. Nothing was charged and nothing was released."
+                f"it. {budget.advice(unit)} Nothing was charged and nothing was released."
             )
         before = [_entry(charge) for charge in records.charges(self.dataset)]
         total = self._accountant.spent([*before, *events], budget).upper

@@ -26,6 +26,9 @@ FROM_THE_DATA = "taken from the data without protection"
 class Certificate:
     """A fitted model's privacy: (``epsilon``, ``delta``)-DP for ``unit``, certified from ``event``.
 
+    The rows of a person are *enforced* where a vault knew whose each row is and bounded them, and *declared* where the
+    user said how many they are at most.
+
     ``epsilon`` is the proved upper bound. ``protective`` is false when the noise came from a user's seed, which makes
     the run reproducible, or when bounds were taken from the data without protection, which ``unprotected`` then lists.
     Such a run is **not private**, whatever the other figures say.
@@ -83,6 +86,7 @@ class Certificate:
             "delta": self.delta,
             "adjacency": self.adjacency,
             "rows_per_unit": self.unit.rows_per_unit,
+            "unit": "enforced" if self.unit.enforced else "declared",
             "protective_randomness": self.protective,
             "solver": self.solver,
             "settings": _written(self.settings),
@@ -110,7 +114,7 @@ class Certificate:
             found = cls(
                 epsilon=math.inf if tree["epsilon"] == "inf" else tree["epsilon"],
                 delta=tree["delta"],
-                unit=Unit(tree["adjacency"], tree["rows_per_unit"]),
+                unit=Unit(tree["adjacency"], tree["rows_per_unit"], _enforced(tree.get("unit", "declared"))),
                 event=events.from_dict(tree["event"]),
                 solver=tree["solver"],
                 settings=_read(tree["settings"]),
@@ -130,7 +134,8 @@ class Certificate:
     def __str__(self) -> str:
         if self.epsilon == float("inf"):
             return "no privacy (ε = ∞)"
-        line = f"ε = {self.epsilon:.4g}, δ = {self.delta:.3g} ({self.unit})"
+        believed = ", declared" if self.unit.rows_per_unit > 1 and not self.unit.enforced else ""
+        line = f"ε = {self.epsilon:.4g}, δ = {self.delta:.3g} ({self.unit}{believed})"
         if self.protective:
             return line
         bounds = any(item.endswith(FROM_THE_DATA) for item in self.unprotected)
@@ -156,6 +161,12 @@ def _words(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise TypeError(f"a list is expected, got {shortened(value)}")
     return tuple(value)
+
+
+def _enforced(word: Any) -> bool:
+    if word not in ("enforced", "declared"):
+        raise TypeError(f"a unit is enforced or declared, got {shortened(word)}")
+    return bool(word == "enforced")
 
 
 def _written(value: Any) -> Any:
