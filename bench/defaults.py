@@ -106,6 +106,7 @@ _OBJECTIVE, _NEWTON = "recipes.objective_perturbation", "recipes.full_scales"
 _WIDE, _MANY_COLUMNS = "recipes.single_scales", ("dense", "words", "tiny", "wide")
 _SEVERAL = ("multinomial",)
 _CLASSES, _NUMBERS, _BAGS = ("binary",), ("regression",), ("words", "texts")
+_ROWS = ("table", "dense", "binary")
 
 
 def _scaled(key: str, what: str, constant: str, values: Sequence[Any]) -> Sweep:
@@ -132,15 +133,16 @@ SWEEPS = [
           (0.0, 0.25, 0.5), _CLASSES, solver="weighted_perturbation", most=(60_000, 9500),
           epsilons=(0.5, 1.0, 2.0, 8.0)),
     Sweep("loudest", "noise of a count over n, beyond which scale and offset get more of the budget",
-          f"{_WEIGHTED}.count_noise", (3e-3, 1e-2, 3e-2), _CLASSES, most=(6000, 5500), epsilons=(0.1, 0.5, 1.0, 2.0)),
+          f"{_WEIGHTED}.count_noise", (3e-3, 1e-2, 3e-2), _CLASSES, _ROWS, most=(1000, 5500),
+          epsilons=(0.1, 0.5, 1.0)),
     Sweep("shrink-regression", "objective perturbation, least squares: λ/(ν·L·R)", f"{_OBJECTIVE}.shrink_regression",
           (0.5, 1.0, 2.0, 4.0), _NUMBERS, solver="objective_perturbation", most=(900, 5500)),
     Sweep("quiet", "noise share from which columns are weighted, and 20 times that from which rows are centred",
-          f"{_WEIGHTED}.little_noise", (1e-4, 5e-4, 2.5e-3), _CLASSES, most=(1000, 30_000),
-          epsilons=(0.5, 1.0, 2.0, 8.0)),
+          f"{_WEIGHTED}.little_noise", (1e-4, 5e-4, 2.5e-3), _CLASSES, _ROWS, most=(1000, 30_000),
+          epsilons=(1.0, 2.0, 8.0)),
     Sweep("noisy", "objective perturbation: noise d·ν/n from which slopes are cut",
-          f"{_OBJECTIVE}.cut_noise", (5e-3, 0.02, 0.08, math.inf), _CLASSES,
-          solver="objective_perturbation", most=(6000, 5500)),
+          f"{_OBJECTIVE}.cut_noise", (5e-3, 0.02, 0.08, math.inf), _CLASSES, _ROWS,
+          solver="objective_perturbation", most=(1000, 5500)),
     Sweep("intercept", "the constant column over the row norm", "estimators.base.intercept",
           (0.25, 0.5, 1.0), _CLASSES + _NUMBERS, most=(1000, 4000), epsilons=(0.1, 2.0)),
     Sweep("knots", "knots of a numeric column's spline", "knots", (4, 6, 8, 12), _CLASSES + _NUMBERS, ("table",),
