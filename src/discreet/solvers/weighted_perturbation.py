@@ -82,7 +82,7 @@ class WeightedPerturbation:
         return (yield from recalibrated(problem, theta, *noise, leverage, anchor, expected, slopes))
 
     def _slope_sum(self, query: RidgeMinimiser, found: Array) -> SlopeSum | None:
-        """Of all rows at the minimiser, where c·Σ slopes + λ·θ_c + b_c = 0, c the constant column and b the tilt."""
+        """The sum of all rows' slopes at the minimiser: c·Σ slopes + λ·θ_c + b_c = 0, c the constant, b the tilt."""
         constant = query.rows.intercept
         if not constant:
             return None

@@ -66,7 +66,7 @@ class ScoreSums:
 
     @property
     def places(self) -> Array:
-        """Of the bins, from −1 to 1, moved such that the counts have the mean place."""
+        """Places of the bins, from −1 to 1, moved such that the counts have the mean place."""
         places = np.linspace(-1.0, 1.0, len(self.counts))
         return np.asarray(places + self.mean - float(self.counts @ places) / self.n)
 
