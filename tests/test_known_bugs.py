@@ -42,6 +42,7 @@ from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, read_table
 from discreet.data.memory import in_memory
 from discreet.data.persons import Persons
+from discreet.data.tokens import place_cells
 from discreet.ledger import Ledger
 from discreet.ledger.seen import Seen
 from discreet.ledger.sqlite import SQLiteStore
@@ -318,11 +319,17 @@ def optimistic_deviation_from_the_plan(planted: bool, patch: pytest.MonkeyPatch)
     return True
 
 
+def _cells_of_the_csv_module(block: bytes, separator: str, slots: Any, columns: int) -> Any:
+    rows = list(csv.reader(block.decode().splitlines(keepends=True), delimiter=separator))
+    cells = [row[0] if row else "" for row in rows]
+    return place_cells("".join(cell.replace("\n", " ") + "\n" for cell in cells).encode(), separator, slots, columns)
+
+
 @bug
 def quotes_that_span_lines(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     """One person's open quote makes a single cell of all later lines: their rows leave the sum with that one line."""
     if planted:
-        patch.setattr("discreet.data.frames.rows_of", lambda lines, *_: csv.reader(line + "\n" for line in lines))
+        patch.setattr("discreet.data.tokens.place_cells", _cells_of_the_csv_module)
     encoder, query = Encoder(dp.Schema({"x": dp.Numeric(-1, 1, encoding="linear")})), gradient()
 
     def answer(*lines: str) -> int:

@@ -74,6 +74,8 @@ class Vault:
         self.__data, self.unit, self.ledger, self.__bits = data, unit, ledger, bits
         self.charged: list[Event] = []
         """Everything that was charged through this vault, in order: what a certificate states."""
+        self.charge_ids: list[int] = []
+        """The charges of the ledger that paid for it."""
 
     @property
     def protective(self) -> bool:
@@ -100,6 +102,8 @@ class Vault:
                 event, self.unit, note=payment.note, protective=self.protective, stated=payment.stated
             )
         self.charged.extend(plan)
+        if charge not in self.charge_ids:
+            self.charge_ids.append(charge)
         return charge
 
     def release(self, measurement: Measurement, *, note: str = "", payment: Payment | None = None) -> Any:

@@ -211,10 +211,11 @@ def test_booleans() -> None:
     assert Boolean("0", "2").read([0, 2, "1"]).tolist() == [-1, 1, 0]
 
 
-def test_labels_have_no_room_for_the_unknown() -> None:
-    assert Categorical(["a", "b"]).labels(["b", "a", "?", None]).tolist() == [1, 0, 0, 0]
+def test_a_target_that_is_unknown_has_no_label_unless_a_fill_says_so() -> None:
+    assert Categorical(["a", "b"]).labels(["b", "a", "?", None]).tolist() == [1, 0, -1, -1]
     assert Categorical(["a", "b"], fill="b").labels(["b", "a", "?"]).tolist() == [1, 0, 1]
-    assert Boolean().labels(["yes", 0, None]).tolist() == [1, 0, 0]
+    assert Boolean().labels(["yes", 0, None, "J"]).tolist() == [1, 0, -1, -1]
+    assert Boolean(fill=False).labels(["yes", 0, None]).tolist() == [1, 0, 0]
     assert Boolean(fill=True).labels(["yes", 0, None]).tolist() == [1, 0, 1]
 
 

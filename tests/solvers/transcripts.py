@@ -20,7 +20,16 @@ from scipy.special import logsumexp
 
 from discreet.data.steps import chunks
 from discreet.losses import Softmax
-from discreet.measurements import FixedSizeSampling, Joint, Noisy, PoissonSampling, SampleSplitting, SplitBatch
+from discreet.measurements import (
+    FixedSizeSampling,
+    Joint,
+    Noisy,
+    PoissonSampling,
+    RandomAllocation,
+    SampleSplitting,
+    SplitBatch,
+)
+from discreet.measurements.laplace_minimum import LaplaceMinimum
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.measurements.program import drive
@@ -38,9 +47,10 @@ def overhear(solver: Any, problem: Any, data: Any, unit: Any, bits: Any, spend: 
     def answer(measurement: Any) -> Any:
         if spend:
             spend(measurement)
-        if isinstance(measurement, SampleSplitting):
+        if isinstance(measurement, SampleSplitting | RandomAllocation):
             parts: list[Any] = []
-            noting = SampleSplitting(lambda: _noting(measurement.program(), parts), measurement.parts)
+            count = measurement.parts if isinstance(measurement, SampleSplitting) else measurement.batches
+            noting = type(measurement)(lambda: _noting(measurement.program(), parts), count)
             value = noting.sample(data, unit, bits)
             heard.append((measurement, parts))
         else:
@@ -158,6 +168,20 @@ def _(measurement: SplitBatch, answer: Any, data: Any) -> float:
     return float(np.logaddexp.reduce(laws))
 
 
+@log_law.register
+def _(measurement: RandomAllocation, answer: Any, data: Any) -> float:
+    """Over all ways in which the rows may have drawn their batches, which nobody is told."""
+    laws = []
+    contributions = [_contributions(inner.query, data) for inner, _, _ in answer]
+    for drawn in itertools.product(range(measurement.batches), repeat=len(data)):
+        law = 0.0
+        for batch, ((inner, _, value), rows) in enumerate(zip(answer, contributions, strict=True)):
+            part = [i for i, mine in enumerate(drawn) if mine == batch]
+            law += _of_sum(inner.mechanism, inner.query, value, _total(rows, part, inner.query))
+        laws.append(law)
+    return float(np.logaddexp.reduce(laws)) - len(data) * math.log(measurement.batches)
+
+
 def _batches(sampling: Any, n: int) -> Iterator[tuple[float, tuple[int, ...]]]:
     """(log-probability, rows) of every batch."""
     if isinstance(sampling, FixedSizeSampling):
@@ -181,7 +205,7 @@ def _splits(measurement: SplitBatch, batch: tuple[int, ...]) -> Iterator[list[li
 
 def _sum(query: Any, data: Any) -> Any:
     """The exact sum, remembered for queries that depend on no search's place and no map of earlier answers."""
-    if any(hasattr(query, moving) for moving in ("theta", "centres", "through")):
+    if any(hasattr(query, moving) for moving in ("theta", "centres", "through", "candidates")):
         return query.integers(data)
     known = _SUMS.setdefault(data, {})
     if type(query) not in known:
@@ -335,6 +359,17 @@ def _(measurement: NoisyMinimum, answer: Any, data: Any) -> Any:
         return -(off**2) / 2
     assert off.size == 1
     return -np.abs(off)
+
+
+@log_law.register
+def _(measurement: LaplaceMinimum, answer: Any, data: Any) -> float:
+    """Laplace noise around the minimiser, of half the movement that its own docstring claims for one coordinate."""
+    query = measurement.query
+    if data not in _MINIMISERS:
+        _MINIMISERS[data] = query.minimise(data, np.zeros(query.rows.shape), measurement.tolerance)
+    assert np.size(answer) == 1  # √d·2L/λ is then the least of the bounds, and twice the scale over the multiplier
+    scale = measurement.noise_multiplier * query.gradient_bound / query.regularisation
+    return -float(np.abs(np.ravel(answer) - _MINIMISERS[data].ravel()).sum() / scale)
 
 
 _MINIMISERS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()

@@ -210,9 +210,13 @@ class Categorical:
         """Each value's position in `levels`."""
         return read_codes(values, self._codes, self.constant)
 
+    def unlisted(self, values: Iterable[Any]) -> npt.NDArray[np.bool_]:
+        """Whether each value is none of the categories."""
+        return np.asarray(read_codes(values, self._codes, len(self.categories)) == len(self.categories))
+
     def labels(self, values: Iterable[Any]) -> Codes:
-        """Each value's position in `categories`, for a target: without a fill, what is unlisted counts as the first."""
-        return read_codes(values, self._codes, 0 if self.fill is None else self.constant)
+        """Each value's position in `categories`, for a target: without a fill, −1 for what is missing or unlisted."""
+        return read_codes(values, self._codes, -1 if self.fill is None else self.constant)
 
 
 @dataclass(frozen=True)
@@ -257,9 +261,13 @@ class Boolean:
         """−1 for no, 1 for yes."""
         return np.array([-1.0, 1.0, self.constant])[self._read(values, otherwise=2)]
 
+    def unlisted(self, values: Iterable[Any]) -> npt.NDArray[np.bool_]:
+        """Whether each value is neither of the two."""
+        return np.asarray(self._read(values, otherwise=2) == 2)
+
     def labels(self, values: Iterable[Any]) -> Codes:
-        """0 for no, 1 for yes, for a target: without a fill, what is neither counts as no."""
-        return self._read(values, otherwise=1 if self.fill else 0)
+        """0 for no, 1 for yes, for a target: without a fill, −1 for what is neither."""
+        return self._read(values, otherwise=-1 if self.fill is None else int(self.fill))
 
     def _read(self, values: Iterable[Any], otherwise: int) -> Codes:
         if self.false is None:

@@ -38,7 +38,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from discreet.data.columns import Boolean, Categorical, Column, Encoding, Ignore, Numeric, Person
-from discreet.data.frames import as_table
+from discreet.data.frames import as_table, unknown_columns
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 
@@ -233,6 +233,16 @@ class Encoder:
         return tuple(name for block in self._all_blocks for name in block.names)
 
     @property
+    def names_in(self) -> npt.NDArray[Any]:
+        """The columns of a table to encode, ignored ones included, the target not."""
+        return np.array([name for name in self.schema if name != self.target], dtype=object)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that features are made of."""
+        return tuple(self._blocks)
+
+    @property
     def entry_bound(self) -> float:
         """The largest entry that an encoded row may have: 1/√m for m columns and crosses."""
         return self._scale
@@ -255,26 +265,14 @@ class Encoder:
         """
         unused = {name for name in self.schema if name not in self._blocks}
         table = as_table(data, self._names_of_a_matrix(data), skip=unused)
-        missing = [name for name in self._blocks if name not in table]
-        unknown = [name for name in table if name not in self.schema]
-        if len(missing) == len(self._blocks):  # what stands for names may be the first person of a file without them
-            raise InvalidInput(
-                f"the table has none of the schema's columns: {', '.join(map(repr, missing))}. Its first line must "
-                "name them; it is not shown here, as it could be somebody's."
-            )
-        if missing or unknown:
-            raise InvalidInput(
-                (f"the table has no column {', '.join(map(repr, missing))}. " if missing else "")
-                + (f"the schema does not know {', '.join(map(repr, unknown))}. " if unknown else "")
-                + "Declare every column in the schema; those that are not to be used as `ignore`."
-            )
+        unknown_columns(table, self.schema, self._blocks)
         n = table.shape[0]
         stored = sum(block.stored for block in self._all_blocks)
         positions, values = np.zeros((n, stored), dtype=np.int32), np.ones((n, stored), dtype=self.dtype)
         places, first = {}, 0
         for name, block in self._blocks.items():
             places[name] = slice(first, first + block.stored)
-            block.fill(table[name], positions[:, places[name]], values[:, places[name]])
+            block.fill(table.cells(name), positions[:, places[name]], values[:, places[name]])
             first += block.stored
         for names, cross in self._crosses.items():
             left, right = ((positions[:, places[name]], values[:, places[name]]) for name in names)

@@ -212,6 +212,7 @@ def schema_template(columns: Sequence[str]) -> str:
         # One line a column; use one of the forms, with PUBLIC knowledge (a codebook), never the data's extremes:
         #   {numeric: [LOW, HIGH]}   {numeric: [0, HIGH], scale: log}   {categorical: [A, B]}   boolean   ignore
         #   {unit: 5} for the column that says whose a row is: people are protected, with up to 5 rows each
+        #   {boolean: [NO, YES]} for a target of two labels, as they are in the file
         age: {numeric: [LOW, HIGH]}
         job: {numeric: [LOW, HIGH]}
         <BLANKLINE>
@@ -220,6 +221,7 @@ def schema_template(columns: Sequence[str]) -> str:
         "# One line a column; use one of the forms, with PUBLIC knowledge (a codebook), never the data's extremes:\n"
         "#   {numeric: [LOW, HIGH]}   {numeric: [0, HIGH], scale: log}   {categorical: [A, B]}   boolean   ignore\n"
         "#   {unit: 5} for the column that says whose a row is: people are protected, with up to 5 rows each\n"
+        "#   {boolean: [NO, YES]} for a target of two labels, as they are in the file\n"
     )
     return head + "".join(f"{_one_line(str(name))}: {{numeric: [LOW, HIGH]}}\n" for name in columns)
 

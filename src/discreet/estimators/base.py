@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,18 @@ from discreet.data.columns import Column
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import LENGTHS, check_lengths, check_range
+from discreet.estimators.custom_losses import chosen_loss
 from discreet.estimators.features import Features, checked_matrix
 from discreet.estimators.persons import persons_of, refuse_weights
 from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.estimators.saving import save
+from discreet.estimators.targets import column_vector
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
 from discreet.planning.plan import Plan, make_plan
+from discreet.recipes import STARTED
+from discreet.report.effects import ModelEffects
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.tuned import Tuned, current, tuned
@@ -60,6 +65,7 @@ class PrivateLinearModel(PrivateEstimator):
     row_norm: float | None = None
     fit_intercept: bool = True
     alpha: float = 0.0
+    loss: Any = None
     domain: Geometry | None = None
     verbose: Any = False  # or a number, as in scikit-learn
 
@@ -75,8 +81,8 @@ class PrivateLinearModel(PrivateEstimator):
         """Coded targets and the number of outputs; sets the fitted attributes that decoding needs."""
 
     @abstractmethod
-    def _loss(self) -> Loss:
-        """The pointwise loss on coded targets."""
+    def _usual_loss(self) -> Loss:
+        """The pointwise loss on coded targets, where no other is asked for."""
 
     @abstractmethod
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
@@ -119,8 +125,11 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
         """Rows and coded targets, as the declarations say; sets the attributes that decoding needs."""
+        if y is None or isinstance(y, str):
+            column_vector(y)  # refuses them
         column = self._target_column(y)
         features = Features.declared(X, self.schema, self.row_norm, getattr(y, "name", None), private)
+        features.require_target(X)
         matrix = self._matrix(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
         if matrix.shape[0] != len(targets):
@@ -135,13 +144,24 @@ class PrivateLinearModel(PrivateEstimator):
 
         def plan_for(n: float, guarantee: Guarantee) -> Plan:
             problem = self._problem(features, rows, sparse, n, guarantee)
-            return make_plan(problem, guarantee, self.solver, self.solver_options)
+            options = self.solver_options
+            if isinstance(options, Mapping) and options.get("start") is not None:
+                if self.solver not in STARTED:
+                    raise InvalidInput(f"a start has no effect on solver={self.solver!r}; use {' or '.join(STARTED)}.")
+                problem = replace(problem, initial=self._theta_of(options["start"], rows))
+                options = {name: value for name, value in options.items() if name != "start"}
+            return make_plan(problem, guarantee, self.solver, options)
 
         return plan_for
 
     def _problem(self, features: Features, rows: RowSpec, sparse: bool, n: float, guarantee: Guarantee) -> Problem:
         domain = self._domain(features, rows, n, guarantee)
         return Problem(rows, self._loss(), n, domain, float(self.alpha), sparse, self._entry_bound(features))
+
+    def _loss(self) -> Loss:
+        """The loss that was asked for, as a fit may use it: no code but the library's is ever given a row."""
+        usual = self._usual_loss()
+        return usual if self.loss is None else chosen_loss(self, usual)
 
     def _check_parameters(self) -> None:
         self._check_privacy()
@@ -163,7 +183,8 @@ class PrivateLinearModel(PrivateEstimator):
         if features.encoder is not None:
             matrix = features.encoder.transform(X)
             if reset:
-                self.n_features_in_ = len(features.encoder.schema) - (features.encoder.target is not None)
+                self.feature_names_in_ = features.encoder.names_in
+                self.n_features_in_ = len(self.feature_names_in_)
             return matrix
         return checked_matrix(self, X, reset=reset)
 
@@ -172,6 +193,28 @@ class PrivateLinearModel(PrivateEstimator):
         if not self.fit_intercept:
             return 0.0
         return current(NUMBERS).intercept * features.row_norm if math.isfinite(features.row_norm) else 1.0
+
+    def _theta_of(self, model: Any, rows: RowSpec) -> NDArray[np.float64]:
+        """A public linear model, in the user's units, as the parameter that solvers see: the opposite of `_set`."""
+        if not hasattr(model, "coef_"):
+            raise InvalidInput("a start is a fitted linear model, with coef_ and intercept_, of public rows.")
+        weights = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+        offsets = np.atleast_1d(np.asarray(getattr(model, "intercept_", 0.0), dtype=np.float64))
+        if weights.shape != (rows.outputs, rows.n_features) or offsets.shape != (rows.outputs,):
+            raise InvalidInput(
+                f"a start must have {rows.n_features} coefficients for each of {rows.outputs} outputs, got "
+                f"{weights.shape} and {offsets.shape}."
+            )
+        weights, offsets = self._untake(weights, offsets)
+        if rows.intercept:
+            weights = np.hstack([weights, offsets[:, None] / (rows.constant * rows.unit)])
+        return weights.reshape(rows.shape)
+
+    def _untake(
+        self, weights: NDArray[np.float64], offsets: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coefficients and intercepts in the units of coded targets; the opposite of `_take`."""
+        return weights, offsets
 
     def _set(self, theta: NDArray[np.float64], rows: RowSpec) -> None:
         theta = np.atleast_2d(theta)
@@ -196,6 +239,28 @@ class PrivateLinearModel(PrivateEstimator):
         matrix = _clipped(matrix, self._features.row_norm)
         scores = matrix @ np.atleast_2d(self.coef_).T + self.intercept_
         return np.asarray(scores, dtype=np.float64)
+
+    def effects(self) -> ModelEffects:
+        """What each column adds to the score, in natural units: log-odds, or units of the target, at each value.
+
+        ``coef_`` is about encoded features, which are scaled by 1/√m for m columns and have no unit; effects are what
+        they amount to. `to_html`, `plot` and ``discreet show`` draw them.
+        """
+        from discreet.estimators.effects import effects_of
+
+        return effects_of(self)
+
+    def plot(self, path: Any = None, *, most: int = 24) -> Any:
+        """Draw the effects, one small panel a column, and return the figure of matplotlib.
+
+        Args:
+            path: where to write the picture; the ending picks the format (png, svg, pdf). None writes nothing.
+            most: how many columns are drawn for each output, those of the largest span.
+
+        Raises:
+            InvalidInput: matplotlib is not installed (``discreet[report]``), or does not write such a format.
+        """
+        return self.effects().plot(path, most=most)
 
     def save(self, path: Any) -> None:
         """Write the model to one file that holds no code and no training data."""

@@ -83,7 +83,8 @@ def _model(facts: dict[str, Any], coef: NDArray[Any], intercept: NDArray[Any]) -
     model._features = features
     model.n_features_in_ = columns
     if features.encoder is not None:
-        model.n_features_in_ = len(features.encoder.schema) - (features.encoder.target is not None)
+        model.feature_names_in_ = features.encoder.names_in
+        model.n_features_in_ = len(model.feature_names_in_)
     elif features.names:
         model.feature_names_in_ = np.array(features.names, dtype=object)
     model.coef_, model.intercept_ = coef, intercept if intercept.ndim else float(intercept)
@@ -127,9 +128,11 @@ def _schema(features: Features) -> Schema | None:
 
 def _parameters(kind: Any, given: Any) -> dict[str, Any]:
     known = {field.name for field in fields(kind)} & set(PARAMETERS)
+    words = {"loss": _of_kind(given["loss"], str)} if isinstance(given, dict) and "loss" in given else {}
+    given = {name: value for name, value in given.items() if name not in words} if words else given
     if strangers := sorted(set(_of_kind(given, dict)) - known - set(_OF_THE_FIT)):
         raise InvalidInput(f"{kind.__name__} takes no parameter {shortened(strangers[0])} from a file")
-    return {name: _plain(value) for name, value in given.items() if name in known}
+    return words | {name: _plain(value) for name, value in given.items() if name in known}
 
 
 def _classes(given: Any) -> NDArray[Any]:

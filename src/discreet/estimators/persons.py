@@ -11,7 +11,7 @@ from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.units import Unit
 
-__all__ = ["person_column", "persons_of", "refuse_weights"]
+__all__ = ["person_column", "persons_of", "public_rows", "refuse_weights"]
 
 
 def person_column(schema: Any) -> tuple[str, Person] | None:
@@ -59,6 +59,23 @@ def persons_of(X: Any, schema: Schema | None, groups: Any, unit: Unit, private: 
     if unit.relation == "replace-one" and private and persons.count == 0:
         raise InvalidInput("no row says whose it is, and rows without an id take no part. Nothing was released.")
     return persons if private else None
+
+
+def public_rows(n: int, n_public: int | None, unit: Unit, persons: Persons | None) -> int | None:
+    """How many rows take part, where that is public; None where it is not.
+
+    Args:
+        n: the number of rows of the table, public under replace-one where rows are protected.
+        n_public: the number of rows, or of persons, that was declared public.
+        unit: the relation.
+        persons: whose each row is, where persons are protected: under replace-one their number is public.
+    """
+    if persons is None:
+        return n if unit.relation == "replace-one" else n_public
+    if persons.declared.weights == "rows":
+        return None
+    people = persons.count if unit.relation == "replace-one" else n_public
+    return None if people is None else people * persons.most_rows
 
 
 def _require_consistent(declared: Person, unit: Unit) -> None:

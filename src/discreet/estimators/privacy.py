@@ -16,6 +16,7 @@ from discreet.data.base import Dataset
 from discreet.data.persons import Persons
 from discreet.data.unprotected import is_unprotected
 from discreet.errors import BudgetExceeded, InvalidInput
+from discreet.estimators.callers import require_all_fits, warned_of_steps
 from discreet.estimators.checks import EPSILONS, check_kind, check_range
 from discreet.estimators.progress import progress_bar
 from discreet.events import NonPrivate, Promise, compose
@@ -25,7 +26,7 @@ from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, spent_epsilon
 from discreet.queries.sums.count import RowCount
-from discreet.report.certificate import FROM_THE_DATA, Certificate
+from discreet.report.certificate import FROM_THE_DATA, PREPROCESSING, Certificate, unprotected_kind
 from discreet.solvers import Filtered
 from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
@@ -142,15 +143,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         n = len(data) if persons is None else persons.count  # nothing depends on it where it is private
         guarantee = self._guarantee(n, persons)
+        self._learned_before = warned_of_steps(self) if guarantee.private else ()
         vault = Vault(data, guarantee.unit, opened(self.ledger), bits_for(self.random_state), persons=persons)
         aim = replace(guarantee, delta=vault.ledger.portion(guarantee.delta)) if guarantee.private else guarantee
-        if self._must_count(guarantee):
-            rows, rest, payment = self._counted(vault, aim, plan_for, asked)
-            plan = _after_count(plan_for, rows, rest)
-        else:
-            plan = plan_for(self._public_rows(n, guarantee, persons), aim)
-            payment = self._payment(aim, plan.name)
-        found = self._run(vault, plan, guarantee, payment)
+        try:
+            if self._must_count(guarantee):
+                rows, rest, payment = self._counted(vault, aim, plan_for, asked)
+                plan = _after_count(plan_for, rows, rest)
+            else:
+                plan = plan_for(self._public_rows(n, guarantee, persons), aim)
+                payment = self._payment(aim, plan.name)
+                require_all_fits(vault.ledger, plan.event, vault.unit, payment.stated)
+            found = self._run(vault, plan, guarantee, payment)
+        except KeyboardInterrupt as stop:
+            stop.add_note(_stays_charged(vault, guarantee))
+            raise
         self.privacy_ = self._certificate(vault, plan, guarantee)
         return found
 
@@ -171,7 +178,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _payment(self, aim: Guarantee, what: str) -> Payment:
         """How a run is paid for: the line in the ledger's history, and the (ε, δ) that it states."""
-        mark = f", NOT PRIVATE: bounds {FROM_THE_DATA}" if self._bounds_from_the_data() else ""
+        taken = self._bounds_from_the_data()
+        mark = f", NOT PRIVATE: {unprotected_kind(taken)}" if taken else ""
         return Payment(f"{type(self).__name__}({what}){mark}", aim.stated if aim.private else None)
 
     # --- the number of rows -------------------------------------------------------------------------------------------
@@ -215,6 +223,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         count, promise, rest = self._count(aim)
         likely = plan_for(SOME_ROWS, rest)
+        both = compose([count.event(vault.unit), promise])
+        require_all_fits(vault.ledger, both, vault.unit, self._payment(aim, asked).stated)
         try:
             rows, payment = vault.release_first(count, promise, self._payment(aim, asked))
         except BudgetExceeded:
@@ -261,7 +271,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             columns = value.items() if isinstance(value, Mapping) else ()
             found += [f"bounds of {name}" for name, c in columns if getattr(c, "bounds_private", True) is False]
             found += [field.name] if is_unprotected(value) else []
+        found += [f"{PREPROCESSING} by the step {name!r}" for name in getattr(self, "_learned_before", ())]
         return tuple(f"{what}, {FROM_THE_DATA}" for what in found)
+
+
+def _stays_charged(vault: Vault, guarantee: Guarantee) -> str:
+    """What an interrupted fit leaves in the ledger."""
+    if not vault.charge_ids:
+        return "Nothing was charged."
+    which = ", ".join(map(str, vault.charge_ids))
+    return (
+        f"Charged, and not refunded: up to ε = {guarantee.epsilon:g}, δ = {guarantee.delta:.3g} ({guarantee.unit}), as "
+        f"charge {which} of dataset {vault.ledger.dataset!r} in {vault.ledger.url}. The fit was interrupted."
+    )
 
 
 def _after_count(plan_for: PlanFor, rows: float, rest: Guarantee) -> Plan:

@@ -18,17 +18,23 @@ from discreet.losses.huber import Huber
 from discreet.losses.logistic import Logistic
 from discreet.losses.poisson import Poisson
 from discreet.losses.quantile import Quantile
+from discreet.losses.sigmoid import Sigmoid
 from discreet.losses.softmax import Softmax
 from discreet.losses.squared import Squared
+from discreet.losses.tukey import Tukey
+from discreet.losses.welsch import Welsch
 
 __all__ = [
     "HUBER",
     "LOGISTIC",
     "POISSON",
     "QUANTILE",
+    "SIGMOID",
     "SMOOTHED_HINGE",
     "SOFTMAX",
     "SQUARED",
+    "TUKEY",
+    "WELSCH",
     "exp",
     "logistic_slope",
     "slope_of",
@@ -42,6 +48,9 @@ SMOOTHED_HINGE = SmoothedHinge.kind
 POISSON = Poisson.kind
 QUANTILE = Quantile.kind
 SOFTMAX = Softmax.kind
+WELSCH = Welsch.kind
+TUKEY = Tukey.kind
+SIGMOID = Sigmoid.kind
 
 
 @njit(cache=True, inline="always", error_model="numpy", fastmath=False)
@@ -104,6 +113,27 @@ def _quantile_slope(z: float, y: float, level: float, width: float) -> float:
     return 0.0
 
 
+@njit(cache=True, inline="always", error_model="numpy", fastmath=False)
+def _welsch_slope(z: float, y: float, width: float) -> float:
+    residual = z - y
+    ratio = residual / width
+    square = ratio * ratio
+    return residual * exp(-square) if square < 700.0 else 0.0
+
+
+@njit(cache=True, inline="always", error_model="numpy", fastmath=False)
+def _tukey_slope(z: float, y: float, width: float) -> float:
+    ratio = min(max((z - y) / width, -1.0), 1.0)
+    rest = 1.0 - ratio * ratio
+    return width * ratio * (rest * rest)
+
+
+@njit(cache=True, inline="always", error_model="numpy", fastmath=False)
+def _sigmoid_slope(z: float, y: float, steepness: float) -> float:
+    margin = steepness * (y * z)
+    return -steepness * y / ((1.0 + exp(margin)) * (1.0 + exp(-margin)))
+
+
 @njit(cache=True, error_model="numpy", fastmath=False)
 def slope_of(kind: int, z: float, y: float, parameter: float, smoothing: float) -> float:
     """The slope of a scalar loss: ``slope_of(loss.kind, z, y, loss.parameter, loss.smoothing)``.
@@ -122,6 +152,12 @@ def slope_of(kind: int, z: float, y: float, parameter: float, smoothing: float) 
         return _poisson_slope(z, y)
     if kind == QUANTILE:
         return _quantile_slope(z, y, parameter, smoothing)
+    if kind == WELSCH:
+        return _welsch_slope(z, y, parameter)
+    if kind == TUKEY:
+        return _tukey_slope(z, y, parameter)
+    if kind == SIGMOID:
+        return _sigmoid_slope(z, y, parameter)
     return np.nan
 
 

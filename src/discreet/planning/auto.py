@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
-from discreet.calibration.guarantee import Guarantee, rough_multiplier
+from discreet.calibration.guarantee import Guarantee
 from discreet.geometry import L1Ball, SparseSet, WholeSpace
 from discreet.geometry.base import Atomic, Projectable
-from discreet.losses import Domain, Poisson, Softmax, Squared
+from discreet.losses import Poisson, Softmax, Squared
+from discreet.planning.facts import Facts
 from discreet.planning.options import labelled
 from discreet.recipes.exponential_mechanism import MOST_AXES
 from discreet.recipes.shared import NUMBERS as SHARED
@@ -31,6 +31,7 @@ __all__ = [
     "Rule",
     "choose",
     "options_of_rules",
+    "prefers_peeling",
     "prefers_vertices",
     "rules_as_markdown",
 ]
@@ -61,60 +62,6 @@ class AutoNumbers(Tuned):
 NUMBERS = AutoNumbers()
 
 
-@dataclass(frozen=True)
-class Facts:
-    """A problem and a guarantee, with what the rules ask about them."""
-
-    problem: Problem
-    guarantee: Guarantee
-
-    @property
-    def coordinates(self) -> int:
-        """The number of coefficients, over all outputs."""
-        return math.prod(self.problem.rows.shape)
-
-    @property
-    def private(self) -> bool:
-        """Whether ε is finite."""
-        return self.guarantee.private
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether ε is finite and δ > 0, so that Gaussian noise can keep the guarantee."""
-        return self.private and self.guarantee.delta > 0
-
-    @property
-    def pure(self) -> bool:
-        """Whether pure differential privacy is asked for."""
-        return self.private and self.guarantee.delta == 0
-
-    @cached_property
-    def bounded_curvature(self) -> bool:
-        """Whether the loss has a bounded second derivative."""
-        return math.isfinite(self.problem.loss.smoothness(Domain()))
-
-    @property
-    def free(self) -> bool:
-        """Whether the problem has neither a constraint nor a ridge."""
-        return isinstance(self.problem.domain, WholeSpace) and not self.problem.ridge
-
-    @property
-    def two_classes(self) -> bool:
-        """Whether labels are −1 and +1 and nothing constrains the model."""
-        one_score = self.problem.loss.slope_sign_fixed and self.problem.rows.outputs == 1
-        return bool(one_score and self.free and self.problem.rows.bounded)
-
-    @property
-    def count_noise(self) -> float:
-        """ν/n: the noise in a count over n, were it the only release."""
-        return rough_multiplier(self.guarantee) / self.problem.n
-
-    @property
-    def noise_share(self) -> float:
-        """√min(d, n)·ν/n: the noise in a mean gradient over its bound."""
-        return math.sqrt(min(self.problem.rows.dimension, self.problem.n)) * self.count_noise
-
-
 def prefers_vertices(rows: RowSpec, entry_bound: float, *, pure: bool) -> bool:
     """Whether a Lasso chooses vertices of the ℓ1 ball (Frank–Wolfe) instead of releasing gradients.
 
@@ -130,6 +77,21 @@ def prefers_vertices(rows: RowSpec, entry_bound: float, *, pure: bool) -> bool:
     numbers = current(NUMBERS)
     short = rows.norm**2 <= numbers.most_entries_in_length * entry_bound**2
     return pure or not (rows.n_features <= current(SHARED).many_columns and short)
+
+
+def prefers_peeling(rows: RowSpec, entry_bound: float, sparsity: int) -> bool:
+    """Whether sparse least squares release the largest entries of a gradient instead of a whole one.
+
+    By the same comparison as `prefers_vertices`, and s released entries must cost less than a gradient: √(2s) times the
+    largest entry, against the length of a row.
+
+    Example:
+        >>> from discreet.rows import RowSpec
+        >>> prefers_peeling(RowSpec(40, norm=40**0.5), 1.0, 5), prefers_peeling(RowSpec(400, norm=20.0), 1.0, 5)
+        (False, True)
+    """
+    cheaper = 2 * sparsity * entry_bound**2 < rows.norm**2
+    return math.isfinite(entry_bound) and cheaper and prefers_vertices(rows, entry_bound, pure=False)
 
 
 @dataclass(frozen=True)
@@ -169,6 +131,12 @@ def _lasso_by_vertices(f: Facts) -> bool:
     return declared and f.private and not p.ridge and prefers_vertices(p.rows, p.entry_bound, pure=f.pure)
 
 
+def _sparse_by_entries(f: Facts) -> bool:
+    p = f.problem
+    sparse = isinstance(p.domain, SparseSet) and isinstance(p.loss, Squared) and f.gaussian
+    return sparse and prefers_peeling(p.rows, p.entry_bound, p.domain.s if isinstance(p.domain, SparseSet) else 0)
+
+
 def _free_least_squares(f: Facts) -> bool:
     p = f.problem
     return f.gaussian and isinstance(p.loss, Squared) and f.free and bool(p.rows.intercept)
@@ -204,11 +172,44 @@ def _counts(f: Facts) -> bool:
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        "exponential_mechanism",
+        lambda f: not f.perturbable and f.pure and f.coordinates <= MOST_AXES and not f.problem.ridge,
+        f"a loss that is not convex, or of your own: δ = 0, up to {MOST_AXES} coefficients",
+        "pure privacy by one choice among the points of a grid, which asks nothing of the loss",
+        "McSherry–Talwar 2007",
+    ),
+    Rule(
+        "frank_wolfe",
+        lambda f: (
+            not f.perturbable
+            and isinstance(f.problem.domain, Atomic)
+            and not f.problem.ridge
+            and (f.pure or not isinstance(f.problem.domain, Projectable))
+        ),
+        "a loss that is not convex, or of your own: a polytope, and δ = 0 or no projection",
+        "choosing vertices is private for every loss",
+        "Talwar–Thakurta–Zhang 2015",
+    ),
+    Rule(
+        "descent",
+        lambda f: not f.perturbable,
+        "any other problem with a loss that is not convex, or of your own",
+        "noisy gradients are private for every loss, and a late iterate of them is nearly stationary",
+        "theory.random_iterate_stationarity",
+    ),
+    Rule(
         "frank_wolfe",
         _lasso_by_vertices,
         "Lasso with a bound F on entries: δ = 0, over 1000 columns, or (row norm/F)² > 50",
         "a choice of vertices pays for a row's largest entry and ln d, a noisy gradient for its length and √d",
         "sweep lasso-narrow",
+    ),
+    Rule(
+        "hard_threshold",
+        _sparse_by_entries,
+        "sparse least squares, entries within ±F, δ > 0: (row norm/F)² > 2·sparsity and > 50, or over 1000 columns",
+        "the largest entries of a gradient pay for a row's largest entry and √sparsity, a whole one for its length",
+        "bench/results/sparse_regression.md",
     ),
     Rule(
         "scaled_descent",

@@ -2,8 +2,8 @@
 
 Every bound is on the expected excess risk for a minimiser of length at most 5/radius (scores up to ±5) and targets
 within ±1, and none if a hypothesis is not a public fact: hard thresholding needs restricted eigenvalues of the rows.
-A solver that cuts slopes minimises another loss, whose theorem says nothing of the loss that was asked for: there is no
-bound where a slope within the set can exceed the cut.
+Losses that are not convex have a bound on E‖∇𝓛‖² instead. A solver that cuts slopes minimises another loss, whose
+theorem says nothing of the loss that was asked for: there is no bound where a slope within the set can exceed the cut.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from discreet.errors import DiscreetError, HypothesisViolated
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Atomic
 from discreet.geometry.long_projection import has_long_projection
-from discreet.losses import Domain
+from discreet.losses import Domain, Tabulated
+from discreet.planning.facts import trivial_risk
+from discreet.queries.largest_entries import LargestEntries
 from discreet.recipes import shared
 from discreet.recipes.bias_reduced import expected_cost, level_costs
 from discreet.recipes.exponential_mechanism import grid_radius
+from discreet.recipes.output_perturbation import noise_std
 from discreet.solvers.base import Problem, Solver
 from discreet.solvers.bias_reduced import BiasReduced
 from discreet.solvers.descent import Descent
@@ -33,7 +36,7 @@ from discreet.solvers.sparse_descent import SparseDescent
 from discreet.solvers.sufficient_statistics import SufficientStatistics
 from discreet.theory.bias_reduced import biased_descent
 from discreet.theory.bound import Bound, gamma_noise_std, require
-from discreet.theory.descent import smooth_average_iterate, suffix_average
+from discreet.theory.descent import smooth_average_iterate, strongly_convex_last_iterate, suffix_average
 from discreet.theory.frank_wolfe import frank_wolfe, glm_curvature, selection_gap
 from discreet.theory.least_squares import moment_noise_norm, preconditioned, sufficient_statistics
 from discreet.theory.perturbation import (
@@ -41,8 +44,10 @@ from discreet.theory.perturbation import (
     objective_perturbation,
     objective_perturbation_constrained,
     output_perturbation,
+    output_perturbation_inf,
 )
 from discreet.theory.sparse import sparse_descent_smooth
+from discreet.theory.stationarity import random_iterate_stationarity
 from discreet.tuned import current
 from discreet.units import Unit
 from discreet.updates import Sgd
@@ -52,6 +57,7 @@ __all__ = ["predicted_bound", "predicted_risk"]
 _MOMENT_FAILURE = 0.05
 """The noise of a second moment is taken at a size that it exceeds once in twenty runs."""
 _NO_THEOREM = {
+    "BestIterate": "iterates are compared by clipped losses, from which no bound on the risk follows",
     "Boosted": "runs are compared by clipped losses, from which no bound on the risk follows",
     "HardThreshold": "it needs the rows' restricted eigenvalues, which are not public",
     "HeavyTailed": "it needs the rows' restricted eigenvalues, which are not public",
@@ -86,6 +92,13 @@ def predicted_bound(solver: Solver, problem: Problem, unit: Unit | None = None) 
         >>> bound.theorem, round(bound.value, 3)
         ('objective perturbation, strong convexity', 0.125)
     """
+    bound = _theorem(solver, problem, unit)
+    return bound.capped(trivial_risk(problem)) if bound.quantity == "excess risk" else bound
+
+
+def _theorem(solver: Solver, problem: Problem, unit: Unit | None) -> Bound:
+    if not problem.loss.convex:
+        return _not_convex(solver, problem)
     match solver:
         case Descent():
             return _descent(solver, problem)
@@ -123,6 +136,12 @@ def _target(problem: Problem) -> float:
     return min(_score_bound() / problem.rows.radius, problem.domain.radius_in(_dimension(problem)))
 
 
+def _distance(problem: Problem) -> float:
+    """How far the minimiser that is looked for may be from where a descent starts."""
+    start = float(np.linalg.norm(problem.start))
+    return min(_target(problem) + start, problem.domain.diameter(_dimension(problem)))
+
+
 def _gradient_bound(problem: Problem, slope_bound: float) -> float:
     return min(slope_bound, problem.loss.lipschitz(Domain()) * problem.rows.radius)
 
@@ -142,14 +161,45 @@ def _unconstrained(problem: Problem) -> None:
     require(isinstance(problem.domain, WholeSpace), "a problem without constraint")
 
 
+def _not_convex(solver: Solver, problem: Problem) -> Bound:
+    """How nearly stationary a random late iterate of descent is; the best point of a grid needs no convexity."""
+    if isinstance(solver, ExponentialMechanism):
+        return _exponential_mechanism(solver, problem)
+    what = f"{type(problem.loss).__name__} is not convex: there is a bound for"
+    if not isinstance(solver, Descent) or solver.iterate != "random":
+        raise HypothesisViolated(f"{what} descent to a random iterate alone.")
+    step = solver.update.step if isinstance(solver.update, Sgd) else None
+    if (
+        solver.sampling is not None
+        or solver.batches is not None
+        or not isinstance(step, float)
+        or not isinstance(problem.domain, WholeSpace)
+    ):
+        raise HypothesisViolated(f"{what} full batches, plain steps of one size and no constraint.")
+    _uncut(problem, solver.clip)
+    targets = np.array([-1.0, 1.0])  # where the loss at score 0 is largest; the others are at least 0
+    gap = problem.loss.largest_gap() if isinstance(problem.loss, Tabulated) else problem.loss.value(0.0, targets).max()
+    require(math.isfinite(gap), "a loss that is bounded below")
+    return random_iterate_stationarity(
+        smoothness=problem.loss.smoothness(Domain()) * problem.rows.radius**2 + problem.ridge,
+        initial_gap=float(gap),
+        d=_dimension(problem),
+        noise_std=solver.noise_multiplier * solver.clip / problem.n,
+        iterations=solver.iterations,
+        step=step,
+        suffix=solver.iterations - solver.iterations // 2,
+    )
+
+
 def _descent(solver: Descent, problem: Problem) -> Bound:
     step = solver.update.step if isinstance(solver.update, Sgd) else None
-    if solver.sampling is not None or not isinstance(step, float):
+    if solver.sampling is not None or solver.batches is not None or not isinstance(step, float):
         raise HypothesisViolated("the bound is for full batches and plain steps of one size.")
-    d, steps, target = _dimension(problem), solver.iterations, _target(problem)
+    d, steps, target = _dimension(problem), solver.iterations, _distance(problem)
     require(problem.domain.convex, "a convex constraint set")
     _uncut(problem, solver.clip, problem.domain.radius_in(d))
-    points = {"average": steps, "suffix": steps - steps // 2, "last": 1}[solver.iterate]
+    points = {"average": steps, "suffix": steps - steps // 2, "last": 1, "random": 0}[solver.iterate]
+    require(points > 0, "an average or the last iterate")
     noise_std = solver.noise_multiplier * solver.clip / problem.n
     smoothness = problem.loss.smoothness(Domain(score_bound=_score_bound())) * problem.rows.radius**2 + problem.ridge
     free = isinstance(problem.domain, WholeSpace)
@@ -177,6 +227,18 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
                 iterations=steps,
                 step=step,
                 suffix=points,
+            )
+        )
+    if problem.ridge and free and solver.iterate == "last" and step * smoothness < 2:
+        bounds.append(
+            strongly_convex_last_iterate(
+                distance=target,
+                strong_convexity=problem.ridge,
+                smoothness=smoothness,
+                d=d,
+                noise_std=noise_std,
+                iterations=steps,
+                step=step,
             )
         )
     require(bool(bounds), f"a step of at most 1/smoothness = {1 / smoothness:g}")
@@ -213,19 +275,33 @@ def _objective(solver: ObjectivePerturbation, problem: Problem) -> Bound:
 
 
 def _output(solver: OutputPerturbation, problem: Problem) -> Bound:
-    _unconstrained(problem)
-    _uncut(problem, solver.slope_bound)
-    d, lipschitz = _dimension(problem), _gradient_bound(problem, solver.slope_bound)
-    scale = solver.noise_multiplier * lipschitz / (solver.regularisation + problem.ridge * problem.n)
-    return output_perturbation(
+    d, deviation = _dimension(problem), noise_std(solver, problem)
+    lipschitz = _gradient_bound(problem, solver.slope_bound)
+    regularisation, target = solver.regularisation / problem.n, _target(problem)
+    if isinstance(problem.domain, WholeSpace):
+        _uncut(problem, solver.slope_bound)
+        return output_perturbation(
+            d=d,
+            regularisation=regularisation,
+            noise_std=deviation,
+            target_norm=target,
+            lipschitz=lipschitz if not problem.ridge else None,
+            smoothness=problem.loss.smoothness(Domain()) * problem.rows.radius**2 + problem.ridge,
+            generalised_linear=problem.rows.outputs == 1 and not problem.ridge,
+            gaussian=solver.noise == "gaussian",
+        )
+    require(solver.constraint == "within" and problem.domain.convex, "a minimiser over the set, or no set")
+    require(solver.projection == "linf" and not problem.ridge, "a projection in the ℓ∞ norm and no ridge")
+    _uncut(problem, solver.slope_bound, problem.domain.radius_in(d))
+    through = solver.query(problem).through
+    return output_perturbation_inf(
         d=d,
-        regularisation=solver.regularisation / problem.n,
-        noise_std=scale if solver.noise == "gaussian" else gamma_noise_std(d, scale),
-        target_norm=_target(problem),
-        lipschitz=lipschitz if not problem.ridge else None,
-        smoothness=problem.loss.smoothness(Domain()) * problem.rows.radius**2 + problem.ridge,
-        generalised_linear=problem.rows.outputs == 1 and not problem.ridge,
-        gaussian=solver.noise == "gaussian",
+        sparsity=through.entries if isinstance(through, LargestEntries) else d,
+        lipschitz=lipschitz,
+        regularisation=regularisation,
+        noise_std=deviation,
+        target_norm=target,
+        laplace=solver.noise == "laplace",
     )
 
 
@@ -271,10 +347,11 @@ def _sparse_descent(solver: SparseDescent, problem: Problem) -> Bound:
         d=_dimension(problem),
         s=min(solver.sparsity + (rows.intercept > 0), _dimension(problem)),
         bound=solver.clip,
-        noise_std=solver.noise_multiplier * solver.clip / problem.n,
+        noise_std=solver.noise_std(problem),
         diameter=problem.domain.diameter(_dimension(problem)),
         smoothness=1 / solver.step,  # a smaller step is that of a less smooth loss
         iterations=solver.iterations,
+        laplace=solver.noise == "laplace",
     )
 
 
@@ -299,7 +376,7 @@ def _bias_reduced(solver: BiasReduced, problem: Problem, unit: Unit | None) -> B
             most = min(most, average)
             least = min(sure, most)
     return biased_descent(
-        distance=min(_target(problem), diameter),
+        distance=_distance(problem),
         diameter=diameter,
         second_moment=solver.second_moment_bound(problem),
         bias=solver.bias_bound(problem),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +17,20 @@ from discreet.errors import InvalidInput
 from discreet.text import read_json, shortened
 from discreet.units import Unit
 
-__all__ = ["FROM_THE_DATA", "Certificate"]
+__all__ = ["FROM_THE_DATA", "PREPROCESSING", "Certificate", "unprotected_kind"]
 
 FROM_THE_DATA = "taken from the data without protection"
+PREPROCESSING = "preprocessing"
+"""How an item begins that is about what a step before the model has learned."""
+
+
+def unprotected_kind(items: Sequence[str]) -> str:
+    """Which kind of declarations was taken from the data, in words; "" where none was."""
+    taken = [item for item in items if item.endswith(FROM_THE_DATA)]
+    steps = [item for item in taken if item.startswith(PREPROCESSING)]
+    return f"{PREPROCESSING if steps else 'bounds'} {FROM_THE_DATA}" if taken else ""
+
+
 """Said of bounds in a certificate's list of what is not protected."""
 
 
@@ -138,8 +150,7 @@ class Certificate:
         line = f"ε = {self.epsilon:.4g}, δ = {self.delta:.3g} ({self.unit}{believed})"
         if self.protective:
             return line
-        bounds = any(item.endswith(FROM_THE_DATA) for item in self.unprotected)
-        return f"NOT PRIVATE: {f'bounds {FROM_THE_DATA}' if bounds else 'seeded noise'}; would be {line}"
+        return f"NOT PRIVATE: {unprotected_kind(self.unprotected) or 'seeded noise'}; would be {line}"
 
 
 _FIELDS: dict[str, type] = {

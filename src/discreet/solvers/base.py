@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
-from discreet.geometry.base import Geometry
+from discreet.geometry.base import Geometry, Projectable
 from discreet.geometry.whole_space import WholeSpace
-from discreet.losses import Loss
+from discreet.losses import OWN, Loss
 from discreet.measurements import Measurement
 from discreet.rows import RowSpec
 from discreet.units import Unit
@@ -32,13 +32,14 @@ class Problem:
 
     Args:
         rows: public facts about the rows.
-        loss: pointwise loss.
+        loss: pointwise loss, one of the library's own; others enter by `discreet.losses.tabulated`.
         n: public or privately released number of rows; sums are divided by it.
         domain: constraint set.
         ridge: ℓ2 regularisation of the mean loss.
         sparse: whether rows come in compressed sparse form: a fact about the container, not about its cells.
         entry_bound: public bound on every entry |x_ij| of a row, where one was declared; it chooses settings, and is
             enforced by the clip that follows from it.
+        initial: a public point to start from, such as a model of public rows; None takes 0.
     """
 
     rows: RowSpec
@@ -48,21 +49,31 @@ class Problem:
     ridge: float = 0.0
     sparse: bool = False
     entry_bound: float = math.inf
+    initial: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if not self.n > 0:
             raise InvalidInput(f"the number of rows must be positive, got {self.n!r}.")
+        if type(self.loss) not in OWN:  # code that is not the library's must not be given rows
+            raise InvalidInput(
+                f"{type(self.loss).__name__} is not one of the library's losses: give discreet.losses.tabulated(loss)."
+            )
         if not self.ridge >= 0:
             raise InvalidInput(f"ridge must be non-negative, got {self.ridge!r}.")
         try:
             self.domain.radius_in(math.prod(self.rows.shape))
         except InvalidInput as mismatch:
             raise InvalidInput(f"the domain does not fit the model: {mismatch} {_counted(self.rows)}") from None
+        if self.initial is not None and not (self.initial.shape == self.rows.shape and np.isfinite(self.initial).all()):
+            raise InvalidInput(f"a start must have finite numbers, one a coefficient. {_counted(self.rows)}")
 
     @property
     def start(self) -> NDArray[np.float64]:
-        """θ = 0."""
-        return np.zeros(self.rows.shape)
+        """A new array: the point of the set nearest to the start that was given, or to 0."""
+        first = np.zeros(self.rows.shape) if self.initial is None else self.initial.copy()
+        if not isinstance(self.domain, Projectable) or self.domain.contains(first.ravel()):
+            return first
+        return np.array(self.domain.project(first.ravel()), dtype=np.float64).reshape(self.rows.shape)
 
 
 def _counted(rows: RowSpec) -> str:

@@ -31,6 +31,7 @@ from discreet.theory.frank_wolfe import (
     best_frank_wolfe_iterations,
     frank_wolfe,
     frank_wolfe_rate,
+    frank_wolfe_tail,
     glm_curvature,
     selection_gap,
 )
@@ -60,12 +61,14 @@ from discreet.theory.sparse import (
     sparse_descent_pure,
     sparse_descent_smooth,
     sparse_descent_strongly_convex,
+    sparse_erm_gaussian,
     sparse_erm_lower_bound,
     sparse_mean_gaussian,
     sparse_mean_laplace,
     sparse_mean_lower_bound,
     sparse_stationarity,
 )
+from discreet.theory.stationarity import random_iterate_stationarity
 
 __all__ = [
     "Bound",
@@ -83,6 +86,7 @@ __all__ = [
     "exponential_mechanism_tail",
     "frank_wolfe",
     "frank_wolfe_rate",
+    "frank_wolfe_tail",
     "gamma_noise_std",
     "gaussian_noise_std",
     "glm_curvature",
@@ -100,6 +104,7 @@ __all__ = [
     "output_perturbation_inf",
     "output_perturbation_inf_population",
     "preconditioned",
+    "random_iterate_stationarity",
     "rank_bound",
     "sampled_gradient_bound",
     "selection_gap",
@@ -109,6 +114,7 @@ __all__ = [
     "sparse_descent_pure",
     "sparse_descent_smooth",
     "sparse_descent_strongly_convex",
+    "sparse_erm_gaussian",
     "sparse_erm_lower_bound",
     "sparse_mean_gaussian",
     "sparse_mean_laplace",

@@ -20,6 +20,7 @@ __all__ = [
     "expected_max_abs_normal",
     "gamma_noise_std",
     "gaussian_noise_std",
+    "harmonic",
     "require",
     "require_count",
     "require_non_negative",
@@ -30,10 +31,12 @@ __all__ = [
     "zcdp_budget",
 ]
 
+_SUMMED = 10**6  # terms of the harmonic series that are added up
+
 
 @dataclass(frozen=True)
 class Bound:
-    """A proved bound: its value, the parts that add up to it, and the theorem it comes from.
+    """A proved bound: its value, the parts that add up to it, the theorem it comes from, and of what it is one.
 
     Example:
         >>> bound = Bound.of("an example", optimisation=0.25, privacy=0.5)
@@ -44,11 +47,24 @@ class Bound:
     value: float
     parts: Mapping[str, float] = field(repr=False)
     theorem: str
+    quantity: str = "excess risk"
 
     @classmethod
     def of(cls, theorem: str, **parts: float) -> Bound:
         """The bound that is the sum of these parts."""
         return cls(sum(parts.values()), MappingProxyType(parts), theorem)
+
+    def capped(self, trivial: float) -> Bound:
+        """The bound, or the trivial one where that is less: what holds for every answer in the set.
+
+        Example:
+            >>> bound = Bound.of("an example", privacy=7.0).capped(2.0)
+            >>> float(bound), dict(bound.parts)
+            (2.0, {'trivial': 2.0})
+        """
+        if not trivial < self.value:
+            return self
+        return Bound(trivial, MappingProxyType({"trivial": trivial}), self.theorem, self.quantity)
 
     def __float__(self) -> float:
         return float(self.value)
@@ -157,6 +173,20 @@ def symmetric_noise_norm(d: int, off_diagonal_std: float, failure: float) -> flo
 def expected_max_abs_normal(d: int) -> float:
     """E max_i |g_i| over d standard normals."""
     return float(L1Ball(1.0).gaussian_width(d).value)
+
+
+@lru_cache(maxsize=64)
+def harmonic(d: int) -> float:
+    """H_d = 1 + 1/2 + … + 1/d: the mean of the largest |w_i| over d Laplace variables of scale 1.
+
+    Example:
+        >>> round(harmonic(2), 12), round(harmonic(10**9), 6)
+        (1.5, 21.300482)
+    """
+    require_count(d=d)
+    if d > _SUMMED:  # ln d + γ + 1/(2d) − 1/(12d²) + …, alternating: cut after a term of 1e-13
+        return math.log(d) + float(np.euler_gamma) + 1 / (2 * d)
+    return float((1.0 / np.arange(1, d + 1)).sum())
 
 
 def top_gaussian(k: int, d: int) -> float:
