@@ -27,6 +27,7 @@ from discreet.losses import Huber, Logistic, Poisson, Softmax, Squared
 from discreet.queries.base import BoundedDifference, replace_one_factor
 from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import ListedVertices, whole_vertices
+from discreet.queries.histograms.labelled_scores import LabelledScores
 from discreet.queries.histograms.outcomes import ClassCells, ConfidenceCells, LossCells, OutcomeCounts, ScoreCells
 from discreet.queries.histograms.ranks import Grid, Ranks
 from discreet.queries.histograms.score_histogram import ScoreHistogram
@@ -106,6 +107,10 @@ SUMS: dict[type, list[Make]] = {
     ScoreHistogram: [
         lambda rng: ScoreHistogram(ROWS, theta(rng), np.sort(rng.normal(size=6))),
         lambda rng: ScoreHistogram(PLAIN, theta(rng, PLAIN), np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)),
+    ],
+    LabelledScores: [
+        lambda rng: LabelledScores(ROWS, theta(rng), np.sort(rng.normal(size=6))),
+        lambda rng: LabelledScores(PLAIN, theta(rng, PLAIN), np.linspace(-1, 1, 17)),
     ],
     ColumnSecondMoment: [lambda rng: ColumnSecondMoment(ROWS), lambda rng: ColumnSecondMoment(PLAIN, 2.5)],
     ScaledGradientSum: [

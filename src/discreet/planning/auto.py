@@ -51,7 +51,6 @@ class AutoNumbers(Tuned):
         "coordinates from which vertices of a polytope are chosen instead of releasing gradients",
         "judgement: a step of Frank–Wolfe does not take longer as d grows",
     )
-    most_count_noise: float = tuned(1e-2, "noise of a count over n up to which columns are weighted", "sweep: loudest")
     least_weighted_columns: int = tuned(
         32, "columns from which weights are worth their share of the budget", "judgement: synthetic problems"
     )
@@ -149,11 +148,12 @@ def _bag_of_words(f: Facts) -> bool:
 
 
 def _worth_weights(f: Facts) -> bool:
-    numbers, d = current(NUMBERS), f.problem.rows.dimension
-    if not (f.gaussian and f.two_classes and d >= numbers.least_weighted_columns):
+    d = f.problem.rows.dimension
+    if is_bag_of_words(f.problem) or not (f.gaussian and f.two_classes):
         return False
-    little = f.count_noise * math.sqrt(d) <= current(WEIGHTED).little_noise
-    return f.count_noise <= numbers.most_count_noise and not little
+    if d < current(NUMBERS).least_weighted_columns:
+        return False
+    return f.count_noise * math.sqrt(d) > current(WEIGHTED).little_noise
 
 
 def _few_dimensions(f: Facts) -> bool:
@@ -333,7 +333,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "weighted_perturbation",
         _worth_weights,
-        "two classes, 32 columns or more, ν/n ≤ 0.01 and √d·ν/n > 0.0025, δ > 0",
+        "two classes, 32 columns or more, no bag of words, √d·ν/n > 0.0005, δ > 0",
         "columns nearer to one scale, then a direction, then its scale and offset",
         "sweeps loudest, quiet",
     ),

@@ -329,6 +329,6 @@ def _spending_all(solver: BiasReduced, share: float, problem: Problem, unit: Uni
 def _with_fits(solver: BiasReduced, share: float, problem: Problem, unit: Unit) -> BiasReduced:
     """The solver that leaves ``share`` of its budget to the fits, whose releases cost 1/ν² of what ν = 1 does."""
     reserve = share * solver.budget
-    alone = _divergence(Recalibration(1.0).event(), solver.order, unit)
+    alone = _divergence(Recalibration(1.0).event(problem.loss), solver.order, unit)
     costs = (*level_costs(solver, problem, unit), reserve * (1 + _ROUNDING))
     return replace(solver, recalibration_multiplier=math.sqrt(alone / reserve), costs=costs)
