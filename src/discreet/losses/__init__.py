@@ -6,6 +6,7 @@ depends on the label alone. The maths of each is in ``docs/maths/losses.md``.
 """
 
 from discreet.losses.base import Array, Domain, Loss
+from discreet.losses.capped_poisson import CappedPoisson
 from discreet.losses.hinge import SmoothedHinge
 from discreet.losses.huber import Huber
 from discreet.losses.logistic import Logistic
@@ -16,6 +17,7 @@ from discreet.losses.squared import Squared
 
 __all__ = [
     "Array",
+    "CappedPoisson",
     "Domain",
     "Huber",
     "Logistic",

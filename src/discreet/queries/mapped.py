@@ -20,7 +20,7 @@ from discreet.errors import InvalidInput
 from discreet.queries.base import Integers
 from discreet.rows import ROW_BITS, RowSpec
 
-__all__ = ["ColumnWeights", "MappedRows", "RowMap"]
+__all__ = ["ColumnWeights", "MappedRows", "RowMap", "prepared"]
 
 
 class RowMap(ABC):
@@ -60,12 +60,12 @@ class ColumnWeights(RowMap):
 
     def _made(self, block: Block, rounded: bool) -> Block:
         if self.centre is not None:
-            return _prepared(self.rows, self._centred(block, self.centre, rounded), block.y)
+            return prepared(self.rows, self._centred(block, self.centre, rounded), block.y)
         with np.errstate(over="ignore", invalid="ignore"):  # what is no longer finite counts as 0, as in any row
             if isinstance(block, DenseBlock):
-                return _prepared(self.rows, np.ascontiguousarray(block.X * self.weights, dtype=np.float64), block.y)
+                return prepared(self.rows, np.ascontiguousarray(block.X * self.weights, dtype=np.float64), block.y)
             values = np.asarray(block.values * self.weights[block.indices], dtype=np.float64)
-        return _prepared(self.rows, values, block.y, block.indices, block.indptr)
+        return prepared(self.rows, values, block.y, block.indices, block.indptr)
 
     def _centred(self, block: Block, centre: NDArray[np.float64], rounded: bool) -> NDArray[np.float64]:
         """(x − centre)·weights, entry by entry."""
@@ -109,7 +109,7 @@ class MappedRows:
         return MappedRows(self.given.take(indices), self.through, self.rounded)
 
 
-def _prepared(
+def prepared(
     rows: RowSpec, values: NDArray[np.float64], y: NDArray[np.float64], indices: Any = None, indptr: Any = None
 ) -> Block:
     """A block of new rows, each clipped and verified by itself."""
