@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.calibration import Guarantee
-from discreet.data.columns import Column
+from discreet.data.columns import Column, Encoding
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import LENGTHS, check_lengths, check_range
 from discreet.estimators.features import Features, checked_matrix
+from discreet.estimators.inference import Released, partitions
 from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.estimators.saving import save
 from discreet.geometry import WholeSpace
@@ -25,6 +26,7 @@ from discreet.losses import Loss
 from discreet.planning.plan import Plan, make_plan
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
+from discreet.solvers.inference import Inference
 from discreet.tuned import Tuned, current, tuned
 
 __all__ = ["NUMBERS", "LinearModelNumbers", "PrivateLinearModel"]
@@ -105,10 +107,16 @@ class PrivateLinearModel(PrivateEstimator):
         self._set(theta, data.rows)
         return self
 
+    def _keep(self, plan: Plan, answers: list[Any]) -> None:
+        self.__dict__.pop("released_", None)
+        if isinstance(plan.solver, Inference):
+            self.released_ = Released(tuple(np.asarray(a, dtype=np.float64) for a in answers), plan.solver, plan.problem)
+
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
         """Rows and coded targets, as the declarations say; sets the attributes that decoding needs."""
         column = self._target_column(y)
-        features = Features.declared(X, self.schema, self.row_norm, getattr(y, "name", None), private)
+        name, encoding = getattr(y, "name", None), self._encoding()
+        features = Features.declared(X, self.schema, self.row_norm, name, private, encoding)
         matrix = self._matrix(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
         if matrix.shape[0] != len(targets):
@@ -129,7 +137,26 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _problem(self, features: Features, rows: RowSpec, sparse: bool, n: float, guarantee: Guarantee) -> Problem:
         domain = self._domain(features, rows, n, guarantee)
-        return Problem(rows, self._loss(), n, domain, float(self.alpha), sparse, self._entry_bound(features))
+        asked = {"inference": True, "robust": bool(getattr(self, "robust", False))} if self._infers() else {}
+        return Problem(
+            rows,
+            self._loss(),
+            n,
+            domain,
+            float(self.alpha),
+            sparse,
+            self._entry_bound(features),
+            partitions=partitions(features) if asked else (),
+            **asked,
+        )
+
+    def _encoding(self) -> Encoding:
+        """How numeric columns are encoded that do not say so: one coefficient each where intervals are asked for."""
+        return "linear" if self._infers() else "spline"
+
+    def _infers(self) -> bool:
+        """Whether a fit releases what intervals need."""
+        return bool(getattr(self, "inference", False) or self.solver == "inference")
 
     def _check_parameters(self) -> None:
         self._check_privacy()
@@ -137,8 +164,12 @@ class PrivateLinearModel(PrivateEstimator):
             raise InvalidInput(f"alpha must be finite and non-negative, got {self.alpha!r}.")
         check_range("alpha", self.alpha, 0.0, LENGTHS[1], "less already leaves nothing but zeros")
         check_lengths(self.row_norm, getattr(self, "target_bounds", None))
+        self._check_inference()
         if self.domain is not None and not isinstance(self.domain, Geometry):
             raise InvalidInput(f"domain must be a set from discreet.geometry, got {self.domain!r}.")
+
+    def _check_inference(self) -> None:
+        """Refuse parameters about intervals that contradict others; a model without intervals has none."""
 
     def _target_column(self, y: Any) -> Column | None:
         name = getattr(y, "name", None)

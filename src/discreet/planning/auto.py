@@ -204,6 +204,13 @@ def _counts(f: Facts) -> bool:
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        "inference",
+        lambda f: f.problem.inference,
+        "intervals are asked for (`inference=True`)",
+        "coefficients with a covariance, from released values alone",
+        "docs/maths/intervals.md",
+    ),
+    Rule(
         "frank_wolfe",
         _lasso_by_vertices,
         "Lasso with a bound F on entries: δ = 0, over 1000 columns, or (row norm/F)² > 50",

@@ -24,8 +24,8 @@ class InferenceNumbers(Tuned):
     """Tuned numbers of this recipe."""
 
     hessian_share: float = tuned(
-        0.2,
-        "share of the budget (in 1/σ²) for the Hessian, and with a robust variance for both together 0.28",
+        0.15,
+        "share of the budget (in 1/σ²) for the Hessian, and as much for a robust variance",
         "judgement: between 0.1 and 0.3 widths differ by less than 2 % (bench/results/intervals.md)",
     )
     scale_share: float = tuned(
@@ -83,8 +83,8 @@ def recipe(
         moment_share: of the budget (in 1/σ²) for the second moment, by default 0.1.
         start_share: of the budget for the first gradient of regressions, by default 0.05.
         scale_share: of the budget for each sum of one number, by default 0.01.
-        hessian_share: of the budget for the Hessian, by default 0.2; 0.14 beside a robust variance.
-        score_share: of the budget for the robust variance, by default 0.14.
+        hessian_share: of the budget for the Hessian, by default 0.15.
+        score_share: of the budget for the robust variance, by default 0.15.
         regularisation: λ for rows of length 1; by default 2/ε for the logistic loss, else 32·(largest curvature)/ε.
         cap: the least cap of counts, by default 4 up to ε = 1 and 8 beyond.
         outlier: where slopes of least squares are cut, by default at 2.5 standard deviations.
@@ -102,13 +102,12 @@ def recipe(
         return noiseless
     require_bounded_rows(problem, "inference")
     several = isinstance(problem.loss, Squared | Huber | Poisson)
-    each = numbers.hessian_share * (0.7 if problem.robust else 1.0)
     shares = {
         "moment_share": usual.large_share if moment_share is None else moment_share,
         "start_share": (usual.estimate_share if start_share is None else start_share) if several else 0.0,
         "scale_share": (numbers.scale_share if scale_share is None else scale_share) if several else 0.0,
-        "hessian_share": each if hessian_share is None else hessian_share,
-        "score_share": (each if score_share is None else score_share) if problem.robust else 0.0,
+        "hessian_share": numbers.hessian_share if hessian_share is None else hessian_share,
+        "score_share": (numbers.hessian_share if score_share is None else score_share) if problem.robust else 0.0,
     }
     spent = dict(shares, scale_share=shares["scale_share"] * _scales(problem))
     left = remaining_share("the minimiser", spent, may_be_zero=("start_share", "scale_share", "score_share"))
