@@ -59,6 +59,7 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")] = Path("model.npz"),
     certificate: Annotated[Path | None, typer.Option(help="Where to write the certificate (JSON).")] = None,
     seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
+    inference: Annotated[bool, typer.Option("--inference", help="Standard errors and intervals, within epsilon.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Fit a private model to a table; write the model and its certificate."""
@@ -83,12 +84,22 @@ def fit(
         "random_state": seed,
         "verbose": not quiet,
     }
+    if inference:
+        settings["inference"] = _with_intervals(kind)
     estimator = kind(**settings, **model_parameters(kind, param or [], [*settings, *_FROM_THE_SCHEMA]))
     estimator.fit(table, column)
     estimator.save(output)
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
     show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
+    if inference:
+        print(estimator.summary())
     console.print(f"model        {printable(str(output))}\ncertificate  {printable(str(certificate))}")
+
+
+def _with_intervals(kind: Any) -> bool:
+    if not hasattr(kind, "conf_int"):
+        raise InvalidInput(f"{kind.__name__} has no intervals; leave --inference out.")
+    return True
 
 
 def register(app: typer.Typer) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plan", "register"]
 
+_WITH_INTERVALS = ("logistic", "linear", "huber", "poisson")
 _LOSSES = {"hinge": "svc", "squared": "linear"}
 """Names of losses that are not those of their models."""
 
@@ -44,6 +45,9 @@ def plan(
     count_rows: Annotated[
         bool, typer.Option("--count-rows", help="The number of rows is private and counted first (add-remove).")
     ] = False,
+    inference: Annotated[
+        bool, typer.Option("--inference", help="Intervals are wanted: say whether n and epsilon allow for them.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Compare the solvers for a problem of this size, and say which one `auto` takes and why."""
@@ -58,17 +62,44 @@ def plan(
         "row_norm": row_norm,
         "n_public": _public(n, epsilon, delta, adjacency, count_rows),
     }
-    settings |= _targets(kind, classes) | _set(kind, l1_radius, sparsity, domain)
+    settings |= _targets(kind, classes) | _set(kind, l1_radius, sparsity, domain) | _intervals(kind, inference)
     guarantee, found = compared(_estimator(kind, settings, param or []), n, d, sparse=sparse_rows)
     if not any(option.plan for option in found):
         raise InvalidInput(f"no solver applies: {found[0].reason}.")
     if as_json:
         facts = {"n": n, "d": d, "model": kind, "epsilon": _or_none(epsilon), "delta": guarantee.delta}
         facts |= {"adjacency": adjacency, "rows_per_unit": rows_per_unit, "counts_rows": count_rows}
+        facts |= {"rows_needed": _rows_needed(guarantee, d)} if inference else {}
         print(json.dumps(facts | {"options": [_fact(option) for option in found]}))
         return
     console.print(f"n = {n}, d = {d}, {kind}, " + _in_words(epsilon, guarantee, count_rows))
     _show(found)
+    if inference:
+        console.print(_advice(n, d, epsilon, guarantee))
+
+
+def _intervals(kind: str, inference: bool) -> dict[str, Any]:
+    if inference and kind not in _WITH_INTERVALS:
+        raise InvalidInput(f"--inference goes with --model {', '.join(_WITH_INTERVALS)}, not {kind}.")
+    return {"inference": True} if inference else {}
+
+
+def _rows_needed(guarantee: Guarantee, d: int) -> int:
+    """About how many rows intervals need for d features and an intercept."""
+    from discreet.recipes.inference import rows_needed
+
+    return math.ceil(rows_needed(guarantee, d + 1))
+
+
+def _advice(n: int, d: int, epsilon: float, guarantee: Guarantee) -> str:
+    """Whether intervals can be expected; nothing has been spent yet."""
+    needed = _rows_needed(guarantee, d)
+    if n >= needed:
+        return f"intervals can be expected: they need about n ≥ {needed}."
+    return (
+        f"WARNING: intervals will hardly be estimable at this ε: needs about n ≥ {needed} or ε ≥ "
+        f"{epsilon * needed / n:.2g}. Nothing has been spent."
+    )
 
 
 def _public(n: int, epsilon: float, delta: float | None, adjacency: str, count_rows: bool) -> int | None:

@@ -23,11 +23,6 @@ __all__ = ["NUMBERS", "InferenceNumbers", "recipe", "rows_needed"]
 class InferenceNumbers(Tuned):
     """Tuned numbers of this recipe."""
 
-    hessian_share: float = tuned(
-        0.15,
-        "share of the budget (in 1/σ²) for the Hessian, and as much for a robust variance",
-        "judgement: between 0.1 and 0.3 widths differ by less than 2 % (bench/results/intervals.md)",
-    )
     scale_share: float = tuned(
         0.01,
         "share of the budget for each sum of one number: spread of the residuals, mean count, Σψ², Σψ'",
@@ -83,8 +78,8 @@ def recipe(
         moment_share: of the budget (in 1/σ²) for the second moment, by default 0.1.
         start_share: of the budget for the first gradient of regressions, by default 0.05.
         scale_share: of the budget for each sum of one number, by default 0.01.
-        hessian_share: of the budget for the Hessian, by default 0.15.
-        score_share: of the budget for the robust variance, by default 0.15.
+        hessian_share: of the budget for the Hessian, by default 0.1, for counts 0.2.
+        score_share: of the budget for the robust variance, by default 0.1.
         regularisation: λ for rows of length 1; by default 2/ε for the logistic loss, else 32·(largest curvature)/ε.
         cap: the least cap of counts, by default 4 up to ε = 1 and 8 beyond.
         outlier: where slopes of least squares are cut, by default at 2.5 standard deviations.
@@ -106,8 +101,8 @@ def recipe(
         "moment_share": usual.large_share if moment_share is None else moment_share,
         "start_share": (usual.estimate_share if start_share is None else start_share) if several else 0.0,
         "scale_share": (numbers.scale_share if scale_share is None else scale_share) if several else 0.0,
-        "hessian_share": numbers.hessian_share if hessian_share is None else hessian_share,
-        "score_share": (numbers.hessian_share if score_share is None else score_share) if problem.robust else 0.0,
+        "hessian_share": _hessian_share(problem) if hessian_share is None else hessian_share,
+        "score_share": (usual.large_share if score_share is None else score_share) if problem.robust else 0.0,
     }
     spent = dict(shares, scale_share=shares["scale_share"] * _scales(problem))
     left = remaining_share("the minimiser", spent, may_be_zero=("start_share", "scale_share", "score_share"))
@@ -132,8 +127,12 @@ def rows_needed(guarantee: Guarantee, dimension: int) -> float:
         >>> round(rows_needed(Guarantee(1.0, 1e-6, Unit("add-remove")), 10), -2)
         4000.0
     """
-    noise = gaussian_multiplier(guarantee) * guarantee.unit.sensitivity(1.0) / guarantee.unit.rows_per_unit
-    return current(NUMBERS).rows_needed * noise * dimension**1.5 if guarantee.private else 0.0
+    return current(NUMBERS).rows_needed * gaussian_multiplier(guarantee) * dimension**1.5
+
+
+def _hessian_share(problem: Problem) -> float:
+    """A tenth; for counts, whose largest curvature is far above that of most rows, twice as much."""
+    return current(shared.NUMBERS).large_share * (2 if isinstance(problem.loss, Poisson) else 1)
 
 
 def _scales(problem: Problem) -> int:

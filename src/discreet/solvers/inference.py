@@ -42,7 +42,7 @@ from discreet.solvers.parts.whitening import Coordinates, whitened
 __all__ = ["Estimate", "Inference", "check"]
 
 Array = NDArray[np.float64]
-_LARGEST_RESIDUAL = 2.0  # of targets coded to [−1, 1] and predictions as long
+_LARGEST_RESIDUAL = 1.0  # of targets coded to [−1, 1]: residuals beyond half of their range are cut to it
 _COUNTED = 16  # counts up to here enter the mean count that chooses the cap
 
 
@@ -129,7 +129,7 @@ class Inference:
             return loss, nothing
         if isinstance(loss, Poisson):
             mean = yield from self._mean_count(problem, at)
-            counted = CappedPoisson(min(max(self.cap, math.ceil(mean + 2 * math.sqrt(mean))), MOST_COUNT))
+            counted = CappedPoisson(min(max(self.cap, math.ceil(mean + math.sqrt(mean))), MOST_COUNT))
             centre = yield from self._first_step(problem, at, counted, at.constant(math.log(mean)), math.log(mean))
             return counted, centre
         centre = yield from self._first_step(problem, at, Squared(), nothing, 0.0)
