@@ -44,8 +44,10 @@ class InferenceNumbers(Tuned):
         "slopes of least squares are cut at so many standard deviations",
         "judgement: the cut loses 1 % of efficiency under normal errors (Huber 1964), and noise grows in proportion",
     )
-    cap: int = tuned(
-        4, "the least cap of counts up to ε = 1; twice that beyond", "judgement: bench/results/intervals.md"
+    cap: float = tuned(
+        0.2,
+        "the least cap of counts, times the root of the noise ν·d/n: between 2 and 8",
+        "judgement: a higher cap keeps more of the rows' information and needs more noise (bench/results/intervals.md)",
     )
     rows_needed: float = tuned(
         30.0,
@@ -55,6 +57,8 @@ class InferenceNumbers(Tuned):
 
 
 NUMBERS = InferenceNumbers()
+
+_LEAST_CAP, _MOST_CAP = 2, 8
 
 
 def recipe(
@@ -76,12 +80,12 @@ def recipe(
         problem: logistic regression of two classes, least squares, Huber or Poisson regression of plain counts.
         guarantee: what to keep.
         moment_share: of the budget (in 1/σ²) for the second moment, by default 0.1.
-        start_share: of the budget for the first gradient of regressions, by default 0.05.
+        start_share: of the budget for the first gradient of regressions, by default 0.02.
         scale_share: of the budget for each sum of one number, by default 0.01.
-        hessian_share: of the budget for the Hessian, by default 0.1, for counts 0.2.
+        hessian_share: of the budget for the Hessian, by default 0.1, for counts 0.15.
         score_share: of the budget for the robust variance, by default 0.1.
         regularisation: λ for rows of length 1; by default 2/ε for the logistic loss, else 32·(largest curvature)/ε.
-        cap: the least cap of counts, by default 4 up to ε = 1 and 8 beyond.
+        cap: the least cap of counts, by default 0.2/√(ν·d/n), between 2 and 8.
         outlier: where slopes of least squares are cut, by default at 2.5 standard deviations.
 
     Raises:
@@ -90,7 +94,7 @@ def recipe(
     """
     check(problem)
     numbers, usual = current(NUMBERS), current(shared.NUMBERS)
-    most = numbers.cap * (1 if guarantee.epsilon <= 1 else 2) if cap is None else cap
+    most = _cap(problem, guarantee) if cap is None else cap
     cut = numbers.outlier if outlier is None else outlier
     noiseless = Inference(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, cut, most, problem.robust)
     if not guarantee.private:
@@ -99,7 +103,7 @@ def recipe(
     several = isinstance(problem.loss, Squared | Huber | Poisson)
     shares = {
         "moment_share": usual.large_share if moment_share is None else moment_share,
-        "start_share": (usual.estimate_share if start_share is None else start_share) if several else 0.0,
+        "start_share": (2 * numbers.scale_share if start_share is None else start_share) if several else 0.0,
         "scale_share": (numbers.scale_share if scale_share is None else scale_share) if several else 0.0,
         "hessian_share": _hessian_share(problem) if hessian_share is None else hessian_share,
         "score_share": (usual.large_share if score_share is None else score_share) if problem.robust else 0.0,
@@ -130,9 +134,17 @@ def rows_needed(guarantee: Guarantee, dimension: int) -> float:
     return current(NUMBERS).rows_needed * gaussian_multiplier(guarantee) * dimension**1.5
 
 
+def _cap(problem: Problem, guarantee: Guarantee) -> int:
+    """The least cap: noise grows with it, and with less of it rows tell less."""
+    if not guarantee.private or not guarantee.delta:
+        return _MOST_CAP
+    noise = gaussian_multiplier(guarantee) * problem.rows.dimension / problem.n
+    return round(min(max(current(NUMBERS).cap / math.sqrt(noise), _LEAST_CAP), _MOST_CAP))
+
+
 def _hessian_share(problem: Problem) -> float:
-    """A tenth; for counts, whose largest curvature is far above that of most rows, twice as much."""
-    return current(shared.NUMBERS).large_share * (2 if isinstance(problem.loss, Poisson) else 1)
+    """A tenth; for counts, whose largest curvature is far above that of most rows, half as much again."""
+    return current(shared.NUMBERS).large_share * (1.5 if isinstance(problem.loss, Poisson) else 1)
 
 
 def _scales(problem: Problem) -> int:

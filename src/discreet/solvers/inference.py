@@ -80,7 +80,7 @@ class Inference:
             wrong; 0 leaves it out.
         regularisation: λ, for rows of length 1.
         outlier: slopes of least squares are cut at so many standard deviations of the residuals.
-        cap: the least cap of counts.
+        cap: the least cap of counts; the mean count, rounded up, where that is more.
         deviation: see `ObjectivePerturbation`.
     """
 
@@ -129,7 +129,7 @@ class Inference:
             return loss, nothing
         if isinstance(loss, Poisson):
             mean = yield from self._mean_count(problem, at)
-            counted = CappedPoisson(min(max(self.cap, math.ceil(mean + math.sqrt(mean))), MOST_COUNT))
+            counted = CappedPoisson(min(max(self.cap, math.ceil(mean)), MOST_COUNT))
             centre = yield from self._first_step(problem, at, counted, at.constant(math.log(mean)), math.log(mean))
             return counted, centre
         centre = yield from self._first_step(problem, at, Squared(), nothing, 0.0)
