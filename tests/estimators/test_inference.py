@@ -19,7 +19,8 @@ AGE, JOB, SMOKES = RNG.uniform(20, 60, N), RNG.choice(["clerk", "nurse"], N, p=[
 TABLE = {"age": AGE, "job": JOB, "smokes": np.where(SMOKES, "yes", "no")}
 SCHEMA = dp.Schema({"age": dp.Numeric(0, 100), "job": dp.Categorical(["clerk", "nurse"]), "smokes": dp.Boolean()})
 WAGES = 10 + 0.2 * AGE + 3.0 * (JOB == "nurse") - 2.0 * SMOKES + RNG.normal(0, 2, N)
-TRUTH = {"intercept": 10.0, "age": 0.2, "job=nurse": 3.0, "smokes: yes": -2.0}
+NURSE = "job=nurse + job=other"
+TRUTH = {"intercept": 10.0, "age": 0.2, NURSE: 3.0, "smokes: yes": -2.0}
 PUBLIC: dict[str, Any] = {"schema": SCHEMA, "target_bounds": (0.0, 40.0), "inference": True}
 
 
@@ -37,8 +38,8 @@ def test_coefficients_are_in_natural_units_against_reference_levels(model: Any) 
         assert lines[name].standard_error < 0.5 * abs(value)
     assert [line.column for line in lines.values()] == ["intercept", "age", "job", "smokes"]
     notes = " ".join(model.summary().notes)
-    assert "reference of job: job=clerk + job=other" in notes  # nobody is of another job
-    assert "too few rows" in notes
+    assert "reference of job: job=clerk" in notes
+    assert "too few rows" in notes  # nobody is of another job
 
 
 def test_without_privacy_the_table_is_the_textbook_s() -> None:
@@ -56,13 +57,13 @@ def test_intervals_tests_and_contrasts_come_from_one_covariance(model: Any) -> N
     np.testing.assert_allclose(model.conf_int(0.9), [[line.low, line.high] for line in lines])
     np.testing.assert_allclose(np.sqrt(np.diag(covariance)), [line.standard_error for line in lines])
     assert lines[1].high - lines[1].low == pytest.approx(2 * 1.6448536 * lines[1].standard_error)
-    both = model.contrast({"job=nurse": 1, "smokes: yes": 1})
+    both = model.contrast({NURSE: 1, "smokes: yes": 1})
     assert both.estimate == pytest.approx(lines[2].estimate + lines[3].estimate)
     assert both.standard_error == pytest.approx(math.sqrt(covariance[2:, 2:].sum()))
     assert model.contrast([0, 0, 1, 1]) == both
     assert 0 <= both.p <= 1
-    with pytest.raises(InvalidInput, match="Did you mean 'job=nurse'"):
-        model.contrast({"job=nurs": 1})
+    with pytest.raises(InvalidInput, match="Did you mean 'smokes: yes'"):
+        model.contrast({"smokes: ye": 1})
     with pytest.raises(InvalidInput, match="4 weights"):
         model.contrast([1.0])
     with pytest.raises(InvalidInput, match="level"):

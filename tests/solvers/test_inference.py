@@ -105,7 +105,7 @@ def test_standard_errors_are_those_of_estimates_over_rows_and_noise(loss: Any) -
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), Huber(0.2), Poisson()], ids=lambda loss: type(loss).__name__)
 def test_the_plan_does_not_depend_on_any_answer(loss: Any) -> None:
     """Whatever was answered, the same events in the same order: also to answers as wild as noise can make them."""
-    problem = Problem(RowSpec(6, 3.0, 1.0), loss, 100.0, robust=True, partitions=(Partition(0, 4, True),))
+    problem = Problem(RowSpec(6, 3.0, 1.0), loss, 100.0, robust=True, partitions=(Partition(0, 4),))
     solver = recipe(problem, Guarantee(0.5, 1e-6, ADD))
     plan, rng = rehearse(solver, problem, ADD), np.random.default_rng(0)
     for size in (0.0, 1.0, 1e3, 1e9):
@@ -233,13 +233,13 @@ def test_a_capped_count_has_an_unbiased_slope_and_the_curvature_of_a_covariance(
         assert loss.curvature(math.log(mean), 0.0) * loss.largest_curvature == pytest.approx(covariance, rel=1e-9)
 
 
-def test_levels_without_rows_are_joined_with_their_neighbour_or_the_reference() -> None:
-    problem = Problem(RowSpec(8, 1.0, 0.5), Logistic(), 10.0, partitions=(Partition(0, 3, False), Partition(3, 7, True)))
+def test_levels_without_rows_are_joined_with_the_level_before() -> None:
+    problem = Problem(RowSpec(8, 1.0, 0.5), Logistic(), 10.0, partitions=(Partition(0, 3), Partition(3, 7)))
     held = np.diag([5.0, 0.1, 5.0, 0.1, 5.0, 0.1, 5.0, 0.0, 9.0])
     found = [np.flatnonzero(row).tolist() for row in design(problem, held, 1.0)]
     assert found == [[2], [6], [7], [8]]
     assert design(problem, np.zeros((9, 9)), 1.0).shape == (2, 9)
-    no_constant = Problem(RowSpec(3, 1.0), Logistic(), 10.0, partitions=(Partition(0, 3, False),))
+    no_constant = Problem(RowSpec(3, 1.0), Logistic(), 10.0, partitions=(Partition(0, 3),))
     assert len(design(no_constant, np.eye(3), 0.1)) == 3
 
 

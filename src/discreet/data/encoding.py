@@ -207,8 +207,8 @@ class Encoder:
         return tuple(name for name, block in self._blocks.items() for _ in block.names)
 
     @property
-    def partitions(self) -> tuple[tuple[int, int, bool], ...]:
-        """(first feature, feature after the last, whether ordered) of features whose sum is the same for every person.
+    def partitions(self) -> tuple[tuple[int, int], ...]:
+        """(first feature, feature after the last) of features whose sum is the same for every person.
 
         Levels of a category, bins and knots of a number are such: their entries add up to one.
         """
@@ -216,9 +216,9 @@ class Encoder:
         for block in self._blocks.values():
             last = first + len(block.names)
             if isinstance(block, _OneHot | _Bins | _Spline):
-                found.append((first, last, not isinstance(block, _OneHot)))
+                found.append((first, last))
             elif isinstance(block, _Both):
-                found.append((first, last - 1, True))
+                found.append((first, last - 1))
             first = last
         return tuple(found)
 

@@ -184,7 +184,7 @@ def _notes(
             left.setdefault(columns[j], []).append(names[j])
     notes = [f"reference of {column}: {' + '.join(found)}" for column, found in left.items()]
     if any(len(group) > 1 for group in groups) or any(len(found) > 1 for found in left.values()):
-        notes.append("levels joined by + have too few rows to be told from empty ones at this ε")
+        notes.append("levels joined by + have too few rows, or none, to be told apart at this ε")
     return tuple(notes)
 
 

@@ -33,12 +33,10 @@ class Partition:
     Args:
         start: the first column.
         stop: the column after the last.
-        ordered: whether neighbouring columns stand for neighbouring numbers.
     """
 
     start: int
     stop: int
-    ordered: bool
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 Post-processing of one release. Columns of a partition (indicators of levels, knots of a curve) and the constant column
 are linearly dependent, so one level of each is the reference, whose coefficient is 0. A level that cannot be told from
-an empty one is joined: with its neighbour where levels are ordered, else with the reference.
+an empty one is joined with the one before it.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def design(problem: Problem, moment: Array, noise: float) -> Array:
             continue
         columns = np.arange(partition.start, partition.stop)
         within[columns] = place
-        groups = _groups(columns, held[columns] > _STANDARD_DEVIATIONS * noise, partition.ordered)
+        groups = _groups(columns, held[columns] > _STANDARD_DEVIATIONS * noise)
         chosen += [_indicator(group, rows.dimension) for group in (groups if free else groups[1:])]
         free = False
     chosen += [_indicator([j], rows.dimension) for j in np.flatnonzero(within == 0)]
@@ -104,15 +104,17 @@ def design(problem: Problem, moment: Array, noise: float) -> Array:
     return np.array(order) if order else _indicator([0], rows.dimension)[None]
 
 
-def _groups(columns: NDArray[np.intp], strong: NDArray[np.bool_], ordered: bool) -> list[list[int]]:
-    """Levels, those that are not ``strong`` joined with others; the reference comes first. None where none is strong."""
+def _groups(columns: NDArray[np.intp], strong: NDArray[np.bool_]) -> list[list[int]]:
+    """Levels, those that are not ``strong`` joined with the one before; the first is the reference.
+
+    Levels before the first strong one are joined with that. There are none where none is strong.
+    """
     found = [[int(j)] for j in columns[strong]]
     if not found:
         return []
     for j in columns[~strong]:
         before = [group for group in found if group[0] < j]
-        near = before[-1] if ordered and before else found[0]
-        near.append(int(j))
+        (before[-1] if before else found[0]).append(int(j))
     return found
 
 
