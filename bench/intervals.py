@@ -233,10 +233,22 @@ def randhie(runs: int = 200) -> dict[str, Any]:
 
 
 def markdown(lines: list[dict[str, Any]], table: dict[str, Any] | None) -> str:
-    out = ["# Private intervals: coverage and width", "", "Made by `python bench/intervals.py`; what the columns mean is said there.", ""]
-    out += ["| model | design | n | d | ε | given | q | coverage | worst coefficients | width/oracle | largest | width/no privacy |", "|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    out = [
+        "# Private intervals: coverage and width",
+        "",
+        "Made by `python bench/intervals.py`; what the columns mean is said there.",
+        "",
+    ]
+    out += [
+        "| model | design | n | d | ε | given | q | coverage | worst coefficients | width/oracle | largest | width/no privacy |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
     for line in lines:
-        design = line["design"] + (f", R × {line['loose']:g}" if line["loose"] != 1 else "") + (", robust" if line["robust"] else "")
+        design = (
+            line["design"]
+            + (f", R × {line['loose']:g}" if line["loose"] != 1 else "")
+            + (", robust" if line["robust"] else "")
+        )
         start = f"| {line['model']} | {design} | {line['n']} | {line['d']} | {line['epsilon']:g} | {line['given']:.2f} | {line['q']:.1f} |"
         rest = " | | | | |"
         if "coverage" in line:
@@ -244,10 +256,16 @@ def markdown(lines: list[dict[str, Any]], table: dict[str, Any] | None) -> str:
         out.append(start + rest)
     out.append("")
     for model in LOSSES:
-        mine = [line for line in lines if line["model"] == model and line.get("given", 0) > 0.5 and line["loose"] == 1 and not line["robust"]]
+        mine = [
+            line
+            for line in lines
+            if line["model"] == model and line.get("given", 0) > 0.5 and line["loose"] == 1 and not line["robust"]
+        ]
         if mine:
             widths = [line["width"] for line in mine]
-            out.append(f"{model}: width over the oracle's, median cell {np.median(widths):.2f}, largest coefficient {max(line['widest'] for line in mine):.2f}.")
+            out.append(
+                f"{model}: width over the oracle's, median cell {np.median(widths):.2f}, largest coefficient {max(line['widest'] for line in mine):.2f}."
+            )
             out.append("")
     if table:
         worst = min(table["columns"], key=table["columns"].get)
@@ -284,7 +302,11 @@ def main() -> None:
         for line in run(measured, work):
             print(json.dumps(line), flush=True)
             key = [line[k] for k in ("model", "design", "n", "d", "epsilon", "loose", "robust")]
-            kept = [old for old in known["cells"] if [old[k] for k in ("model", "design", "n", "d", "epsilon", "loose", "robust")] != key]
+            kept = [
+                old
+                for old in known["cells"]
+                if [old[k] for k in ("model", "design", "n", "d", "epsilon", "loose", "robust")] != key
+            ]
             known["cells"] = [*kept, line]
             write(stored, known)
     if given.only in ("", "randhie"):

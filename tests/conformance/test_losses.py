@@ -12,7 +12,18 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidInput
-from discreet.losses import CappedPoisson, Domain, Huber, Logistic, Loss, Poisson, Quantile, SmoothedHinge, Softmax, Squared
+from discreet.losses import (
+    CappedPoisson,
+    Domain,
+    Huber,
+    Logistic,
+    Loss,
+    Poisson,
+    Quantile,
+    SmoothedHinge,
+    Softmax,
+    Squared,
+)
 
 SOURCE = Path(__file__).parents[2] / "src"
 LABELS = [-1.0, 1.0]

@@ -122,9 +122,9 @@ def test_counts_are_modelled_as_they_are() -> None:
     rng = np.random.default_rng(8)
     X = rng.uniform(-1, 1, (8000, 1))
     y = rng.poisson(np.exp(0.5 + 0.8 * X.ravel()))
-    found = dp.PoissonRegression(
-        4.0, 1e-6, row_norm=1.0, target_bounds=(0, 50), inference=True, random_state=2
-    ).fit(X, y)
+    found = dp.PoissonRegression(4.0, 1e-6, row_norm=1.0, target_bounds=(0, 50), inference=True, random_state=2).fit(
+        X, y
+    )
     lines = found.summary().lines
     for line, truth in zip(lines, (0.5, 0.8), strict=True):
         assert abs(line.estimate - truth) < 4.5 * line.standard_error
@@ -142,13 +142,17 @@ def test_counts_are_modelled_as_they_are() -> None:
 def test_contradictions_are_refused_before_anything_is_spent(settings: dict[str, Any], words: str) -> None:
     ledger = dp.Ledger(epsilon=1.0, delta=1e-3, adjacency="replace-one")
     with pytest.raises(InvalidInput, match=words):
-        dp.LinearRegression(1.0, 1e-6, schema=SCHEMA, target_bounds=(0, 40), ledger=ledger, **settings).fit(TABLE, WAGES)
+        dp.LinearRegression(1.0, 1e-6, schema=SCHEMA, target_bounds=(0, 40), ledger=ledger, **settings).fit(
+            TABLE, WAGES
+        )
     assert not ledger.history()
 
 
 def test_three_classes_have_no_intervals() -> None:
     with pytest.raises(InvalidInput, match="two classes"):
-        dp.LogisticRegression(1.0, 1e-6, row_norm=1.0, classes=[0, 1, 2], inference=True).fit(np.zeros((9, 1)), [0, 1, 2] * 3)
+        dp.LogisticRegression(1.0, 1e-6, row_norm=1.0, classes=[0, 1, 2], inference=True).fit(
+            np.zeros((9, 1)), [0, 1, 2] * 3
+        )
 
 
 def test_a_knot_s_curve_and_a_linear_column_are_both_estimated() -> None:

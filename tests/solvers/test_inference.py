@@ -180,7 +180,11 @@ def test_the_linked_profile_holds_for_weighted_rows(stretch: float, ridge: float
         return found / (found.sum() * step)
 
     query = RidgeMinimiser(
-        RowSpec(1, 1.0), Logistic(), ridge, through=Whitening(RowSpec(1, 1.0), RowSpec(1, 1.0), np.eye(1)), weighted=True
+        RowSpec(1, 1.0),
+        Logistic(),
+        ridge,
+        through=Whitening(RowSpec(1, 1.0), RowSpec(1, 1.0), np.eye(1)),
+        weighted=True,
     )
     event = PerturbedMinimum(query, noise, 1e-9, query.least_tolerance(1e9)).event(ADD)
     epsilons = np.array([0.0, 0.2, 0.5, 1.0, 2.0, 4.0])

@@ -59,7 +59,9 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")] = Path("model.npz"),
     certificate: Annotated[Path | None, typer.Option(help="Where to write the certificate (JSON).")] = None,
     seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
-    inference: Annotated[bool, typer.Option("--inference", help="Standard errors and intervals, within epsilon.")] = False,
+    inference: Annotated[
+        bool, typer.Option("--inference", help="Standard errors and intervals, within epsilon.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Fit a private model to a table; write the model and its certificate."""

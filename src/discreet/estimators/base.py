@@ -110,7 +110,9 @@ class PrivateLinearModel(PrivateEstimator):
     def _keep(self, plan: Plan, answers: list[Any]) -> None:
         self.__dict__.pop("released_", None)
         if isinstance(plan.solver, Inference):
-            self.released_ = Released(tuple(np.asarray(a, dtype=np.float64) for a in answers), plan.solver, plan.problem)
+            self.released_ = Released(
+                tuple(np.asarray(a, dtype=np.float64) for a in answers), plan.solver, plan.problem
+            )
 
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
         """Rows and coded targets, as the declarations say; sets the attributes that decoding needs."""

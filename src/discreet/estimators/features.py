@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from discreet.data.columns import Encoding
 from discreet.data.cells import column_cells, read_floats, untyped
+from discreet.data.columns import Encoding
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, has_column_names
 from discreet.data.schema import Schema, schema_missing

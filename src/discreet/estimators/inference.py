@@ -89,7 +89,9 @@ class Released:
             settings, n, intercept = dict(tree["settings"]), float(tree["rows"]), float(tree["intercept"])
             solver = Inference(**{name: _setting(name, value) for name, value in settings.items()})
             rows = RowSpec(columns, features.row_norm, intercept)
-            problem = Problem(rows, model._loss(), n, inference=True, robust=solver.robust, partitions=partitions(features))
+            problem = Problem(
+                rows, model._loss(), n, inference=True, robust=solver.robust, partitions=partitions(features)
+            )
         except (KeyError, TypeError, ValueError, OverflowError) as mistake:
             raise InvalidInput(f"the released values cannot be read: {mistake}") from None
         return cls(answers, solver, problem)
@@ -109,7 +111,9 @@ def partitions(features: Features) -> tuple[Partition, ...]:
     return tuple(Partition(*group) for group in features.encoder.partitions) if features.encoder else ()
 
 
-def intervals(released: Released, features: Features, certificate: Certificate, target: tuple[float, float]) -> Intervals:
+def intervals(
+    released: Released, features: Features, certificate: Certificate, target: tuple[float, float]
+) -> Intervals:
     """Coefficients in natural units, from released values and public facts.
 
     Args:
@@ -173,9 +177,7 @@ def _rounded_up(number: float) -> int:
     return math.ceil(number / step) * step
 
 
-def _notes(
-    groups: Sequence[Array], names: tuple[str, ...], columns: tuple[str, ...], rows: RowSpec
-) -> tuple[str, ...]:
+def _notes(groups: Sequence[Array], names: tuple[str, ...], columns: tuple[str, ...], rows: RowSpec) -> tuple[str, ...]:
     """Which level is the reference of each column, and which levels were joined with it."""
     estimated = {int(j) for group in groups for j in group}
     left: dict[str, list[str]] = {}

@@ -102,12 +102,16 @@ class Intervals:
             for name, weight in weights.items():
                 if name not in self.names:
                     known = ", ".join(self.names)
-                    raise InvalidInput(f"no coefficient is called {name!r}; there are {known}.{did_you_mean(name, self.names)}")
+                    raise InvalidInput(
+                        f"no coefficient is called {name!r}; there are {known}.{did_you_mean(name, self.names)}"
+                    )
                 vector[self.names.index(name)] = weight
             return vector
         vector = np.asarray(weights, dtype=np.float64)
         if vector.shape != (len(self.names),):
-            raise InvalidInput(f"a contrast has {len(self.names)} weights, one for each coefficient, got {vector.shape}.")
+            raise InvalidInput(
+                f"a contrast has {len(self.names)} weights, one for each coefficient, got {vector.shape}."
+            )
         return vector
 
     def table(self, level: float = 0.95) -> list[Coefficient]:
@@ -151,10 +155,15 @@ class Summary:
     def __str__(self) -> str:
         intervals = any(math.isfinite(line.standard_error) for line in self.lines)
         percent = f"{100 * self.level:g}%"
-        head = ["", "estimate", "std. error", "z", "P>|z|", f"[{percent}", "interval]"] if intervals else ["", "estimate"]
+        head = (
+            ["", "estimate", "std. error", "z", "P>|z|", f"[{percent}", "interval]"] if intervals else ["", "estimate"]
+        )
         rows = [head, *(_shown(line, intervals) for line in self.lines)]
         widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
-        body = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]) for row in rows]
+        body = [
+            "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+            for row in rows
+        ]
         rule = "-" * max(map(len, [*body, *self.title]))
         return "\n".join([*self.title, rule, body[0], rule, *body[1:], rule, *self.notes])
 
@@ -162,5 +171,11 @@ class Summary:
 def _shown(line: Coefficient, intervals: bool) -> list[str]:
     numbers = [f"{line.estimate:.4g}"]
     if intervals:
-        numbers += [f"{line.standard_error:.3g}", f"{line.z:.2f}", f"{line.p:.3f}", f"{line.low:.4g}", f"{line.high:.4g}"]
+        numbers += [
+            f"{line.standard_error:.3g}",
+            f"{line.z:.2f}",
+            f"{line.p:.3f}",
+            f"{line.low:.4g}",
+            f"{line.high:.4g}",
+        ]
     return [line.name, *numbers]

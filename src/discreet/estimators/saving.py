@@ -29,7 +29,17 @@ MODELS = (
     "QuantileRegression",
     "SparseLinearRegression",
 )
-PARAMETERS = ("smoothing", "width", "quantile", "fit_intercept", "radius", "feature_bound", "sparsity", "inference", "robust")
+PARAMETERS = (
+    "smoothing",
+    "width",
+    "quantile",
+    "fit_intercept",
+    "radius",
+    "feature_bound",
+    "sparsity",
+    "inference",
+    "robust",
+)
 
 
 def save(model: Any, path: str | Path) -> None:

@@ -181,7 +181,9 @@ class Inference:
             steepest = loss.lipschitz(Domain()) if private else 1.0
             packed = yield self._sum(problem, at, moment, loss, eta, "score", self.score_multiplier, steepest)
             variance = steepest**2 * moment.matrix(packed)
-        noises = (self.noise_multiplier * query.gradient_bound, self.hessian_multiplier * largest) if private else (0, 0)
+        noises = (
+            (self.noise_multiplier * query.gradient_bound, self.hessian_multiplier * largest) if private else (0, 0)
+        )
         return debiased(eta, self.regularisation * (eta - centre), hessian, variance, *noises), spread
 
     def _model_variance(

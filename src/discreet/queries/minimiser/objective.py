@@ -80,7 +80,9 @@ class Objective:
         target = max((rows.largest_target for rows in self.blocks), default=0.0)
         entries = max((rows.most_entries for rows in self.blocks), default=0)
         largest_score = radius * length + target + 1
-        slope_error = u * (self.smoothness * ((entries + 6) * radius * length + 4 * largest_score) + self.problem.loss.slope_rounding)
+        slope_error = u * (
+            self.smoothness * ((entries + 6) * radius * length + 4 * largest_score) + self.problem.loss.slope_rounding
+        )
         sums = self.n * (radius * slope_error + (CHUNK + 16) * u * steepest)
         ends = 8 * u * (self.n * steepest + self.ridge * length + float(np.linalg.norm(self.tilt)))
         return 1.01 * (sums + ends)
