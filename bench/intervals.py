@@ -4,6 +4,8 @@
     python bench/intervals.py --quick     # three cells with few runs, writes nothing, fails where coverage is wrong
     python bench/intervals.py --only linear --jobs 2
 
+Runs are short: ``OPENBLAS_NUM_THREADS=1 DISCREET_THREADS=1`` make them faster.
+
 A *cell* is a model, a design, n, d and ε, with 500 runs: new rows, new targets, new noise. The truth is known. Releases
 are those of a fit under add-remove with a private number of rows (2 % of ε) and δ = 1e-6. A run counts where q ≥ 1.
 
@@ -12,8 +14,8 @@ are those of a fit under add-remove with a private number of rows (2 % of ε) an
   gradient of whitened rows at the truth and knows the Hessian; the median coefficient and the largest. And over the
   standard error without privacy.
 
-``--quick``: 60 runs a cell; were the indicators of one run all the same, coverage would err by 0.028, so that a bound of
-0.10 off 0.95 fails with probability below 4e-4 a cell.
+``--quick``: 60 runs a cell; were the indicators of one run all the same, coverage would err by 0.028, so that a bound
+of 0.10 off 0.95 fails with probability below 4e-4 a cell.
 """
 
 from __future__ import annotations
@@ -21,11 +23,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "DISCREET_THREADS"):
-    os.environ.setdefault(_name, "1")
-
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -232,46 +229,38 @@ def randhie(runs: int = 200) -> dict[str, Any]:
 # --- running and writing ------------------------------------------------------------------------------------------
 
 
+HEAD = (
+    "| model | design | n | d | ε | given | q | coverage | worst coefficients | width/oracle | largest | "
+    "width/no privacy |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def row(line: dict[str, Any]) -> str:
+    design = line["design"] + (f", R × {line['loose']:g}" if line["loose"] != 1 else "")
+    design += ", unequal variances, robust" if line["robust"] else ""
+    cells = [line["model"], design, line["n"], line["d"], f"{line['epsilon']:g}"]
+    cells += [f"{line['given']:.2f}", f"{line['q']:.1f}"]
+    if "coverage" in line:
+        cells += [f"{line['coverage']:.3f}", f"{line['least']:.3f} to {line['most']:.3f}"]
+        cells += [f"{line[name]:.2f}" for name in ("width", "widest", "over_plain")]
+    return "| " + " | ".join(map(str, [*cells, *[""] * (12 - len(cells))])) + " |"
+
+
 def markdown(lines: list[dict[str, Any]], table: dict[str, Any] | None) -> str:
-    out = [
-        "# Private intervals: coverage and width",
-        "",
-        "Made by `python bench/intervals.py`; what the columns mean is said there.",
-        "",
-    ]
-    out += [
-        "| model | design | n | d | ε | given | q | coverage | worst coefficients | width/oracle | largest | width/no privacy |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for line in lines:
-        design = (
-            line["design"]
-            + (f", R × {line['loose']:g}" if line["loose"] != 1 else "")
-            + (", robust" if line["robust"] else "")
-        )
-        start = f"| {line['model']} | {design} | {line['n']} | {line['d']} | {line['epsilon']:g} | {line['given']:.2f} | {line['q']:.1f} |"
-        rest = " | | | | |"
-        if "coverage" in line:
-            rest = f" {line['coverage']:.3f} | {line['least']:.3f} to {line['most']:.3f} | {line['width']:.2f} | {line['widest']:.2f} | {line['over_plain']:.2f} |"
-        out.append(start + rest)
-    out.append("")
+    out = ["# Private intervals: coverage and width", ""]
+    out += ["Made by `python bench/intervals.py`, which says what the columns mean.", "", HEAD, *map(row, lines), ""]
     for model in LOSSES:
-        mine = [
-            line
-            for line in lines
-            if line["model"] == model and line.get("given", 0) > 0.5 and line["loose"] == 1 and not line["robust"]
-        ]
+        mine = [line for line in lines if line["model"] == model and line["given"] > 0.5]
+        mine = [line for line in mine if line["loose"] == 1 and not line["robust"]]
         if mine:
-            widths = [line["width"] for line in mine]
-            out.append(
-                f"{model}: width over the oracle's, median cell {np.median(widths):.2f}, largest coefficient {max(line['widest'] for line in mine):.2f}."
-            )
-            out.append("")
+            middle, most = np.median([line["width"] for line in mine]), max(line["widest"] for line in mine)
+            out += [f"{model}: width over the oracle's, median cell {middle:.2f}, largest coefficient {most:.2f}.", ""]
     if table:
         worst = min(table["columns"], key=table["columns"].get)
         out += [
-            f"RAND table at ε = 1, {table['runs']} runs, intervals given in {100 * table['given']:.0f} %: they hold the estimates without privacy in "
-            f"{100 * table['coverage']:.1f} % of cases; least often for {worst}, {100 * table['columns'][worst]:.1f} %.",
+            f"RAND table at ε = 1, {table['runs']} runs, intervals given in {100 * table['given']:.0f} %: they hold the "
+            f"estimates without privacy in {100 * table['coverage']:.1f} % of cases; least often for {worst}, "
+            f"{100 * table['columns'][worst]:.1f} %.",
             "",
         ]
     return "\n".join(out)

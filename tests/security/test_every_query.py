@@ -71,7 +71,7 @@ def after_choices(rng: np.random.Generator, domain: Any, steps: int) -> VertexSc
 
 
 def working(rng: np.random.Generator, role: Any, query: Any, loss: Any, most: float = 1.0) -> MappedSum:
-    """A sum over whitened rows at a random θ: by matrices of many sizes, after which some rows are cut and some short."""
+    """A sum over whitened rows at a random θ, by matrices of many sizes: some rows are cut and some are short."""
     made = RowSpec(3, 1.0)
     matrix = rng.standard_normal((3, D + 1)) * 10.0 ** rng.uniform(-1, 2)
     near = rng.standard_normal(3) * 10.0 ** rng.uniform(-3, 0)

@@ -41,7 +41,6 @@ __all__ = ["DEFAULT_BINS", "Encoder"]
 DEFAULT_BINS = 6
 _SPARSE_BELOW = 1 / 4  # a compressed row costs more time than a dense one from about a tenth, less memory up to half
 Floats: TypeAlias = npt.NDArray[Any]
-NDArray = npt.NDArray
 Positions: TypeAlias = npt.NDArray[np.int32]
 
 
@@ -223,7 +222,7 @@ class Encoder:
         return tuple(found)
 
     @property
-    def natural_units(self) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[str, ...]]:
+    def natural_units(self) -> tuple[Floats, Floats, tuple[str, ...]]:
         """(factor, offset, name) of each feature: feature = factor·u + offset, u in units that a reader knows.
 
         u is 0 or 1 for a level, a bin, a knot's share or a yes; the number itself for a linear column, or its logarithm

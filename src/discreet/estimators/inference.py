@@ -1,8 +1,8 @@
 """Models with intervals: from released values to coefficients with a covariance, again and again the same.
 
-A solver is a generator that holds no data, so that it can be run once more on the answers that it got: what comes out is
-what came out then. A model keeps the answers (`Released`), and everything that it says about its coefficients follows
-from them.
+A solver is a generator that holds no data, so that it can be run once more on the answers that it got: what comes out
+is what came out then. A model keeps the answers (`Released`), and everything that it says about its coefficients
+follows from them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ __all__ = ["Inferring", "Released", "coefficient_table", "intervals", "partition
 
 Array = NDArray[np.float64]
 _NOT_ASKED = (
-    "no standard errors: the model was fitted without inference=True. What the rows say about them was not released, and "
-    "cannot be had without more budget."
+    "no standard errors: the model was fitted without inference=True. What the rows say about them was not released, "
+    "and cannot be had without more budget."
 )
 
 
@@ -166,8 +166,9 @@ def _needs(certificate: Certificate, size: int, n: float, quality: float) -> str
         return ""
     guarantee = Guarantee(certificate.epsilon, certificate.delta, certificate.unit)
     factor = max(rows_needed(guarantee, size) / n, 1.2 / max(quality, 0.2), 1.2)
+    rows, epsilon = _rounded_up(factor * n), factor * certificate.epsilon
     return (
-        f"not estimable at this ε: needs about n ≥ {_rounded_up(factor * n):,} or ε ≥ {factor * certificate.epsilon:.2g} "
+        f"not estimable at this ε: needs about n ≥ {rows:,} or ε ≥ {epsilon:.2g} "
         f"(the least eigenvalue of the released Hessian is {quality:.2g} times the norm of its noise; 1 is needed)"
     )
 
@@ -177,7 +178,9 @@ def _rounded_up(number: float) -> int:
     return math.ceil(number / step) * step
 
 
-def _notes(groups: Sequence[Array], names: tuple[str, ...], columns: tuple[str, ...], rows: RowSpec) -> tuple[str, ...]:
+def _notes(
+    groups: Sequence[NDArray[Any]], names: tuple[str, ...], columns: tuple[str, ...], rows: RowSpec
+) -> tuple[str, ...]:
     """Which level is the reference of each column, and which levels were joined with it."""
     estimated = {int(j) for group in groups for j in group}
     left: dict[str, list[str]] = {}

@@ -13,8 +13,8 @@ exp(−‖b‖/scale). What is released instead is made of exact samples on two 
 Over a set the certificate is not ‖∇J‖ ≤ tolerance but a distance of at most tolerance/λ from θ̂; a move of b by r moves
 θ̂ by at most r/λ there, too.
 
-A ridge about a public point c, (λ/2)‖θ − c‖², is one about 0 and the tilt −λc: b is moved by a public vector, which both
-neighbours have in common, so every bound holds for it as it is.
+A ridge about a public point c, (λ/2)‖θ − c‖², is one about 0 and the tilt −λc: b is moved by a public vector, which
+both neighbours have in common, so every bound holds for it as it is.
 
 The minimiser is always certified (`discreet.queries.minimiser.ridge_minimiser`), so no step depends on luck.
 """

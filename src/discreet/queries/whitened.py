@@ -46,8 +46,8 @@ class Whitening(RowMap):
     def __post_init__(self) -> None:
         if self.matrix.shape != (self.rows.dimension, self.given.dimension) or self.rows.intercept:
             raise InvalidInput(
-                f"a matrix of shape {self.matrix.shape} does not make rows of {self.rows.n_features} features from rows "
-                f"of {self.given.dimension}."
+                f"a matrix of shape {self.matrix.shape} does not make rows of {self.rows.n_features} features from "
+                f"rows of {self.given.dimension}."
             )
         if not np.isfinite(self.matrix).all():
             raise InvalidInput("a whitening matrix must be finite.")

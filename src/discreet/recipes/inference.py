@@ -116,8 +116,12 @@ def recipe(
     def make(noise: float) -> Inference:
         return replace(
             settings,
+            moment_multiplier=multiplier(noise, shares["moment_share"]),
+            scale_multiplier=multiplier(noise, shares["scale_share"]),
+            start_multiplier=multiplier(noise, shares["start_share"]),
             noise_multiplier=multiplier(noise, left),
-            **{name.replace("_share", "_multiplier"): multiplier(noise, share) for name, share in shares.items()},
+            hessian_multiplier=multiplier(noise, shares["hessian_share"]),
+            score_multiplier=multiplier(noise, shares["score_share"]),
         )
 
     return calibrated(make, problem, guarantee)

@@ -5,8 +5,8 @@
 with ℓ_i convex, ‖slope·x_i‖₂ ≤ `RidgeProblem.gradient_bound` and curvature·‖x_i‖² ≤ `RidgeProblem.curvature_bound` for
 rows on the grid, whatever they contain. Slopes are cut at gradient_bound/‖x_i‖, which makes the squared loss a Huber
 loss and keeps it convex. Where rows are *weighted*, a row that was shortened to the row norm by a factor 1/t stands for
-the whole row with weight 1/t²: ℓ_i(s) = ℓ(t·s, y_i)/t², of slope a/t and curvature κ where ℓ has a and κ; t ≥ 1, so both
-bounds hold for it, too.
+the whole row with weight 1/t²: ℓ_i(s) = ℓ(t·s, y_i)/t², of slope a/t and curvature κ where ℓ has a and κ; t ≥ 1, so
+both bounds hold for it, too.
 """
 
 from __future__ import annotations

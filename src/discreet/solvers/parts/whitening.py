@@ -99,7 +99,7 @@ def design(problem: Problem, moment: Array, noise: float) -> Array:
         groups = _groups(columns, held[columns] > _STANDARD_DEVIATIONS * noise)
         chosen += [_indicator(group, rows.dimension) for group in (groups if free else groups[1:])]
         free = False
-    chosen += [_indicator([j], rows.dimension) for j in np.flatnonzero(within == 0)]
+    chosen += [_indicator([int(j)], rows.dimension) for j in np.flatnonzero(within == 0)]
     order = sorted(chosen, key=lambda row: int(np.argmax(row)))
     return np.array(order) if order else _indicator([0], rows.dimension)[None]
 
