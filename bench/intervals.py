@@ -258,7 +258,7 @@ def markdown(lines: list[dict[str, Any]], table: dict[str, Any] | None) -> str:
     if table:
         worst = min(table["columns"], key=table["columns"].get)
         out += [
-            f"RAND table at ε = 1, {table['runs']} runs, intervals given in {100 * table['given']:.0f} %: they hold the "
+            f"RAND table at ε = 1, {table['runs']} runs, given in {100 * table['given']:.0f} %: they hold the "
             f"estimates without privacy in {100 * table['coverage']:.1f} % of cases; least often for {worst}, "
             f"{100 * table['columns'][worst]:.1f} %.",
             "",
