@@ -69,11 +69,11 @@ def fits(adult: Path, adjacency: str, epsilons: list[float], runs: int) -> Metho
                 seconds.append(
                     discreet(
                         "fit", "train.csv", "--schema", str(SCHEMA), "--target", TARGET, "--epsilon", str(epsilon),
-                        "--adjacency", adjacency, "--n-public", str(n), "--ledger", ledger, "--quiet",
+                        "--adjacency", adjacency, "--n-public", str(n), "--ledger", ledger, "--quiet", "--force",
                         folder=folder,
                     )
                 )  # fmt: skip
-                discreet("predict", "model.npz", "test.csv", "--output", "predicted.csv", folder=folder)
+                discreet("predict", "model.npz", "test.csv", "--no-ids", "--output", "predicted.csv", folder=folder)
                 with (folder / "predicted.csv").open(newline="") as file:
                     predicted = [row[0] for row in csv.reader(file)][1:]
                 right = [guess == label for guess, label in zip(predicted, labels, strict=True)]

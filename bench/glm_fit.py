@@ -110,7 +110,7 @@ class Ours:
         from discreet import datasets
         from discreet.data.encoding import Encoder
 
-        self.schema = datasets.randhie_schema()
+        self.schema = datasets.randhie_schema("rows")
         self.train, self.test = datasets.load_randhie("train"), datasets.load_randhie("test")
         encoder, column = Encoder(self.schema, target="drugs", output="dense"), self.schema.target("drugs")
         self.X, self.X_test = encoder.transform(self.train), encoder.transform(self.test)

@@ -32,7 +32,7 @@ Problem = tuple[str, Schema, str, Table, Table]
 def problems(folder: Path | None, wanted: set[str] | None = None) -> Iterator[Problem]:
     """Tables with a schema; ``wanted`` names those to read by their folders, the bundled one by ``randhie``."""
     if wanted is None or "randhie" in wanted:
-        schema = datasets.randhie_schema()
+        schema = datasets.randhie_schema("rows")
         yield "RAND, drugs", schema, "drugs", datasets.load_randhie("train"), datasets.load_randhie("test")
     if folder is None:
         return

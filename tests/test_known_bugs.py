@@ -37,9 +37,12 @@ from discreet.accounting.exact.pairs import GaussianPair
 from discreet.accounting.exact.transform import OnContour
 from discreet.accounting.rules import leaves as leaf_rules
 from discreet.accounting.rules import sampling as sampling_rules
+from discreet.data.columns import Person
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, read_table
 from discreet.data.memory import in_memory
+from discreet.data.persons import Persons
+from discreet.data.tokens import place_cells
 from discreet.ledger import Ledger
 from discreet.ledger.seen import Seen
 from discreet.ledger.sqlite import SQLiteStore
@@ -316,11 +319,17 @@ def optimistic_deviation_from_the_plan(planted: bool, patch: pytest.MonkeyPatch)
     return True
 
 
+def _cells_of_the_csv_module(block: bytes, separator: str, slots: Any, columns: int) -> Any:
+    rows = list(csv.reader(block.decode().splitlines(keepends=True), delimiter=separator))
+    cells = [row[0] if row else "" for row in rows]
+    return place_cells("".join(cell.replace("\n", " ") + "\n" for cell in cells).encode(), separator, slots, columns)
+
+
 @bug
 def quotes_that_span_lines(planted: bool, patch: pytest.MonkeyPatch) -> bool:
     """One person's open quote makes a single cell of all later lines: their rows leave the sum with that one line."""
     if planted:
-        patch.setattr("discreet.data.frames.rows_of", lambda lines, *_: csv.reader(line + "\n" for line in lines))
+        patch.setattr("discreet.data.tokens.place_cells", _cells_of_the_csv_module)
     encoder, query = Encoder(dp.Schema({"x": dp.Numeric(-1, 1, encoding="linear")})), gradient()
 
     def answer(*lines: str) -> int:
@@ -512,6 +521,40 @@ def so_little_noise_that_it_overflows_to_no_loss(planted: bool, patch: pytest.Mo
             gaussian, "log_delta", lambda e, mu: (-math.inf, 0.0) if e / mu + mu / 2 > 1e150 else honest(e, mu)
         )
     return epsilon(events.Gaussian(1e-152), 1e-6, "replace-one").upper < 1.0
+
+
+@bug
+def rows_of_a_person_that_are_declared_and_not_bounded(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """Three rows a person are certified, and a person with a thousand moves the sum a thousand times."""
+    if planted:
+        patch.setattr(Persons, "slots", lambda self, bits: np.arange(len(self)))
+    owner, unit = np.repeat(np.arange(5), 1000), Unit("add-remove", 3, enforced=True)
+    sums = []
+    for people in (5, 4):
+        some = owner < people
+        rows, persons = data(*np.ones(int(some.sum()))), Persons(owner[some], Person(3))
+        measurement = Noisy(gradient(), Gaussian(1e-3))
+        sums.append(float(Vault(rows, unit, Ledger(), Bits.seeded(1), persons).release(measurement)[0]))
+    return abs(sums[0] - sums[1]) > unit.sensitivity(1.0) + 0.1
+
+
+@bug
+def which_rows_of_a_person_take_part_is_decided_by_what_is_in_them(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """The largest values of all are kept: one person's many rows decide which rows of others there is room for."""
+    owner, values = np.repeat(np.arange(4), [2, 2, 2, 40]), np.concatenate([np.full(6, 0.2), np.full(40, 1.0)])
+    if planted:
+
+        def largest(self: Persons, bits: Bits) -> Any:  # two rows a person in all, and not of each
+            return np.argsort(-values[: len(self)], kind="stable")[: 2 * self.count]
+
+        patch.setattr(Persons, "slots", largest)
+    totals = []
+    for people in (4, 3):
+        some = owner < people
+        rows, persons = data(*values[some]), Persons(owner[some], Person(2))
+        vault = Vault(rows, Unit("add-remove", 2, enforced=True), Ledger(), Bits.seeded(1), persons)
+        totals.append(float(vault.release(Noisy(gradient(), Gaussian(1e-3)))[0]))
+    return abs(totals[0] - totals[1]) > 2.1
 
 
 class _Ignored(Exception):

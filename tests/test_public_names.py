@@ -39,6 +39,7 @@ EVENTS = {
     "ZCDP": ["rho"],
     "Poisson": ["rate", "event"],
     "FixedSize": ["batch", "n", "event"],
+    "Allocation": ["batches", "event"],
     "Repeat": ["event", "times"],
     "Compose": ["events"],
     "Parallel": ["events"],
@@ -148,7 +149,11 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/how-to/solvers.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "docs/tutorial.md", "docs/models.md"]
+    + [f"docs/how-to/{name}.md" for name in ("scikit-learn", "solvers", "persons", "evaluate", "check", "show")],
+)
 def test_python_on_the_page_runs(page: str, tmp_path: Path) -> None:
     found = blocks(page, "python")
     assert found
@@ -164,7 +169,15 @@ def commands(page: str) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/how-to/account-from-the-shell.md", "docs/how-to/budget.md", "docs/how-to/solvers.md"]
+    "page",
+    [
+        "README.md",
+        "docs/tutorial.md",
+        *(
+            f"docs/how-to/{name}.md"
+            for name in ("account-from-the-shell", "budget", "files", "solvers", "evaluate", "check", "plan", "show")
+        ),
+    ],
 )
 def test_commands_on_the_page_exist_with_their_options(page: str) -> None:
     import typer.main

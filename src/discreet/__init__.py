@@ -37,6 +37,7 @@ _NAMES = {
     "LogisticRegression": "discreet.estimators",
     "MeanEstimator": "discreet.estimators",
     "Numeric": "discreet.data.columns",
+    "Person": "discreet.data.columns",
     "PoissonRegression": "discreet.estimators",
     "PrivacyWarning": "discreet.estimators",
     "PrivateSearchCV": "discreet.estimators",
@@ -44,9 +45,13 @@ _NAMES = {
     "Schema": "discreet.data.schema",
     "SparseLinearRegression": "discreet.estimators",
     "Unit": "discreet.units",
+    "check": "discreet.estimators",
+    "evaluate": "discreet.estimators",
+    "largest_sums": "discreet.estimators",
     "load": "discreet.estimators",
     "private_bounds": "discreet.estimators",
     "quantile": "discreet.estimators",
+    "read_table": "discreet.data.frames",
 }
 
 __all__ = ["__version__", *_MODULES, *_NAMES]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 from discreet.errors import InvalidInput
@@ -22,6 +22,9 @@ class Unit:
     Args:
         relation: ``"replace-one"`` or ``"add-remove"``.
         rows_per_unit: the most rows that one person owns.
+        enforced: whether a vault saw to it that no person has more rows (`discreet.data.persons`), rather than the user
+            having declared it. It says where the number comes from and changes no figure, so units are compared without
+            it.
 
     Example:
         >>> Unit("replace-one").sensitivity(1.0)
@@ -34,6 +37,7 @@ class Unit:
 
     relation: Relation
     rows_per_unit: int = 1
+    enforced: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.relation not in get_args(Relation):
@@ -42,6 +46,8 @@ class Unit:
             raise InvalidInput(f"rows_per_unit must be an integer, got {self.rows_per_unit!r}.")
         if self.rows_per_unit < 1:
             raise InvalidInput(f"rows_per_unit must be at least 1, got {self.rows_per_unit}.")
+        if not isinstance(self.enforced, bool):
+            raise InvalidInput(f"enforced must be true or false, got {self.enforced!r}.")
 
     @classmethod
     def of(cls, adjacency: Adjacency) -> Unit:
@@ -59,6 +65,9 @@ class Unit:
         return bound * self.rows_per_unit * (replace_one_factor if self.relation == "replace-one" else 1)
 
     def __str__(self) -> str:
+        if self.enforced:
+            rows = "1 row" if self.rows_per_unit == 1 else f"{self.rows_per_unit} rows"
+            return f"{self.relation}, {rows} a person, enforced"
         return self.relation if self.rows_per_unit == 1 else f"{self.relation}, {self.rows_per_unit} rows a unit"
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from discreet.accounting.adaptive.filters import PrivacyFilter
 from discreet.calibration.rehearse import rehearse
 from discreet.data.base import Dataset
+from discreet.data.persons import Persons
 from discreet.errors import PlanViolation
 from discreet.events import Event, Promise, compose
 from discreet.ledger import Ledger
@@ -51,12 +52,30 @@ class Payment:
 
 
 class Vault:
-    """Holds the rows, and answers only what its ledger has charged."""
+    """Holds the rows, and answers only what its ledger has charged.
 
-    def __init__(self, data: Dataset, unit: Unit, ledger: Ledger, bits: Bits) -> None:
+    Args:
+        data: the rows.
+        unit: whose privacy is protected, and the rows of one person.
+        ledger: is charged before anything is answered.
+        bits: protective randomness.
+        persons: whose each row is. No person then takes part with more rows than the unit says; by default that is
+            declared, and believed.
+
+    Raises:
+        PlanViolation: a unit whose rows are said to be bounded without persons, or bounded to another number.
+    """
+
+    def __init__(self, data: Dataset, unit: Unit, ledger: Ledger, bits: Bits, persons: Persons | None = None) -> None:
+        if unit.enforced != (persons is not None) or (persons is not None and persons.most_rows != unit.rows_per_unit):
+            raise PlanViolation(f"the rows of a person were not bounded as {unit} says; nothing was released.")
+        if persons is not None:
+            data = persons.bounded(data, bits)
         self.__data, self.unit, self.ledger, self.__bits = data, unit, ledger, bits
         self.charged: list[Event] = []
         """Everything that was charged through this vault, in order: what a certificate states."""
+        self.charge_ids: list[int] = []
+        """The charges of the ledger that paid for it."""
 
     @property
     def protective(self) -> bool:
@@ -83,6 +102,8 @@ class Vault:
                 event, self.unit, note=payment.note, protective=self.protective, stated=payment.stated
             )
         self.charged.extend(plan)
+        if charge not in self.charge_ids:
+            self.charge_ids.append(charge)
         return charge
 
     def release(self, measurement: Measurement, *, note: str = "", payment: Payment | None = None) -> Any:

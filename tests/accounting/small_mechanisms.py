@@ -22,6 +22,7 @@ from scipy.special import ndtr
 from discreet.accounting.histories import inner_events
 from discreet.events import (
     ZCDP,
+    Allocation,
     ApproxDP,
     Compose,
     DiscreteGaussian,
@@ -270,6 +271,12 @@ class Laws:
                 for weight, batch in _batches(event, rows):
                     total = total + weight * self.law(event.event, tuple(sorted(batch)))
                 return np.asarray(total)
+            case Allocation(batches, inner):
+                mean: Any = 0.0
+                for drawn in product(range(batches), repeat=len(rows)):
+                    parts = (tuple(row for row, b in zip(rows, drawn, strict=True) if b == i) for i in range(batches))
+                    mean = mean + self._product([self.law(inner, tuple(sorted(part))) for part in parts])
+                return np.asarray(mean / batches ** len(rows))
             case PrivateSelection(inner, mean, "geometric"):
                 return _best(self.law(inner, rows), mean)
         known = mechanisms(event, self.relation)

@@ -22,6 +22,7 @@ from discreet.accounting.upper.renyi import divergence
 from discreet.errors import NotCertifiable
 from discreet.events import (
     ZCDP,
+    Allocation,
     ApproxDP,
     Compose,
     DiscreteGaussian,
@@ -90,6 +91,9 @@ COMBINATORS = {
     "batches of parts": lambda e: Parallel([FixedSize(1, 2, e)] * 2),
     "with replacement": lambda e: WithReplacement(2, N, e),
     "often with replacement": lambda e: WithReplacement(3, N, e),
+    "allocated": lambda e: Allocation(2, e),
+    "allocated rows of a batch": lambda e: FixedSize(3, N, Allocation(2, e)),
+    "poisson batches of allocated rows": lambda e: Allocation(2, Poisson(0.5, e)),
     "the best": lambda e: PrivateSelection(e, 3.0),
     "the best of each part": lambda e: Parallel([PrivateSelection(e, 3.0)] * 2),
     "the best of a batch": lambda e: FixedSize(2, N, PrivateSelection(e, 3.0)),
@@ -109,7 +113,14 @@ def claims(event: Event, level: float, unit: Unit) -> dict[str, float]:
 
 
 #: numerical profiles of profiles take seconds, so these meet one leaf of each kind
-SLOW = ("batch of a batch", "poisson batch of a batch", "the best of each part", "the best of a batch")
+SLOW = (
+    "batch of a batch",
+    "poisson batch of a batch",
+    "the best of each part",
+    "the best of a batch",
+    "allocated rows of a batch",
+    "poisson batches of allocated rows",
+)
 FEW = (Laplace, PureDP, Promise, RandomizedResponse)
 CASES = [(leaf, name) for leaf in LEAVES for name in COMBINATORS if name not in SLOW or isinstance(leaf, FEW)]
 
@@ -245,6 +256,9 @@ def test_a_batch_of_fixed_size_has_as_many_answers_with_the_row_as_without() -> 
         Poisson(0.5, PrivateSelection(FixedSize(1, 100, Laplace(1.0)), 2.0)),
         FixedSize(10, 100, FixedSize(5, 20, Laplace(1.0))),
         WithReplacement(10, 100, WithReplacement(2, 20, Gaussian(1.0))),
+        Allocation(4, FixedSize(1, 25, Laplace(1.0))),
+        Allocation(4, Repeat(WithReplacement(1, 25, Gaussian(1.0)), 2)),
+        Poisson(0.5, Allocation(4, FixedSize(1, 25, Laplace(1.0)))),
         FixedSize(10, 100, Parallel([Laplace(1.0), Laplace(1.0)])),
         FixedSize(10, 100, Poisson(0.5, Parallel([Gaussian(1.0)] * 2))),
         WithReplacement(10, 100, Parallel([Gaussian(1.0), Gaussian(1.0)])),

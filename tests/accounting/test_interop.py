@@ -53,7 +53,14 @@ def test_events_with_a_simpler_equivalent_are_written_as_that():
 
 
 @pytest.mark.parametrize(
-    "event", [ev.Selection(0.5), ev.ApproxDP(0.1, 1e-6), ev.Parallel([ev.Gaussian(1.0)]), ev.DiscreteGaussian(2.0)]
+    "event",
+    [
+        ev.Selection(0.5),
+        ev.ApproxDP(0.1, 1e-6),
+        ev.Parallel([ev.Gaussian(1.0)]),
+        ev.Allocation(4, ev.Gaussian(1.0)),
+        ev.DiscreteGaussian(2.0),
+    ],
 )
 def test_events_without_a_counterpart_are_refused(event):
     with pytest.raises(InvalidInput, match="no event"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 from discreet.accounting import textbook
@@ -114,12 +115,86 @@ def test_advanced_composition_misprint_claims_less_than_the_theorem():
 
 def test_the_table_has_every_formula_once_a_relation():
     entries = textbook.table(1.0, 1e-5, 10)
-    assert len({(e.name, e.adjacency) for e in entries}) == len(entries) == 11
+    assert len({(e.name, e.adjacency) for e in entries}) == len(entries) == 14
     for entry in entries:
         assert entry.noise > 0
         assert entry.truth.upper >= entry.truth.lower
         assert (entry.ratio < 1) == (not entry.holds) or entry.ratio == pytest.approx(1, rel=1e-6)
     assert isinstance(next(iter(histories(entries[0].event, Unit(entries[0].adjacency))[0])).event, Gaussian)
+
+
+def test_the_printed_lambda_of_peeling_is_too_small_inside_the_unit_ball():
+    """λ = K²η₀·C(√s + 1) against the largest coordinate of a shrunken row's gradient, K·|⟨x, θ⟩ − y|, at K = 1."""
+    s = 25
+    for radius in (0.1, 0.5, 1.0, 3.0):
+        theta = np.full(s, radius / math.sqrt(s))  # the worst θ of length C: all entries equal
+        reached = float(np.abs(theta).sum()) + 1
+        right, printed = math.sqrt(s) * radius + 1, radius * (math.sqrt(s) + 1)
+        assert reached == pytest.approx(right)
+        entry = textbook.peeling_heavy_tailed(0.5, 1e-5, s, radius)
+        assert entry.noise / textbook.peeling_laplace(0.5, 1e-5, s).noise == pytest.approx(printed / right)
+        assert (printed < reached - 1e-9) == (radius < 1)
+    assert textbook.peeling_heavy_tailed(0.5, 1e-5, s, 0.1).truth.lower > 0.5
+    assert not textbook.peeling_heavy_tailed(0.5, 1e-5, s, 0.1).holds
+
+
+def test_laplace_for_the_linf_projection_has_a_root_of_two_to_spare():
+    """The ℓ1 distance of two minimisers of a least-squares problem with sparse rows, against the bound on it."""
+    rng, n, d, s, ridge = np.random.default_rng(0), 20, 30, 3, 0.5
+    X = np.zeros((n, d))
+    for row in X:
+        row[rng.choice(d, s, replace=False)] = 1 / math.sqrt(s)
+    y = rng.choice([-1.0, 1.0], n)
+    lipschitz, smoothness, farthest = 2.0, 1.0, 0.0  # |⟨x, θ⟩ − y| ≤ 2 for the θ at hand, ‖x‖ = 1
+
+    def minimiser(X, y):
+        return np.linalg.solve(X.T @ X / n + ridge * np.eye(d), X.T @ y / n)
+
+    start = minimiser(X, y)
+    for _ in range(200):
+        other, label = X.copy(), y.copy()
+        other[0] = 0
+        other[0, rng.choice(d, s, replace=False)] = rng.choice([-1, 1], s) / math.sqrt(s)
+        label[0] = rng.choice([-1.0, 1.0])
+        farthest = max(farthest, float(np.abs(minimiser(other, label) - start).sum()))
+    right = 2 * lipschitz * math.sqrt(s) * (1 + smoothness / ridge) / (ridge * n)
+    assert 0 < farthest <= right
+    entry = textbook.output_perturbation_linf_laplace(0.7)
+    assert entry.noise * right / 2 == pytest.approx(math.sqrt(2) * right / 0.7)
+    assert entry.holds
+    assert entry.ratio == pytest.approx(math.sqrt(2), rel=1e-6)
+
+
+def test_recovery_from_a_sketch_pays_for_the_failure_of_its_matrix():
+    entry = textbook.l1_recovery_gaussian(0.5, 1e-5)
+    mu = mp.mpf(2) / entry.noise
+    assert entry.true_delta.upper == pytest.approx(float(exact_delta(mu, mp.mpf("0.5"))) + 5e-6, rel=1e-3)
+    assert entry.holds
+    assert not textbook.l1_recovery_gaussian(16.0, 1e-5).holds
+
+
+@pytest.mark.parametrize("rank", [1, 5, 14, 50, 1000])
+def test_the_rank_enters_by_its_root(rank):
+    """T = n²ε² steps with the printed noise: √(L² + rank·σ²)·D/√T against what is printed and what is right."""
+    n, epsilon, delta = 1000, 0.5, 1e-6
+    steps = (n * epsilon) ** 2
+    sigma = 2 * math.sqrt(steps * math.log(1 / delta)) / (n * epsilon)
+    factor = math.sqrt(1 + rank * sigma**2) / math.sqrt(steps) * n * epsilon
+    found = textbook.rank_factor_misprint(delta, rank)
+    assert found.right == pytest.approx(factor)
+    assert found.holds == (2 * rank >= factor)
+    assert (found.ratio < 1) == (not found.holds)
+
+
+def test_sampled_steps_cost_the_root_of_their_number_over_n():
+    from discreet.accounting import epsilon
+    from discreet.events import FixedSize, Repeat
+
+    n, steps, each = 400, 100, 0.5
+    found = textbook.sampled_composition_misprint(each, steps, n)
+    truth = epsilon(Repeat(FixedSize(1, n, PureDP(each)), steps), 1e-6, "replace-one").upper
+    assert found.right < truth < 10 * found.right < found.printed  # up to constants and a logarithm
+    assert textbook.misprints(1e-6, steps, n, rank=2)[1].printed_formula == "ε√(T/n)"
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "steps"), [(0.0, 1e-5, 1), (1.0, 0.0, 1), (1.0, 1.0, 1), (1.0, 1e-5, 0)])

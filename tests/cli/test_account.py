@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from discreet.accounting import LastIterate
 from discreet.cli.account import register
-from discreet.events import Compose, Gaussian, NonPrivate, PureDP, Repeat, Selection
+from discreet.events import Allocation, Compose, Gaussian, NonPrivate, PureDP, Repeat, Selection
 
 app = typer.Typer()
 register(app)
@@ -44,6 +44,16 @@ def test_account_prints_the_relation():
     assert result.exit_code == 0
     assert "add-remove, 2 rows a unit" in result.stdout
     assert "true positives" in result.stdout
+
+
+def test_epochs_of_batches():
+    flags = ("--batches", "20", "--epochs", "2", "--delta", "1e-5", "--adjacency", "add-remove")
+    answer = run_json("account", "--noise-multiplier", "2", *flags)
+    assert answer["event"] == Repeat(Allocation(20, Gaussian(2.0)), 2).to_dict()
+    steps = ("--rate", "0.05", "--steps", "40", "--delta", "1e-5", "--adjacency", "add-remove")
+    assert answer["epsilon"]["upper"] < run_json("account", "--noise-multiplier", "2", *steps)["epsilon"]["lower"]
+    target = str(answer["epsilon"]["upper"])
+    assert run_json("calibrate", "--epsilon", target, *flags)["noise_multiplier"] == pytest.approx(2.0, rel=1e-3)
 
 
 @pytest.mark.parametrize("method", ["renyi", "auto"])
@@ -120,6 +130,12 @@ def test_calibrate_never_overshoots():
             ("account", "--noise-multiplier", "1", "--steps", "0", "--delta", "1e-5", "--adjacency", "add-remove"),
             "steps",
         ),
+        (("account", *MNIST, "--batches", "9", "--adjacency", "add-remove"), "--rate"),
+        (
+            ("account", "--noise-multiplier", "1", "--epochs", "9", "--delta", "1e-5", "--adjacency", "add-remove"),
+            "--batches",
+        ),
+        (("account", "--event", "-", "--batches", "9", "--delta", "1e-5", "--adjacency", "add-remove"), "--batches"),
         (("account", "--noise-multiplier", "nan", "--delta", "1e-5", "--adjacency", "add-remove"), "noise_multiplier"),
         (("account", "--noise-multiplier", "1", "--delta", "2", "--adjacency", "add-remove"), "delta"),
         (("account", *MNIST, "--adjacency", "add-remove", "--method", "guess"), "guess"),

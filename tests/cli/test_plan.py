@@ -43,7 +43,7 @@ def test_a_plan_needs_no_data_and_marks_its_choice():
 
 
 def test_a_plan_in_words_says_why_something_is_chosen_does_not_apply_or_is_not_predicted():
-    words = plan()
+    words = plan("--verbose")
     assert f", noise_multiplier = {chosen()['noise_multiplier']:.4g}, " in words
     assert "its settings: scales = diagonal, moment_multiplier = " in words
     assert "auto takes weighted_perturbation: columns nearer to one scale" in words
@@ -52,6 +52,8 @@ def test_a_plan_in_words_says_why_something_is_chosen_does_not_apply_or_is_not_p
     assert "no bound for objective_perturbation: the theorem needs gradients that are not cut" in words
     assert "ε = 1" in words
     assert "replace-one" in words
+    assert "does not apply" not in plan()
+    assert "no bound for" not in plan()
 
 
 @pytest.mark.parametrize(
@@ -187,6 +189,8 @@ def test_a_set_may_be_given_in_two_ways():
         (["--count-rows"], "--count-rows is for"),
         (["--count-rows", "--adjacency", "add-remove"], "give --delta"),
         (["--seed", "3"], "--seed"),
+        (["--target", "sick"], "--target and --plot go with --schema"),
+        (["--plot", "plan.png"], "--target and --plot go with --schema"),
     ],
     ids=str,
 )
@@ -206,7 +210,11 @@ def test_a_missing_option_is_named(monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:
         main()
     assert stop.value.code == 2
-    assert capsys.readouterr().err == "discreet: Missing option '--epsilon'.\n"
+    assert "give --epsilon, or --schema" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["discreet", "plan", "--d", "5"])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err == "discreet: Missing option '--n'.\n"
 
 
 def test_the_program_ends_well_and_helps_without_words(monkeypatch, capsys):

@@ -27,6 +27,7 @@ SCHEMA = Schema(
         "sick": Boolean(),
     }
 )
+CROSSED = Schema(SCHEMA, [("age", "job"), ("smoker", "gain"), ("visits", "age")])
 ENCODINGS: list[Encoding] = ["bins", "spline", "linear", "both"]
 CELLS = st.one_of(
     st.none(), st.floats(), st.integers(), st.text(max_size=4), st.sampled_from(["clerk", "yes", "no", 17, 90, 99_999])
@@ -43,9 +44,17 @@ def dense(encoded: Any) -> np.ndarray:
 
 
 @settings(max_examples=60)
-@given(ROWS, st.sampled_from(ENCODINGS), st.sampled_from([np.float64, np.float32]), st.integers(2, 12))
-def test_every_row_is_within_the_bound(rows: list[Any], encoding: Encoding, dtype: type, bins: int) -> None:
-    encoder = Encoder(SCHEMA, target="sick", encoding=encoding, dtype=dtype, bins=bins)
+@given(
+    ROWS,
+    st.sampled_from(ENCODINGS),
+    st.sampled_from([np.float64, np.float32]),
+    st.integers(2, 12),
+    st.sampled_from([SCHEMA, CROSSED]),
+)
+def test_every_row_is_within_the_bound(
+    rows: list[Any], encoding: Encoding, dtype: type, bins: int, schema: Schema
+) -> None:
+    encoder = Encoder(schema, target="sick", encoding=encoding, dtype=dtype, bins=bins)
     encoded = dense(encoder.transform(table(rows)))
     assert encoded.dtype == dtype
     assert encoded.shape == (len(rows), encoder.n_features)
@@ -55,20 +64,23 @@ def test_every_row_is_within_the_bound(rows: list[Any], encoding: Encoding, dtyp
 
 
 @settings(max_examples=60)
-@given(ROWS, ROWS, st.sampled_from(ENCODINGS))
-def test_a_row_is_encoded_the_same_in_any_company(mine: list[Any], others: list[Any], encoding: Encoding) -> None:
-    encoder = Encoder(SCHEMA, target="sick", encoding=encoding, output="csr")
+@given(ROWS, ROWS, st.sampled_from(ENCODINGS), st.sampled_from([SCHEMA, CROSSED]))
+def test_a_row_is_encoded_the_same_in_any_company(
+    mine: list[Any], others: list[Any], encoding: Encoding, schema: Schema
+) -> None:
+    encoder = Encoder(schema, target="sick", encoding=encoding, output="csr")
     alone, together = encoder.transform(table(mine)), encoder.transform(table(mine + others))
     assert np.array_equal(alone.toarray(), together.toarray()[: len(mine)])
     # Not even the number of stored entries depends on the rows.
     assert set(np.diff(together.indptr)) == {encoder.transform(table(mine[:1])).nnz}
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, CROSSED])
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_sparse_and_dense_agree(encoding: Encoding) -> None:
+def test_sparse_and_dense_agree(encoding: Encoding, schema: Schema) -> None:
     rows = [(20, 0, 3, "nurse", "yes"), (90, 5000, 9, "pilot", None), (None, 99_999, 0, "clerk", "no")]
-    csr = Encoder(SCHEMA, target="sick", encoding=encoding, output="csr").transform(table(rows))
-    plain = Encoder(SCHEMA, target="sick", encoding=encoding, output="dense").transform(table(rows))
+    csr = Encoder(schema, target="sick", encoding=encoding, output="csr").transform(table(rows))
+    plain = Encoder(schema, target="sick", encoding=encoding, output="dense").transform(table(rows))
     assert isinstance(csr, sparse.csr_array)
     assert csr.has_canonical_format
     assert np.array_equal(csr.toarray(), plain)
@@ -179,3 +191,33 @@ def test_a_block_that_breaks_its_bound_is_caught(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Numeric, "rescale", lambda self, numbers: np.full(len(numbers), 3.0))
     with pytest.raises(AssertionError, match="exceeds the norm"):
         Encoder(Schema({"x": Numeric(0, 1)}), encoding="linear").transform({"x": [1]})
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_cross_holds_all_products_of_two_columns_features(encoding: Encoding) -> None:
+    rows = [(20, 0, 3, "nurse", "yes"), (90, 5000, 9, "pilot", None), (33, 99_999, 0, "clerk", "no")]
+    alone, crossed = (Encoder(schema, target="sick", encoding=encoding) for schema in (SCHEMA, CROSSED))
+    first, second = (encoder.feature_names_out for encoder in (alone, crossed))
+    plain, both = dense(alone.transform(table(rows))), dense(crossed.transform(table(rows)))
+    assert second[: len(first)] == first
+    assert np.allclose(both[:, : len(first)] * math.sqrt(8 / 5), plain)  # five columns, and three crosses
+    units, position = plain * math.sqrt(5), len(first)
+    columns = {name: [j for j, full in enumerate(first) if full.split()[0].split("=")[0] == name] for name in SCHEMA}
+    for left, right in CROSSED.crosses:
+        for j in columns[left]:
+            for k in columns[right]:
+                assert second[position] == f"{first[j]} × {first[k]}"
+                assert np.allclose(both[:, position] * math.sqrt(8), units[:, j] * units[:, k])
+                position += 1
+    assert position == crossed.n_features == len(second)
+
+
+def test_crosses_of_too_many_features_are_refused_before_they_are_named() -> None:
+    wide = {name: Numeric(0, 1, bins=1024, encoding="bins") for name in ("a", "b")}
+    with pytest.raises(InvalidInput, match="cross fewer columns"):
+        Encoder(Schema(wide, [("a", "b")]))
+
+
+def test_the_target_is_not_crossed() -> None:
+    with pytest.raises(InvalidInput, match="'sick' is the target"):
+        Encoder(Schema(SCHEMA, [("age", "sick")]), target="sick")

@@ -211,10 +211,11 @@ def test_booleans() -> None:
     assert Boolean("0", "2").read([0, 2, "1"]).tolist() == [-1, 1, 0]
 
 
-def test_labels_have_no_room_for_the_unknown() -> None:
-    assert Categorical(["a", "b"]).labels(["b", "a", "?", None]).tolist() == [1, 0, 0, 0]
+def test_a_target_that_is_unknown_has_no_label_unless_a_fill_says_so() -> None:
+    assert Categorical(["a", "b"]).labels(["b", "a", "?", None]).tolist() == [1, 0, -1, -1]
     assert Categorical(["a", "b"], fill="b").labels(["b", "a", "?"]).tolist() == [1, 0, 1]
-    assert Boolean().labels(["yes", 0, None]).tolist() == [1, 0, 0]
+    assert Boolean().labels(["yes", 0, None, "J"]).tolist() == [1, 0, -1, -1]
+    assert Boolean(fill=False).labels(["yes", 0, None]).tolist() == [1, 0, 0]
     assert Boolean(fill=True).labels(["yes", 0, None]).tolist() == [1, 0, 1]
 
 
@@ -299,3 +300,39 @@ def test_a_logarithmic_scale_has_a_finite_ratio() -> None:
 def test_a_path_in_place_of_a_schema_is_told_how_files_are_read():
     with pytest.raises(InvalidInput, match=r"Schema\.from_yaml reads a file"):
         Schema("schema.yaml")
+
+
+def test_crosses_are_read_and_written() -> None:
+    text = "age: {numeric: [17, 90]}\njob: {categorical: [clerk, nurse]}\ncrosses: [[age, job]]\n"
+    schema = Schema.from_yaml(text)
+    assert schema.crosses == (("age", "job"),)
+    assert list(schema) == ["age", "job"]
+    assert schema.to_yaml() == text
+    assert schema != Schema(dict(schema))
+    assert hash(schema) != hash(Schema(dict(schema)))
+    assert Schema.from_dict(schema.to_dict()) == schema
+
+
+def test_a_column_may_be_named_crosses() -> None:
+    schema = Schema.from_yaml("crosses: {numeric: [0, 9]}\nage: {numeric: [17, 90]}\n")
+    assert list(schema) == ["crosses", "age"]
+    assert Schema.from_dict(schema.to_dict()) == schema
+
+
+@pytest.mark.parametrize(
+    ("crosses", "message"),
+    [
+        ("age", "a list of pairs"),
+        ([["age"]], "two different columns"),
+        ([["age", "age"]], "two different columns"),
+        (["ab"], "two different columns"),
+        ([["age", "height"]], "needs a column 'height'"),
+        ([["age", "id"]], "needs a column 'id'"),
+        ([["age", "job"], ["job", "age"]], "more than once"),
+        ([["age", 3]], "name"),
+    ],
+)
+def test_crosses_of_columns_that_are_not_there_are_refused(crosses: Any, message: str) -> None:
+    columns = {"age": Numeric(17, 90), "job": Categorical(["clerk", "nurse"]), "id": Ignore()}
+    with pytest.raises(InvalidInput, match=message):
+        Schema(columns, crosses)

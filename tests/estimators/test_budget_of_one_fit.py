@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,3 +144,25 @@ def test_options_that_do_not_fit_the_counted_rows_say_that_rows_were_counted() -
         model("bias_reduced", 1e-6, ledger, "add-remove", None, solver_options=options).fit(X, Y)
     (charge,) = ledger.history()
     assert (charge.ran, charge.status) == (None, "charged")
+
+
+def test_the_guide_shows_what_three_fits_cost() -> None:
+    """The table of docs/how-to/budget.md, measured."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 5)) / 4
+    common = {"epsilon": 1.0, "delta": 1e-6, "row_norm": 1.0}
+    models = {
+        "least squares, or any solver with Gaussian noise": dp.LinearRegression(**common, target_bounds=(-1, 1)),
+        "logistic regression by objective perturbation": dp.LogisticRegression(
+            **common, classes=[0, 1], solver="objective_perturbation"
+        ),
+    }
+    guide = (Path(__file__).parents[2] / "docs" / "how-to" / "budget.md").read_text(encoding="utf-8")
+    for name, model in models.items():
+        shown = re.search(rf"\| {re.escape(name)} \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", guide)
+        assert shown is not None
+        for delta, figure in zip((1e-6, 1e-5, 1e-4), shown.groups(), strict=True):
+            ledger = dp.Ledger(epsilon=20.0, delta=delta, adjacency="replace-one")
+            for _ in range(3):
+                model.set_params(ledger=ledger).fit(X, (X[:, 0] > 0).astype(int))
+            assert f"{ledger.spent().upper:.2f}" == figure

@@ -22,7 +22,7 @@ MODELS = [
     dp.LinearRegression(epsilon=float("inf"), row_norm=10.0),
 ]
 
-NO_ROW_EXCEPTIONS = "an exception must not depend on a row's value: missing targets are filled by a public rule"
+NO_ROW_EXCEPTIONS = "an exception must not depend on a row's value: rows with missing targets contribute nothing"
 
 
 def expected_failures(estimator: object) -> dict[str, str]:

@@ -174,7 +174,7 @@ def test_the_command_line_says_so_and_writes_it(tmp_path: Any, monkeypatch: Any,
     monkeypatch.chdir(tmp_path)
     rows = "\n".join(f"{age},{'yes' if age > 50 else 'no'}" for age in AGES)
     (tmp_path / "people.csv").write_text(f"age,sick\n{rows}\n")
-    (tmp_path / "wide.yaml").write_text("age: {numeric: [0, 1000]}\nsick: boolean\n")
+    (tmp_path / "wide.yaml").write_text("age: {numeric: [0, 1000]}\nsick: {boolean: [no, yes]}\n")
     run = CliRunner()
     asked = ["people.csv", "--schema", "wide.yaml"]
     shown = run.invoke(app, ["quantile", *asked, "--column", "age", *options])

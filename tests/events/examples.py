@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from discreet.events import (
     ZCDP,
+    Allocation,
     ApproxDP,
     BandedMatrix,
     Compose,
@@ -49,6 +50,7 @@ EXAMPLES: tuple[Event, ...] = (
     Poisson(0.125, Gaussian(1.0)),
     FixedSize(5, 50, Gaussian(2.0)),
     WithReplacement(5, 50, Gaussian(2.0)),
+    Allocation(5, Gaussian(2.0)),
     Repeat(Gaussian(4.0), 3),
     Compose((Gaussian(4.0), PureDP(0.5))),
     Parallel((Laplace(4.0), PureDP(0.5))),

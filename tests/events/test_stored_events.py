@@ -45,6 +45,8 @@ STORED = {
     '"kind": "FixedSize", "n": 50}',
     "WithReplacement": '{"batch": 5, "event": {"apart": 2.0, "kind": "Gaussian", "noise_multiplier": 2.0}, '
     '"kind": "WithReplacement", "n": 50}',
+    "Allocation": '{"batches": 5, "event": {"apart": 2.0, "kind": "Gaussian", "noise_multiplier": 2.0}, '
+    '"kind": "Allocation"}',
     "Repeat": '{"event": {"apart": 2.0, "kind": "Gaussian", "noise_multiplier": 4.0}, "kind": "Repeat", "times": 3}',
     "Compose": '{"events": [{"apart": 2.0, "kind": "Gaussian", "noise_multiplier": 4.0}, '
     '{"epsilon": 0.5, "kind": "PureDP"}], "kind": "Compose"}',

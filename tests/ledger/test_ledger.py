@@ -202,7 +202,7 @@ def test_a_portion_is_asked_of_a_number(bad: object) -> None:
         opened("memory:").portion(bad)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("bad", ["", "budget.db", "sqlite:///", "postgresql://host/db", "sqlite:", 3, None])
+@pytest.mark.parametrize("bad", ["", "budget", "sqlite:///", "postgresql://host/db", "sqlite:", 3, None])
 def test_bad_urls(bad: object) -> None:
     with pytest.raises(InvalidInput, match="memory:"):
         Ledger(bad)  # type: ignore[arg-type]

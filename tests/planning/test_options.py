@@ -39,6 +39,11 @@ def fit(solver, options):
     ).fit(X, Y)
 
 
+def test_shuffling_is_refused_with_its_reason():
+    with pytest.raises(InvalidInput, match=r"tells where a row is.*Option batches"):
+        checked_options("descent", {"shuffle": True})
+
+
 @pytest.mark.parametrize(("solver", "name"), EVERY_OPTION)
 @pytest.mark.parametrize("wrong", [-1, math.nan, "abc", {"a": 1}, [[1.0]]], ids=repr)
 def test_nonsense_is_refused_by_name(solver, name, wrong):

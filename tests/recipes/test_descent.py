@@ -101,11 +101,14 @@ def test_options_are_taken() -> None:
     assert (solver.iterations, solver.clip, solver.update.step, solver.iterate) == (3, 0.2, 0.1, "last")
     assert solver.sampling == PoissonSampling(0.5)
     assert recipe(problem, guarantee, batch_size=10).sampling == FixedSizeSampling(10, 100)
+    assert recipe(problem, guarantee, iterations=4, batches=2).batches == 2
     assert recipe(problem, guarantee, update=Adam(0.1)).update == Adam(0.1)
 
 
 def test_refusals() -> None:
     problem, guarantee = Problem(RowSpec(5, 1.0), Logistic(), 100.0), Guarantee(1.0, 1e-6, ADD)
+    with pytest.raises(InvalidInput, match="one of the three"):
+        recipe(problem, guarantee, rate=0.5, batches=2)
     with pytest.raises(InvalidInput, match="not both"):
         recipe(problem, guarantee, rate=0.1, batch_size=3)
     with pytest.raises(InvalidInput, match="plain descent"):

@@ -23,21 +23,25 @@ from numpy.typing import NDArray
 import discreet.queries
 from discreet.data.memory import in_memory
 from discreet.geometry import L1Ball, Polytope, WholeSpace
-from discreet.losses import CappedPoisson, Huber, Logistic, Softmax, Squared
+from discreet.losses import CappedPoisson, Huber, Logistic, Poisson, Softmax, Squared
 from discreet.queries.base import BoundedDifference, replace_one_factor
 from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import ListedVertices, whole_vertices
+from discreet.queries.histograms.outcomes import ClassCells, ConfidenceCells, LossCells, OutcomeCounts, ScoreCells
 from discreet.queries.histograms.ranks import Grid, Ranks
 from discreet.queries.histograms.score_histogram import ScoreHistogram
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.queries.sums.candidate_scores import CandidateScores, OneScore
+from discreet.queries.sums.code_counts import CodeCounts, rows_of_codes
 from discreet.queries.sums.column_second_moment import ColumnSecondMoment
 from discreet.queries.sums.count import RowCount
 from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
+from discreet.queries.sums.fine_gradient import FineGradientSum
 from discreet.queries.sums.gradient import GradientSum
 from discreet.queries.sums.mapped_sum import MappedSum
 from discreet.queries.sums.model_score import ModelScore
 from discreet.queries.sums.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
+from discreet.queries.sums.outcomes import OutcomeSums
 from discreet.queries.sums.residual import ResidualSum
 from discreet.queries.sums.row_sum import RowSum
 from discreet.queries.sums.scaled_gradient import ScaledGradientSum, Scaling
@@ -98,6 +102,10 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: working(rng, "inside", TargetMoment(1.0), Huber(0.5)),
         lambda rng: working(rng, "root", TargetMoment(4.0), CappedPoisson(4)),
     ],
+    FineGradientSum: [
+        lambda rng: FineGradientSum(ROWS, Logistic(), theta(rng), 0.5, 27, 2**15),
+        lambda rng: FineGradientSum(PLAIN, Squared(), theta(rng, PLAIN), 0.5, 28, 2**15),
+    ],
     RowCount: [lambda rng: RowCount()],
     EntrywiseGradientSum: [lambda rng: EntrywiseGradientSum(ROWS, Squared(), theta(rng), 0.9, 2.0, 1.0)],
     SecondMoment: [lambda rng: SecondMoment(ROWS)],
@@ -132,6 +140,21 @@ SUMS: dict[type, list[Make]] = {
     ResidualSum: [
         lambda rng: ResidualSum(ROWS, theta(rng), 10.0 ** rng.uniform(-3, 3)),
         lambda rng: ResidualSum(PLAIN, theta(rng, PLAIN), 0.3),
+    ],
+    OutcomeCounts: [
+        lambda rng: OutcomeCounts(ROWS, theta(rng), ScoreCells(np.linspace(-6, 6, 13))),
+        lambda rng: OutcomeCounts(MANY, theta(rng, MANY), ConfidenceCells(3, np.linspace(0, 1, 11))),
+        lambda rng: OutcomeCounts(MANY, theta(rng, MANY), LossCells(3, np.geomspace(0.01, 10, 9))),
+        lambda rng: OutcomeCounts(MANY, theta(rng, MANY), ClassCells(3)),
+    ],
+    OutcomeSums: [
+        lambda rng: OutcomeSums(ROWS, Squared(), theta(rng), ("squared_error", "target", "squared_target")),
+        lambda rng: OutcomeSums(PLAIN, Poisson(), theta(rng, PLAIN), ("deviance", "share", "entropy"), 0.0),
+        lambda rng: OutcomeSums(ROWS, Squared(), theta(rng), ("shortfall", "excess", "below")),
+    ],
+    CodeCounts: [
+        lambda rng: CodeCounts(rows_of_codes(D, 4), 4),
+        lambda rng: CodeCounts(rows_of_codes(D, 4), 4, 2, True),
     ],
     SketchedSum: [lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7))],
 }

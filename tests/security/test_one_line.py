@@ -64,11 +64,11 @@ def assert_one_row_changed(before: Any, after: Any, row: int) -> None:
     assert np.array_equal(y[others], y_new[others])
 
 
-def written(folder: Path, name: str, lines: list[bytes], *, last: bytes = b"\n") -> Any:
+def written(folder: Path, name: str, lines: list[bytes], *, last: bytes = b"\n", typed: bool = False) -> Any:
     header = HEADER.replace(b",", b"\t") if name.endswith(".tsv") else HEADER
     content = b"\n".join([header, *lines]) + last
     (folder / name).write_bytes(gzip.compress(content, 1) if name.endswith(".gz") else content)
-    return read_table(folder / name)
+    return read_table(folder / name, schema=SCHEMA if typed else None)
 
 
 @pytest.fixture(scope="module")
@@ -78,14 +78,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", FILES)
 @settings(max_examples=150, deadline=None)
-@given(lines=st.lists(LINES, min_size=1, max_size=6), new=LINES, place=st.integers(0, 5), ends=st.booleans())
+@given(
+    lines=st.lists(LINES, min_size=1, max_size=6),
+    new=LINES,
+    place=st.integers(0, 5),
+    ends=st.booleans(),
+    typed=st.booleans(),
+)
 def test_one_line_of_a_file_is_one_row(
-    folder: Path, name: str, lines: list[bytes], new: bytes, place: int, ends: bool
+    folder: Path, name: str, lines: list[bytes], new: bytes, place: int, ends: bool, typed: bool
 ) -> None:
     place %= len(lines)
     changed = [*lines[:place], new, *lines[place + 1 :]]
     last = b"\n" if ends or b"" in (lines[-1], changed[-1]) else b""  # an empty line without its end is no line
-    before, after = (written(folder, name, cells, last=last) for cells in (lines, changed))
+    before, after = (written(folder, name, cells, last=last, typed=typed) for cells in (lines, changed))
     assert before.shape == after.shape == (len(lines), 3)
     assert_one_row_changed(before, after, place)
 
@@ -104,9 +110,10 @@ def test_no_line_swallows_adds_or_removes_a_row(folder: Path, name: str, line: b
     changed = [*lines[:11], line, *lines[12:]]
     if name.endswith(".tsv"):
         lines, changed = ([one.replace(b",", b"\t") for one in some] for some in (lines, changed))
-    before, after = written(folder, name, lines), written(folder, name, changed)
-    assert after.shape == (2000, 3)
-    assert_one_row_changed(before, after, 11)
+    for typed in (False, True):  # as text, and by declared kinds, as fits read it
+        before, after = (written(folder, name, some, typed=typed) for some in (lines, changed))
+        assert after.shape == (2000, 3)
+        assert_one_row_changed(before, after, 11)
 
 
 NUMBERS = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, 1, 3, 7, 2**53 + 1]))

@@ -187,7 +187,7 @@ def test_cells_that_are_no_numbers_are_filled_and_never_raise(cell: Any, caplog:
 
 @pytest.mark.parametrize("cell", ODD_CELLS, ids=lambda cell: type(cell).__name__)
 def test_cells_of_tables_never_raise(cell: Any, caplog: pytest.LogCaptureFixture) -> None:
-    schema = dp.Schema({"age": dp.Numeric(0, 9), "job": dp.Categorical(["a", "b"]), "sick": dp.Boolean()})
+    schema = dp.Schema({"age": dp.Numeric(0, 9), "job": dp.Categorical(["a", "b"]), "sick": dp.Boolean("no", "yes")})
     table = pd.DataFrame({"age": np.arange(N) % 10, "job": ["a", "b"] * (N // 2)}, dtype=object)
     sick = pd.Series(["yes", "no"] * (N // 2), name="sick", dtype=object)
 

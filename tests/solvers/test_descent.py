@@ -110,3 +110,29 @@ def test_bad_input() -> None:
         Descent(1.0, 1, 1.0, Sgd(0.1), iterate="best")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="Corners has no projection"):
         rehearse(Descent(1.0, 1, 1.0, Sgd(0.1)), Problem(ROWS, Logistic(), 9.0, Corners(np.eye(3))), ADD)
+
+
+def test_an_epoch_is_charged_as_an_allocation_and_walks_as_far_as_single_steps_do() -> None:
+    """Steps 1 to 5 in epochs of 2 batches: the last epoch asks for one batch only, and is charged for both."""
+    solver = Descent(3.0, 5, 1.0, Momentum(0.2, 0.8), batches=2)
+    epoch = events.Allocation(2, events.Gaussian(3.0))
+    assert rehearse(solver, PROBLEM, ADD) == [epoch] * 3
+    assert rehearse(solver, PROBLEM, REPLACE) == [epoch] * 3
+    one_batch = run(Descent(0.0, 6, math.inf, Momentum(0.2, 0.8), iterate="suffix", batches=1))
+    all_rows = run(Descent(0.0, 6, math.inf, Momentum(0.2, 0.8), iterate="suffix"))
+    np.testing.assert_array_equal(one_batch, all_rows)
+
+
+def test_an_epoch_without_noise_uses_every_row_once() -> None:
+    """From θ = 0 with a tiny step the sum of an epoch's mean gradients is 1/t of all rows' each time, times t."""
+    step = 1e-6
+    found = run(Descent(0.0, 4, math.inf, Sgd(step), iterate="last", batches=4))
+    np.testing.assert_allclose(found / step, 4 * X.T @ Y / 60, atol=1e-4)
+
+
+def test_epochs_refuse_what_they_cannot_be() -> None:
+    for bad in ({"batches": 0}, {"batches": 2, "sampling": PoissonSampling(0.5)}):
+        with pytest.raises(InvalidInput, match="epoch"):
+            Descent(1.0, 2, 1.0, Sgd(0.1), **bad)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="SVRG"):
+        Descent(1.0, 2, 1.0, Svrg(0.1, 2), batches=2)

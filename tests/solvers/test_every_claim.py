@@ -57,6 +57,8 @@ def descent() -> list[Case]:
         Case("descent", "poisson", least_squares(), LONGEST[unit], unit, options={"iterations": 2, "rate": 0.7})
         for unit in BOTH
     ]
+    one_each = {"iterations": 2, "batches": 2}
+    found += [Case("descent", "allocated", least_squares(), LONGEST[unit], unit, options=one_each) for unit in BOTH]
     one_of_two = {"iterations": 1, "batch_size": 1}
     pair = rows((1, FAR), (1, -FAR)), rows((1, -FAR), (1, -FAR))
     found.append(Case("descent", "fixed-size", least_squares(), pair, REPLACE, options=one_of_two))

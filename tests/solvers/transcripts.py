@@ -20,7 +20,15 @@ from scipy.special import logsumexp
 
 from discreet.data.steps import chunks
 from discreet.losses import Softmax
-from discreet.measurements import FixedSizeSampling, Joint, Noisy, PoissonSampling, SampleSplitting, SplitBatch
+from discreet.measurements import (
+    FixedSizeSampling,
+    Joint,
+    Noisy,
+    PoissonSampling,
+    RandomAllocation,
+    SampleSplitting,
+    SplitBatch,
+)
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.measurements.program import drive
@@ -39,9 +47,10 @@ def overhear(solver: Any, problem: Any, data: Any, unit: Any, bits: Any, spend: 
     def answer(measurement: Any) -> Any:
         if spend:
             spend(measurement)
-        if isinstance(measurement, SampleSplitting):
+        if isinstance(measurement, SampleSplitting | RandomAllocation):
             parts: list[Any] = []
-            noting = SampleSplitting(lambda: _noting(measurement.program(), parts), measurement.parts)
+            count = measurement.parts if isinstance(measurement, SampleSplitting) else measurement.batches
+            noting = type(measurement)(lambda: _noting(measurement.program(), parts), count)
             value = noting.sample(data, unit, bits)
             heard.append((measurement, parts))
         else:
@@ -157,6 +166,20 @@ def _(measurement: SplitBatch, answer: Any, data: Any) -> float:
             )
             laws.append(log_probability - math.log(len(splits)) + law)
     return float(np.logaddexp.reduce(laws))
+
+
+@log_law.register
+def _(measurement: RandomAllocation, answer: Any, data: Any) -> float:
+    """Over all ways in which the rows may have drawn their batches, which nobody is told."""
+    laws = []
+    contributions = [_contributions(inner.query, data) for inner, _, _ in answer]
+    for drawn in itertools.product(range(measurement.batches), repeat=len(data)):
+        law = 0.0
+        for batch, ((inner, _, value), rows) in enumerate(zip(answer, contributions, strict=True)):
+            part = [i for i, mine in enumerate(drawn) if mine == batch]
+            law += _of_sum(inner.mechanism, inner.query, value, _total(rows, part, inner.query))
+        laws.append(law)
+    return float(np.logaddexp.reduce(laws)) - len(data) * math.log(measurement.batches)
 
 
 def _batches(sampling: Any, n: int) -> Iterator[tuple[float, tuple[int, ...]]]:

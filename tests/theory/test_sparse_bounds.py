@@ -8,13 +8,16 @@ import math
 import numpy as np
 import pytest
 
+from discreet.accounting import calibrate
 from discreet.errors import HypothesisViolated, InvalidInput
+from discreet.events import Gaussian
 from discreet.geometry import L1Ball
 from discreet.theory import (
     gaussian_noise_std,
     log_packing,
     sparse_descent_gaussian,
     sparse_descent_pure,
+    sparse_erm_gaussian,
     sparse_erm_lower_bound,
     sparse_mean_gaussian,
     sparse_mean_laplace,
@@ -22,6 +25,8 @@ from discreet.theory import (
     sparse_stationarity,
     zcdp_budget,
 )
+from discreet.theory.fingerprinting import fingerprinted
+from discreet.theory.sparse import _harmonic
 from discreet.units import Unit
 
 
@@ -219,3 +224,68 @@ def test_hypotheses_are_checked(changes: dict) -> None:
     base = {"n": 100, "d": 50, "s": 2, "bound": 1.0, "epsilon": 1.0, "delta": 0.0, "adjacency": "add-remove"}
     with pytest.raises(HypothesisViolated):
         sparse_mean_lower_bound(**base | changes)
+
+
+def test_the_approximate_lower_bound_grows_like_the_fourth_root_of_s() -> None:
+    """Where blocks are plenty: 2^8 times the entries, 4 times the error; below the mechanism's upper bound."""
+    n, d, delta = 10**8, 10**14, 1e-8
+    args = {"n": n, "d": d, "bound": 1.0, "epsilon": 1.0, "delta": delta, "adjacency": "replace-one"}
+    means = [sparse_mean_lower_bound(s=s, **args).value for s in (2**10, 2**18)]
+    risks = [sparse_erm_lower_bound(s=s, radius=1.0, **args).value for s in (2**10, 2**18)]
+    for low, high in (means, risks):
+        assert 3.3 < high / low < 4.3
+    rho = zcdp_budget(1.0, delta)
+    noise_std = gaussian_noise_std(1.0, n, rho, "replace-one")
+    for s, mean, risk in zip((2**10, 2**18), means, risks, strict=True):
+        assert mean < sparse_mean_gaussian(d=d, s=s, bound=1.0, noise_std=noise_std).value
+        upper = sparse_erm_gaussian(n=n, d=d, s=s, bound=1.0, rho=rho, adjacency="replace-one", radius=1.0).value
+        assert risk < upper
+
+
+def test_fingerprinting_holds_for_the_gaussian_mechanism_in_one_block() -> None:
+    """m rows of ±1 in s coordinates, projected on the cube, under the noise of (1, 1e-3)-DP: the error is above."""
+    rng, m, s, delta = np.random.default_rng(0), 6, 400, 1e-3
+    noise = calibrate(Gaussian, 1.0, delta, "replace-one") * math.sqrt(s)
+    errors = []
+    for _ in range(300):
+        p = rng.uniform(-1, 1, s)
+        rows = np.where(rng.random((m, s)) < (1 + p) / 2, 1.0, -1.0)
+        answer = np.clip(rows.mean(axis=0) + noise / m * rng.normal(size=s), -1, 1)
+        errors.append(np.sum((answer - rows.mean(axis=0)) ** 2))
+    proved, _ = fingerprinted(n=m, d=s, s=s, bound=math.sqrt(s), epsilon=1.0, delta=delta, adjacency="replace-one")
+    assert 0.2 * s < proved <= np.mean(errors)
+
+
+def test_a_harmonic_number_of_a_hundred_million_terms_is_a_closed_form() -> None:
+    exact = math.fsum(1.0 / k for k in range(1, 5001))
+    assert exact < _harmonic(5000) < exact + 1 / (8 * 5000**2)
+    assert _harmonic(10**8) == pytest.approx(18.99789641385390, rel=1e-12)
+
+
+def test_bounds_are_capped_at_the_trivial_one() -> None:
+    hopeless = {"n": 10, "d": 10**6, "s": 100, "bound": 2.0, "adjacency": "replace-one"}
+    assert sparse_mean_laplace(epsilon=1e-3, **hopeless).value == 4.0
+    assert sparse_mean_gaussian(d=10**6, s=100, bound=2.0, noise_std=50.0).value == 4.0
+    for bound in (
+        sparse_descent_pure(epsilon=1e-3, diameter=3.0, iterations=10, **hopeless),
+        sparse_descent_gaussian(rho=1e-6, diameter=3.0, iterations=10, **hopeless),
+        sparse_erm_gaussian(rho=1e-6, radius=1.5, **hopeless),
+    ):
+        assert bound.value == 6.0
+        assert dict(bound.parts) == {"trivial": 6.0}
+    fine = sparse_erm_gaussian(n=10**9, d=100, s=2, bound=1.0, rho=1.0, adjacency="replace-one", radius=1.0)
+    assert set(fine.parts) == {"regularisation", "privacy"}
+
+
+def test_one_release_of_the_minimiser_falls_like_the_root_of_n_where_descent_falls_like_the_cube_root() -> None:
+    args = {"d": 10**15, "s": 50, "bound": 1.0, "rho": 0.01, "adjacency": "replace-one"}
+    sizes = (10**8, 10**11)
+
+    def descent(n: int) -> float:
+        return min(sparse_descent_gaussian(n=n, diameter=2.0, iterations=2**j, **args).value for j in range(40))
+
+    exponents = [
+        math.log(of(sizes[1]) / of(sizes[0])) / math.log(sizes[1] / sizes[0])
+        for of in (lambda n: sparse_erm_gaussian(n=n, radius=1.0, **args).value, descent)
+    ]
+    assert exponents == pytest.approx([-1 / 2, -1 / 3], abs=0.03)

@@ -16,6 +16,7 @@ import numpy as np
 
 from discreet.accounting.bounds import Bounds, guarded, meet
 from discreet.accounting.exact import gaussian
+from discreet.accounting.exact.best_of_family import best_of_family
 from discreet.accounting.exact.contour import Contour, Placement, log_kappa
 from discreet.accounting.exact.fourier import Fourier
 from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained
@@ -198,6 +199,15 @@ class ComposedLoss:
 
     def epsilon(self, delta: float, engine: Engine = "auto", *, lower: bool = True) -> Bounds:
         """Certified bounds of the least ε ≥ 0 with δ(ε) ≤ δ; without ``lower`` the lower one may be 0."""
+        found = self._epsilon(delta, engine, lower)
+        if not lower or engine == "contour" or not 0 < delta < 1 or len(self.parts) != 1:
+            return found
+        pair, times = self.parts[0]
+        if not isinstance(pair, ProfilePair) or pair.family is None:
+            return found
+        return Bounds(max(found.lower, best_of_family(pair.family, times, delta)), found.upper)
+
+    def _epsilon(self, delta: float, engine: Engine, lower: bool) -> Bounds:
         if self.unbounded:
             return Bounds(self.least, math.inf) if delta < 1 else Bounds(0.0, 0.0)
         if delta >= 1 or not self.parts:
@@ -208,7 +218,7 @@ class ComposedLoss:
         if (mu := self.mu) is not None and engine == "auto":
             return gaussian.epsilon_bounds(delta, mu)
         if engine == "auto" and (pair := self._single()) is not None:
-            found = epsilon_of_one(pair, delta)
+            found = epsilon_of_one(pair, delta, lower=lower)
             return Bounds(min(found.lower, self.most(delta)), min(found.upper, self.most(delta)))
         best = Bounds(0.0, self.most(delta))
         problem: Exception | None = None

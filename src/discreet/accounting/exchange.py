@@ -21,6 +21,7 @@ from discreet.accounting.reductions.equivalents import equivalent
 from discreet.errors import NotCertifiable
 from discreet.events import (
     ZCDP,
+    Allocation,
     ApproxDP,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -97,7 +98,7 @@ def _knows_exchanges(event: Event) -> bool:
     """Whether the event means the same mechanism under both relations, so that it may be read under replace-one."""
     if isinstance(event, (*SUMS, ObjectivePerturbation, RandomizedResponse, NonPrivate)):
         return True
-    if isinstance(event, Poisson | FixedSize | WithReplacement | PrivateSelection):
+    if isinstance(event, Poisson | FixedSize | WithReplacement | Allocation | PrivateSelection):
         return _knows_all(event.event)
     return False
 
@@ -107,7 +108,7 @@ def _knows_all(event: Event) -> bool:
     simpler = equivalent(event)
     if simpler != event:
         return _knows_all(simpler)
-    if isinstance(event, Poisson | FixedSize | WithReplacement | PrivateSelection) or not parts:
+    if isinstance(event, Poisson | FixedSize | WithReplacement | Allocation | PrivateSelection) or not parts:
         return _knows_exchanges(event)
     return all(_knows_all(part) for part in parts)
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from discreet.accounting.reductions.equivalents import equivalent
 from discreet.errors import NotCertifiable
-from discreet.events import Compose, Event, FixedSize, Parallel, Poisson, Repeat, WithReplacement
+from discreet.events import Allocation, Compose, Event, FixedSize, Parallel, Poisson, Repeat, WithReplacement
 from discreet.units import Unit
 
-__all__ = ["History", "Leaf", "histories", "inner_events"]
+__all__ = ["History", "Leaf", "histories", "in_parts", "inner_events"]
 
 
 class Leaf(NamedTuple):
@@ -67,6 +67,15 @@ def inner_events(event: Event) -> tuple[Event, ...]:
         value = getattr(event, field.name)
         found += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, Event)]
     return tuple(found)
+
+
+def in_parts(event: Allocation, unit: Unit) -> Parallel:
+    """What bounds an allocation whatever is inside: given which batches the unit's rows drew, those batches are parts.
+
+    The guarantee of all parts is the worst over where the k rows lie, of which at most k batches hold any; averaging
+    over the draws keeps it, as hockey-stick and Rényi divergences are jointly quasi-convex.
+    """
+    return Parallel([event.event] * min(event.batches, unit.rows_per_unit))
 
 
 def _flatten(event: Event, unit: Unit) -> frozenset[_Counts]:
@@ -146,12 +155,17 @@ def _require_known_sampling(event: Event) -> None:
     A batch of fixed size exchanges a row for another of the dataset, which may belong to another part; and an inner
     ``n`` is a statement about the outer batch, true only if that batch always has ``n`` rows.
     """
+    outer = None
     if isinstance(event, Poisson) and event.rate < 1:
+        outer = "Poisson sampling: a Poisson batch"
+    elif isinstance(event, Allocation) and event.batches > 1:
+        outer = "Allocation: a batch that rows draw for themselves"
+    if outer is not None and isinstance(event, Poisson | Allocation):
         for inside in _same_rows(event.event):
             if isinstance(inside, FixedSize | WithReplacement):
                 raise NotCertifiable(
-                    f"{type(inside).__name__} of {inside.n} rows inside Poisson sampling: a Poisson batch has a random "
-                    "number of rows, so n is not known. Sample once, by one of the two."
+                    f"{type(inside).__name__} of {inside.n} rows inside {outer} has a random number of rows, so n is "
+                    "not known. Sample once, by one of the two."
                 )
     if isinstance(event, FixedSize | WithReplacement):
         for inside in _same_rows(event.event):

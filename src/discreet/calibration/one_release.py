@@ -24,12 +24,16 @@ def gaussian_multiplier(guarantee: Guarantee) -> float:
     return calibrate(events.Gaussian, guarantee.epsilon, guarantee.delta, guarantee.unit)
 
 
-def laplace_multiplier(guarantee: Guarantee) -> float:
+def laplace_multiplier(guarantee: Guarantee, replace_one_factor: float = 2.0) -> float:
     """The noise multiplier of one Laplace release, which is pure ε-DP whatever δ is; 0 without privacy.
+
+    Args:
+        guarantee: what the release keeps.
+        replace_one_factor: of a query of several numbers, where it bounds the distance of two rows' contributions.
 
     Example:
         >>> from discreet.units import Unit
         >>> round(laplace_multiplier(Guarantee(0.5, 0.0, Unit("replace-one"))), 6)
         4.0
     """
-    return guarantee.unit.sensitivity(1.0) / guarantee.epsilon * (1 + 1e-12)
+    return guarantee.unit.sensitivity(1.0, replace_one_factor) / guarantee.epsilon * (1 + 1e-12)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from discreet.cli import account, demo, fit, ledger, plan, predict, quantiles, schema, solvers
+from discreet._version import __version__
+from discreet.cli import account, check, demo, evaluate, fit, ledger, plan, predict, quantiles, schema, show, solvers
 from discreet.errors import DiscreetError
 from discreet.text import printable
 
@@ -20,8 +21,28 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"discreet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Models from sensitive data, with a privacy certificate."""
+
+
 fit.register(app)
 predict.register(app)
+show.register(app)
+evaluate.register(app)
+check.register(app)
 plan.register(app)
 solvers.register(app)
 quantiles.register(app)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -14,7 +15,7 @@ from rich.table import Table
 from discreet.accounting.bounds import Bounds
 from discreet.cli.common import console, require_place
 from discreet.errors import DiscreetError, InvalidInput
-from discreet.events import Event, Gaussian, Poisson, Repeat, from_json
+from discreet.events import Allocation, Event, Gaussian, Poisson, Repeat, from_json
 from discreet.text import checked_path, printable
 from discreet.units import Unit
 
@@ -23,6 +24,8 @@ __all__ = ["account", "calibrate", "register"]
 Adjacency = Annotated[str, typer.Option(help="'add-remove' or 'replace-one': ε means nothing without it.")]
 Rate = Annotated[float, typer.Option(help="Poisson sampling rate; 1 takes all rows.")]
 Steps = Annotated[int, typer.Option(help="How many times.")]
+Batches = Annotated[int | None, typer.Option(help="Batches of an epoch, of which every row draws one for itself.")]
+Epochs = Annotated[int, typer.Option(help="How many epochs, with --batches.")]
 Rows = Annotated[int, typer.Option(help="The most rows that one person owns.")]
 Delta = Annotated[float, typer.Option(help="The δ of (ε, δ).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -40,6 +43,8 @@ def account(
     noise_multiplier: Annotated[float | None, typer.Option(help="Noise over the bound on one row.")] = None,
     rate: Rate = 1.0,
     steps: Steps = 1,
+    batches: Batches = None,
+    epochs: Epochs = 1,
     event: Annotated[str | None, typer.Option(help="An event as JSON: a file, or '-' for standard input.")] = None,
     rows_per_unit: Rows = 1,
     method: Annotated[str, typer.Option(help="auto, contour, fourier, renyi, zcdp, gdp, advanced or basic.")] = "auto",
@@ -53,7 +58,8 @@ def account(
         unit = _unit(adjacency, rows_per_unit)
         if plot is not None:
             require_place(plot, [None if event == "-" else event])
-        released = _event(event, noise_multiplier, rate, steps if not textbook or event is None else 1)
+        many = steps if not textbook or event is None else 1
+        released = _event(event, noise_multiplier, _Schedule(rate, many, batches, epochs))
         answer = _account(released, delta, unit, method)
         if attack or plot is not None:
             answer |= _attack(released, unit, plot)
@@ -73,6 +79,8 @@ def calibrate(
     adjacency: Adjacency,
     rate: Rate = 1.0,
     steps: Steps = 1,
+    batches: Batches = None,
+    epochs: Epochs = 1,
     rows_per_unit: Rows = 1,
     as_json: AsJson = False,
 ) -> None:
@@ -81,12 +89,12 @@ def calibrate(
 
     try:
         unit = _unit(adjacency, rows_per_unit)
-        _check_steps(steps)
+        schedule = _Schedule(rate, steps, batches, epochs)
         if delta == 0:
             raise InvalidInput("--delta 0 asks for pure DP, which Gaussian noise cannot give; give a δ above 0.")
 
         def make_event(noise_multiplier: float) -> Event:
-            return _steps(noise_multiplier, rate, steps)
+            return schedule.event(noise_multiplier)
 
         make_event(1.0)  # a bad rate is refused before any search
         noise = accounting.calibrate(make_event, epsilon, delta, unit)
@@ -186,31 +194,53 @@ def _show_account(answer: dict[str, Any]) -> None:
         console.print(f"Plot written to {answer['plot']}.")
 
 
-def _event(source: str | None, noise_multiplier: float | None, rate: float, steps: int) -> Event:
+@dataclass(frozen=True)
+class _Schedule:
+    """How often Gaussian noise is used, and on which rows, as the options say it."""
+
+    rate: float
+    steps: int
+    batches: int | None
+    epochs: int
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "epochs"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(f"--{name} must be at least 1, got {getattr(self, name)}.")
+        if self.batches is None and self.epochs != 1:
+            raise InvalidInput("--epochs goes with --batches, the number of batches of an epoch.")
+        if self.batches is not None and (self.rate != 1.0 or self.steps != 1):
+            raise InvalidInput("an epoch has --batches steps, and every row is in one: --rate and --steps say another.")
+
+    @property
+    def given(self) -> bool:
+        """Whether any option says more than one release from all rows."""
+        return self != _Schedule(1.0, 1, None, 1)
+
+    def event(self, noise_multiplier: float) -> Event:
+        """The event of the whole run."""
+        step: Event = Gaussian(noise_multiplier)
+        if self.batches is not None:
+            return Repeat(Allocation(self.batches, step), self.epochs)
+        return Repeat(step if self.rate == 1 else Poisson(self.rate, step), self.steps)
+
+
+def _event(source: str | None, noise_multiplier: float | None, schedule: _Schedule) -> Event:
     if (source is None) == (noise_multiplier is None):
         raise InvalidInput(
-            "say what was released: either --noise-multiplier (with --rate, --steps) or --event, not both."
+            "say what was released: either --noise-multiplier (with --rate, --steps, --batches) or --event, not both."
         )
     if source is None and noise_multiplier is not None:
-        _check_steps(steps)
-        return _steps(noise_multiplier, rate, steps)
-    if source is not None and (rate != 1.0 or steps != 1):
-        raise InvalidInput("--rate and --steps go with --noise-multiplier; an --event says its own sampling and steps.")
+        return schedule.event(noise_multiplier)
+    if source is not None and schedule.given:
+        raise InvalidInput(
+            "--rate, --steps and --batches go with --noise-multiplier; an --event says its own sampling and steps."
+        )
     try:
         text = sys.stdin.read() if source == "-" else checked_path(source).read_text(encoding="utf-8")
     except UnicodeDecodeError as problem:
         raise InvalidInput(f"--event {source} is not text: {problem}.") from None
     return from_json(text)
-
-
-def _steps(noise_multiplier: float, rate: float, steps: int) -> Event:
-    step: Event = Gaussian(noise_multiplier)
-    return Repeat(step if rate == 1 else Poisson(rate, step), steps)
-
-
-def _check_steps(steps: int) -> None:
-    if steps < 1:
-        raise InvalidInput(f"--steps must be at least 1, got {steps}.")
 
 
 def _unit(adjacency: str, rows_per_unit: int) -> Unit:

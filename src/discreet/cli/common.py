@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -29,6 +31,7 @@ __all__ = [
     "ledger_for",
     "model_for",
     "read_schema",
+    "require_absent",
     "require_place",
     "say_not_private",
     "say_unprotected",
@@ -101,6 +104,18 @@ def require_place(place: Path, others: Sequence[Path | str | None]) -> None:
         raise InvalidInput(f"{place} cannot be written: choose another file. Nothing was released.")
 
 
+def require_absent(places: Sequence[Path], *, force: bool) -> None:
+    """Ask before files are written over; where nobody can be asked, refuse."""
+    there = [str(place) for place in places if place.exists()]
+    if not there or force:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput(
+            f"{', '.join(there)} would be written over: choose another --output, or give --force. Nothing was released."
+        )
+    typer.confirm(f"Write over {printable(', '.join(there))}?", abort=True, err=True)
+
+
 def _same_file(one: Path, two: Path) -> bool:
     try:
         return one.samefile(two)
@@ -108,12 +123,12 @@ def _same_file(one: Path, two: Path) -> bool:
         return os.path.realpath(one) == os.path.realpath(two)
 
 
-def read_schema(path: Path | None, columns: tuple[str, ...]) -> Schema:
-    """The schema file, or an error that shows how to write one."""
+def read_schema(path: Path | None, columns: Sequence[str] | Callable[[], Sequence[str]]) -> Schema:
+    """The schema file, or an error that shows how to write one for these columns."""
     if path is None:
         from discreet.data.schema import schema_missing
 
-        raise schema_missing(columns)
+        raise schema_missing(columns() if callable(columns) else columns)
     return Schema.from_yaml(path)
 
 
@@ -131,6 +146,11 @@ def model_for(schema: Schema, target: str, kind: str) -> Any:
         raise InvalidInput(
             f"model {kind!r} does not fit the target {target!r}, which the schema declares "
             f"{'a number' if isinstance(column, Numeric) else 'a category'}."
+        )
+    if isinstance(column, Boolean) and column.false is None:
+        raise InvalidInput(
+            f"the schema declares the target {target!r} as boolean: say which two labels the file has, no before yes, "
+            f"as in `{target}: {{boolean: [no, yes]}}`. Predictions are these labels. Nothing was released."
         )
     return getattr(estimators, MODELS[kind])
 

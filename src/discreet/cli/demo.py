@@ -21,23 +21,27 @@ def demo(
     epsilon: Annotated[float, typer.Option(help="Privacy of the model.")] = _BUDGET,
 ) -> None:
     """Fit a private logistic regression to the RAND Health Insurance Experiment."""
+    from discreet.data.columns import Person
     from discreet.datasets import load_randhie, randhie_schema
     from discreet.errors import BudgetExceeded
     from discreet.estimators import LogisticRegression
     from discreet.ledger import Ledger
+    from discreet.units import Unit
 
     folder.mkdir(parents=True, exist_ok=True)
     train, test, schema = load_randhie("train"), load_randhie("test"), randhie_schema()
     target = "drugs"
     y, truth = (NamedColumn.of(part, target, schema) for part in (train, test))
-    n = len(y)
-    delta = 1.0 / n**2
+    persons, (_, person) = len(set(train["person"])), schema.person or ("", Person(1))
+    delta = 1.0 / persons**2
     console.print(
-        f"RAND Health Insurance Experiment: {n} person-years, target: bought prescription drugs in the year.\n"
-        "One person-year is protected (replace-one); bounds come from a public schema, none from the data.\n"
+        f"RAND Health Insurance Experiment: {len(y)} person-years of {persons} people, target: bought prescription "
+        f"drugs in the year.\nA whole person is protected (replace-one), with up to {person.most_rows} rows; bounds "
+        "come from a public schema, none from the data.\n"
     )
     url = f"sqlite:///{folder / 'ledger.db'}"
-    ledger = Ledger(url, epsilon=_BUDGET, delta=delta, adjacency="replace-one", dataset="randhie")
+    unit = Unit("replace-one", person.most_rows)
+    ledger = Ledger(url, epsilon=_BUDGET, delta=delta, adjacency=unit, dataset="randhie")
     model = LogisticRegression(epsilon, delta, schema=schema, ledger=ledger, verbose=True)
     try:
         model.fit(train, y)

@@ -1,17 +1,29 @@
-"""``discreet fit``: from a CSV or Parquet file to a private model with a certificate."""
+"""``discreet fit``: from a file of rows to a private model with a certificate."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from discreet.cli.common import MODELS, console, ledger_for, model_for, read_schema, require_place, show_certificate
+from discreet.cli.common import (
+    MODELS,
+    console,
+    errors,
+    ledger_for,
+    model_for,
+    read_schema,
+    require_absent,
+    require_place,
+    show_certificate,
+)
+from discreet.cli.reading import Decimal, File, Separator, declared_columns, names_in, read_declared
 from discreet.cli.settings import SETS, model_parameters, read_set, solver_options
-from discreet.data.frames import Table, read_table
-from discreet.data.schema import Schema
+from discreet.data.frames import NamedColumn
 from discreet.errors import InvalidInput
 from discreet.recipes import RECIPES
 from discreet.text import printable
@@ -22,32 +34,16 @@ __all__ = ["NamedColumn", "fit", "register"]
 _FROM_THE_SCHEMA = ("classes", "row_norm", "target_bounds")
 
 
-class NamedColumn(np.ndarray[Any, Any]):
-    """A target column that remembers its name, so that the schema's declaration is found."""
-
-    name: str
-
-    @classmethod
-    def of(cls, table: Table, name: str, schema: Schema) -> NamedColumn:
-        """A column of a table; without it, the refusal names those columns only that the schema names."""
-        if name not in table:
-            there = ", ".join(column for column in schema if column in table)
-            raise InvalidInput(
-                f"the first line of the file has no column {name!r}; of the schema's columns it has {there or 'none'}."
-            )
-        column = np.asarray(table[name]).view(cls)
-        column.name = name
-        return column
-
-
 def fit(
-    file: Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet file.")],
+    file: File,
     target: Annotated[str, typer.Option(help="Column to predict.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of this fit; inf for no privacy.")],
     schema: Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")] = None,
     delta: Annotated[float | None, typer.Option(help="Default: 1/n² under replace-one.")] = None,
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")] = "replace-one",
-    rows_per_unit: Annotated[int, typer.Option(help="The most rows one person has.")] = 1,
+    rows_per_unit: Annotated[
+        int, typer.Option(help="Rows one person has: believed, unlike {unit: 5} in a schema.")
+    ] = 1,
     model: Annotated[str, typer.Option(help="auto, " + ", ".join(MODELS))] = "auto",
     param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the model, e.g. alpha=0.01.")] = None,
     domain: Annotated[str | None, typer.Option(help=f"Keep the coefficients in a set: {SETS}.")] = None,
@@ -63,12 +59,13 @@ def fit(
         bool, typer.Option("--inference", help="Standard errors and intervals, within epsilon.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    separator: Separator = None,
+    decimal: Decimal = ".",
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing model without asking.")] = False,
 ) -> None:
     """Fit a private model to a table; write the model and its certificate."""
-    table = read_table(file)
-    declared = read_schema(schema, table.columns)
+    declared = read_schema(schema, names_in(file, separator))
     kind = model_for(declared, target, model)
-    column = NamedColumn.of(table, target, declared)
     require_place(output, [file, schema, ledger])
     certificate = certificate or output.with_suffix(".certificate.json")
     require_place(certificate, [file, schema, ledger, output])
@@ -89,8 +86,20 @@ def fit(
     if inference:
         settings["inference"] = _with_intervals(kind)
     estimator = kind(**settings, **model_parameters(kind, param or [], [*settings, *_FROM_THE_SCHEMA]))
-    estimator.fit(table, column)
-    estimator.save(output)
+    estimator._check_parameters()  # all that can be refused without a row is, before they are read
+    require_absent([output, certificate], force=force)
+    with _interruptions(estimator, output):
+        table = read_declared(
+            file,
+            declared,
+            declared_columns(declared),
+            separator,
+            decimal,
+            shown=not quiet,
+            count_rows=adjacency == "replace-one",
+        )
+        estimator.fit(table, NamedColumn.of(table, target, declared))
+        estimator.save(output)
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
     show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
     if inference:
@@ -102,6 +111,21 @@ def _with_intervals(kind: Any) -> bool:
     if not hasattr(kind, "conf_int"):
         raise InvalidInput(f"{kind.__name__} has no intervals; leave --inference out.")
     return True
+
+
+@contextmanager
+def _interruptions(estimator: Any, output: Path) -> Iterator[None]:
+    """When the block is interrupted, say what stays charged and that there is no model."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        said = getattr(stop, "__notes__", ["Nothing was charged."])
+        if hasattr(estimator, "privacy_"):  # while the model was being written
+            said = [f"Charged, and not refunded: {estimator.privacy_}."]
+            output.unlink(missing_ok=True)
+        for words in (*said, "No model was written."):
+            errors.print(words, soft_wrap=True)
+        raise
 
 
 def register(app: typer.Typer) -> None:

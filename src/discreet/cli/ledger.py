@@ -64,11 +64,17 @@ def ledger(
         budget = one.budget
         spent = f"spent ε = {one.spent().upper:.4g} of {budget}" if budget else "no budget: it only records"
         console.print(f"{printable(name)}: {spent}")
-        table = Table("id", "when", "what", "as", "status")
+        table = Table(box=None, padding=(0, 2, 0, 0))  # such that 80 columns show all but long notes on one line
+        for heading in ("id", "when", "ε", "δ", "status"):
+            table.add_column(heading, no_wrap=True)
+        table.add_column("what", overflow="fold")
         for charge in one.history():
-            stated = "" if charge.stated is None else f"ε = {charge.stated.epsilon:.4g}, δ = {charge.stated.delta:.3g}"
+            stated = (
+                ("", "") if charge.stated is None else (f"{charge.stated.epsilon:.4g}", f"{charge.stated.delta:.3g}")
+            )
             what = charge.note or type(charge.event).__name__
-            table.add_row(str(charge.id), printable(charge.at[:19]), printable(what), stated, charge.status)
+            when = charge.at[:16].replace("T", " ")
+            table.add_row(str(charge.id), printable(when), *stated, charge.status, printable(what))
         console.print(table)
 
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from discreet.cli.common import ledger_for, read_schema, require_place, say_not_private, say_unprotected
-from discreet.data.frames import read_table
+from discreet.cli.common import errors, ledger_for, read_schema, require_place, say_not_private, say_unprotected
+from discreet.cli.reading import Decimal, File, Separator, names_in, read_declared
+from discreet.data.columns import Numeric, Person
+from discreet.data.frames import Table
+from discreet.data.schema import Schema
 from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
 from discreet.units import Unit
 
 __all__ = ["bounds", "quantile", "register"]
 
-File = Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet file.")]
 SchemaFile = Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget of the whole answer (pure DP).")]
 Relation = Annotated[str, typer.Option(help="replace-one or add-remove.")]
-Rows = Annotated[int, typer.Option(help="The most rows one person has.")]
+Rows = Annotated[int, typer.Option(help="Rows one person has: believed, unlike {unit: 5} in a schema.")]
 LedgerUrl = Annotated[str | None, typer.Option(help="Ledger, e.g. sqlite:///ledger.db or a path.")]
 Dataset = Annotated[str, typer.Option(help="Whose budget is charged, by its name in the ledger.")]
 Seed = Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")]
@@ -36,27 +39,31 @@ def quantile(
     ledger: LedgerUrl = None,
     dataset: Dataset = "default",
     seed: Seed = None,
+    separator: Separator = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Private quantiles of one column, within its public bounds."""
-    from discreet.data.columns import Numeric
     from discreet.estimators import quantile as private_quantile
+    from discreet.estimators.persons import persons_of
 
-    table = read_table(file)
-    declared = read_schema(schema, table.columns)
+    declared = read_schema(schema, names_in(file, separator))
+    unit = Unit(adjacency, rows_per_unit)  # type: ignore[arg-type]
     known = declared.target(column)
     if not isinstance(known, Numeric):
         raise InvalidInput(f"column {column!r} is not declared numeric: it has no quantiles.")
-    if column not in table:
-        raise InvalidInput(f"the first line of the file has no column {column!r}. Nothing was released.")
     wanted = q or [0.5]
+    budget = ledger_for(ledger, dataset)
+    table = _rows(file, declared, [column], separator, decimal, unit)
+    persons = persons_of(table, declared, None, unit, math.isfinite(epsilon))
     found: Any = private_quantile(
         table[column],
         wanted,
         epsilon=epsilon,
         bounds=(known.low, known.high),
-        adjacency=Unit(adjacency, rows_per_unit),  # type: ignore[arg-type]
+        adjacency=unit if persons is None else Unit(unit.relation, persons.most_rows),
         step=1.0 if known.integer and known.high - known.low < 1 << 28 else None,
-        ledger=ledger_for(ledger, dataset),
+        groups=persons,
+        ledger=budget,
         random_state=seed,
     )
     if is_unprotected(found):
@@ -82,25 +89,31 @@ def bounds(
         Path | None, typer.Option("--output", "-o", help="Schema file; default: standard output.")
     ] = None,
     seed: Seed = None,
+    separator: Separator = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Narrow a schema's wide public bounds by private quantiles; write a schema to fit with."""
     from discreet.estimators import private_bounds
 
-    table = read_table(file)
-    declared = read_schema(schema, table.columns)
+    declared = read_schema(schema, names_in(file, separator))
+    unit = Unit(adjacency, rows_per_unit)  # type: ignore[arg-type]
     if (low is None) != (high is None):
         raise InvalidInput("--low and --high go together; without them both follow from ε and the number of rows.")
     if output is not None:
         require_place(output, [file, schema, ledger])
+    budget = ledger_for(ledger, dataset)
+    numeric = [name for name, kind in declared.items() if isinstance(kind, Numeric)]
+    chosen = [name for name in column or numeric if name in numeric]  # others are refused below
+    table = _rows(file, declared, chosen, separator, decimal, unit)
     found = private_bounds(
         table,
         declared,
         epsilon=epsilon,
-        adjacency=Unit(adjacency, rows_per_unit),  # type: ignore[arg-type]
+        adjacency=unit,
         columns=column,
         quantiles=None if low is None or high is None else (low, high),
         n_public=n_public,
-        ledger=ledger_for(ledger, dataset),
+        ledger=budget,
         random_state=seed,
     )
     say_unprotected(found)
@@ -108,6 +121,13 @@ def bounds(
         print(found.to_yaml(), end="")
     else:
         output.write_text(found.to_yaml(), encoding="utf-8")
+
+
+def _rows(file: Path, schema: Schema, columns: list[str], separator: str | None, decimal: str, unit: Unit) -> Table:
+    persons = [name for name, kind in schema.items() if isinstance(kind, Person)]
+    count = unit.relation == "replace-one"
+    wanted = [*columns, *persons]
+    return read_declared(file, schema, wanted, separator, decimal, shown=errors.is_terminal, count_rows=count)
 
 
 def register(app: typer.Typer) -> None:

@@ -8,20 +8,22 @@ from typing import Annotated
 import typer
 
 from discreet.cli.common import console, say_unprotected
+from discreet.cli.reading import Separator, as_mark
 
 __all__ = ["register", "schema"]
 
 
 def schema(
-    file: Annotated[Path, typer.Argument(help="CSV or Parquet file; only its column names are used.")],
+    file: Annotated[Path, typer.Argument(help="File of rows; only its column names are read.")],
     check: Annotated[Path | None, typer.Option(help="Schema file to check against the file's columns.")] = None,
+    separator: Separator = None,
 ) -> None:
     """Print a schema to fill in with public knowledge, or check one."""
-    from discreet.data.frames import read_table
+    from discreet.data.frames import column_names
     from discreet.data.schema import Schema, schema_template
     from discreet.errors import InvalidInput
 
-    columns = read_table(file).columns
+    columns = column_names(file, separator=as_mark(separator))
     if check is None:
         print(schema_template(columns), end="")
         return

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from discreet.data.repeated import Repeated
+
 __all__ = ["column_cells", "read_codes", "read_floats", "spelling", "untyped"]
 
 Array = npt.NDArray[Any]
@@ -133,6 +135,8 @@ def read_floats(values: Iterable[Any]) -> npt.NDArray[np.float64]:
         >>> read_floats([3, "3.0", True, "false", None, "three", 10**400])
         array([ 3.,  3.,  1.,  0., nan, nan, inf])
     """
+    if isinstance(values, Repeated):
+        return read_floats(values.cells)[values.which]
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         with np.errstate(all="ignore"):
             return np.array(values, dtype=np.float64)
@@ -159,6 +163,8 @@ def read_codes(
         otherwise: the code of all other cells.
         fold: whether upper and lower case are the same; then ``codes`` has lower case.
     """
+    if isinstance(values, Repeated):
+        return read_codes(values.cells, codes, otherwise, fold=fold)[values.which]
     numbers = _by_number(codes)
     if (
         isinstance(values, np.ndarray)

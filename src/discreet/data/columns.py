@@ -21,15 +21,17 @@ from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
 from discreet.text import checked_text, shortened
 
-__all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Scale"]
+__all__ = ["Boolean", "Categorical", "Column", "Encoding", "Ignore", "Numeric", "Person", "Scale", "Weights"]
 
 Scale: TypeAlias = Literal["linear", "log"]
 Encoding: TypeAlias = Literal["bins", "linear", "spline", "both"]
+Weights: TypeAlias = Literal["persons", "rows"]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Codes: TypeAlias = npt.NDArray[np.int32]
 
 _HEAVY_TAIL = 1000.0
 _MOST_BINS = 1024
+_MOST_ROWS_OF_A_PERSON = 1024
 _TRUE = ("true", "1", "yes", "y", "t")
 _FALSE = ("false", "0", "no", "n", "f")
 
@@ -217,9 +219,13 @@ class Categorical:
         """Each value's position in `levels`."""
         return read_codes(values, self._codes, self.constant)
 
+    def unlisted(self, values: Iterable[Any]) -> npt.NDArray[np.bool_]:
+        """Whether each value is none of the categories."""
+        return np.asarray(read_codes(values, self._codes, len(self.categories)) == len(self.categories))
+
     def labels(self, values: Iterable[Any]) -> Codes:
-        """Each value's position in `categories`, for a target: without a fill, what is unlisted counts as the first."""
-        return read_codes(values, self._codes, 0 if self.fill is None else self.constant)
+        """Each value's position in `categories`, for a target: without a fill, −1 for what is missing or unlisted."""
+        return read_codes(values, self._codes, -1 if self.fill is None else self.constant)
 
 
 @dataclass(frozen=True)
@@ -264,9 +270,13 @@ class Boolean:
         """−1 for no, 1 for yes."""
         return np.array([-1.0, 1.0, self.constant])[self._read(values, otherwise=2)]
 
+    def unlisted(self, values: Iterable[Any]) -> npt.NDArray[np.bool_]:
+        """Whether each value is neither of the two."""
+        return np.asarray(self._read(values, otherwise=2) == 2)
+
     def labels(self, values: Iterable[Any]) -> Codes:
-        """0 for no, 1 for yes, for a target: without a fill, what is neither counts as no."""
-        return self._read(values, otherwise=1 if self.fill else 0)
+        """0 for no, 1 for yes, for a target: without a fill, −1 for what is neither."""
+        return self._read(values, otherwise=-1 if self.fill is None else int(self.fill))
 
     def _read(self, values: Iterable[Any], otherwise: int) -> Codes:
         if self.false is None:
@@ -282,7 +292,43 @@ class Ignore:
     kind: ClassVar[str] = "ignore"
 
 
-Column: TypeAlias = Numeric | Categorical | Boolean | Ignore
+@dataclass(frozen=True)
+class Person:
+    """The column that says whose a row is, such as a patient's number; it is never a feature.
+
+    Every fit then protects persons, not rows: `discreet.data.persons` says what is protected and how.
+
+    Args:
+        most_rows: how many rows a person has in a fit. Of a person with more, that many are chosen at random.
+        weights: ``"persons"`` counts every person once: the rows of a person with fewer are repeated. ``"rows"`` counts
+            every row that is kept once, which under the same guarantee takes more noise.
+
+    Raises:
+        InvalidInput: a number below 1, or weights of another name.
+
+    Example:
+        >>> Person(5)
+        Person(most_rows=5, weights='persons')
+    """
+
+    most_rows: int
+    weights: Weights = "persons"
+
+    kind: ClassVar[str] = "unit"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.most_rows, bool) or not isinstance(self.most_rows, int | np.integer):
+            raise InvalidInput(f"the most rows of a person must be an integer, got {shortened(self.most_rows)}.")
+        if not 1 <= self.most_rows <= _MOST_ROWS_OF_A_PERSON:
+            raise InvalidInput(
+                f"the most rows of a person must be from 1 to {_MOST_ROWS_OF_A_PERSON}, got {self.most_rows}."
+            )
+        object.__setattr__(self, "most_rows", int(self.most_rows))
+        if self.weights not in get_args(Weights):
+            raise InvalidInput(f"weights must be 'persons' or 'rows', got {shortened(self.weights)}.")
+
+
+Column: TypeAlias = Numeric | Categorical | Boolean | Ignore | Person
 
 
 def _finite(name: str, value: Any) -> float:

@@ -15,6 +15,11 @@ linear    2u − 1                                a straight line
 both      bins and linear, each over √2         steps and a line
 ========  ====================================  ==========================================================
 
+A *cross* of two columns, which the schema declares, is a further block: every product of a feature of the one and a
+feature of the other, before scaling. Its norm is the product of two norms, at most 1 again. With it a linear model
+expresses any function of the two columns that is a sum of such products, so that the effect of the one may depend on
+the other.
+
 A spline of six knots is the default: it contains the straight line, bends where most effects bend, and adds few
 features, each of which costs noise.
 """
@@ -24,6 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
@@ -31,17 +37,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from discreet.data.columns import Boolean, Categorical, Column, Encoding, Ignore, Numeric
-from discreet.data.frames import as_table
+from discreet.data.columns import Boolean, Categorical, Column, Encoding, Ignore, Numeric, Person
+from discreet.data.frames import as_table, unknown_columns
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 
 __all__ = ["DEFAULT_BINS", "Encoder"]
 
 DEFAULT_BINS = 6
+_MOST_FEATURES = 1 << 20
 _SPARSE_BELOW = 1 / 4  # a compressed row costs more time than a dense one from about a tenth, less memory up to half
 Floats: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int32]
+_Entries: TypeAlias = tuple[Positions, Floats]
 
 
 class ColumnFeatures(Protocol):
@@ -118,6 +126,29 @@ class _OneHot:
 
 
 @dataclass(frozen=True)
+class _Cross:
+    """All products of a feature of one column and a feature of another, as stored entries of both."""
+
+    left: ColumnFeatures
+    right: ColumnFeatures
+
+    @property
+    def stored(self) -> int:
+        return self.left.stored * self.right.stored
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{one} × {other}" for one in self.left.names for other in self.right.names)
+
+    def multiply(self, left: _Entries, right: _Entries, positions: Positions, values: Floats) -> None:
+        """Write products of two columns' entries, each given as (positions, values)."""
+        width = len(self.right.names)
+        n = len(positions)
+        positions[:] = (left[0][:, :, None] * width + right[0][:, None, :]).reshape(n, -1)
+        values[:] = (left[1][:, :, None] * right[1][:, None, :]).reshape(n, -1)
+
+
+@dataclass(frozen=True)
 class _Sign:
     column: Boolean
     names: tuple[str, ...]
@@ -131,7 +162,7 @@ class Encoder:
     """Turns tables into matrices whose rows have ℓ2 norm at most `row_norm`, using public facts only.
 
     Args:
-        schema: the columns; those that it ignores, and the target, are left out.
+        schema: the columns; those that it ignores, people's identity and the target are left out.
         target: the name of the column to predict, which need not be there when encoding new people.
         encoding: for numeric columns that do not say their own: ``"spline"``, ``"bins"``, ``"linear"`` or ``"both"``.
         bins: the number of bins or knots for numeric columns that do not say their own.
@@ -176,29 +207,51 @@ class Encoder:
         self._blocks = {
             name: _features_of(name, column, encoding, bins)
             for name, column in used.items()
-            if not isinstance(column, Ignore)
+            if not isinstance(column, Ignore | Person)
         }
         if not self._blocks:
-            raise InvalidInput("the schema leaves no column to learn from: all are ignored or the target.")
-        stored = sum(block.stored for block in self._blocks.values())
+            raise InvalidInput("the schema leaves no column to learn from: all are ignored, ids or the target.")
+        self._crosses = {(left, right): _Cross(self._blocks[left], self._blocks[right]) for left, right in used.crosses}
+        if self.n_features > _MOST_FEATURES:
+            raise InvalidInput(
+                f"the schema makes {self.n_features} features, more than {_MOST_FEATURES}: cross fewer columns, or "
+                "columns of fewer bins or categories."
+            )
+        stored = sum(block.stored for block in self._all_blocks)
         self.sparse = output == "csr" or (output == "auto" and stored <= _SPARSE_BELOW * self.n_features)
         # Rounded down far enough that the floating-point norm stays within the bound as well.
-        self._scale = math.sqrt(1.0 / len(self._blocks)) * (1.0 - 8 * float(np.finfo(self.dtype).eps))
+        self._scale = math.sqrt(1.0 / len(self._all_blocks)) * (1.0 - 8 * float(np.finfo(self.dtype).eps))
+
+    @property
+    def _all_blocks(self) -> tuple[ColumnFeatures | _Cross, ...]:
+        """The blocks of features in order: columns, then crosses."""
+        return (*self._blocks.values(), *self._crosses.values())
 
     @property
     def feature_names_out(self) -> tuple[str, ...]:
         """A name for each feature, made of public facts."""
-        return tuple(name for block in self._blocks.values() for name in block.names)
+        return tuple(name for block in self._all_blocks for name in block.names)
+
+    @property
+    def names_in(self) -> npt.NDArray[Any]:
+        """The columns of a table to encode, ignored ones included, the target not."""
+        return np.array([name for name in self.schema if name != self.target], dtype=object)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that features are made of."""
+        return tuple(self._blocks)
 
     @property
     def entry_bound(self) -> float:
-        """The largest entry that an encoded row may have: 1/√m for m columns."""
+        """The largest entry that an encoded row may have: 1/√m for m columns and crosses."""
         return self._scale
 
     @property
     def n_features(self) -> int:
         """The number of features."""
-        return sum(len(block.names) for block in self._blocks.values())
+        sizes = {name: len(block.names) for name, block in self._blocks.items()}
+        return sum(sizes.values()) + sum(sizes[left] * sizes[right] for left, right in self._crosses)
 
     @property
     def feature_columns(self) -> tuple[str, ...]:
@@ -249,31 +302,31 @@ class Encoder:
         """
         unused = {name for name in self.schema if name not in self._blocks}
         table = as_table(data, self._names_of_a_matrix(data), skip=unused)
-        missing = [name for name in self._blocks if name not in table]
-        unknown = [name for name in table if name not in self.schema]
-        if len(missing) == len(self._blocks):  # what stands for names may be the first person of a file without them
-            raise InvalidInput(
-                f"the table has none of the schema's columns: {', '.join(map(repr, missing))}. Its first line must "
-                "name them; it is not shown here, as it could be somebody's."
-            )
-        if missing or unknown:
-            raise InvalidInput(
-                (f"the table has no column {', '.join(map(repr, missing))}. " if missing else "")
-                + (f"the schema does not know {', '.join(map(repr, unknown))}. " if unknown else "")
-                + "Declare every column in the schema; those that are not to be used as `ignore`."
-            )
+        unknown_columns(table, self.schema, self._blocks)
         n = table.shape[0]
-        stored = sum(block.stored for block in self._blocks.values())
+        stored = sum(block.stored for block in self._all_blocks)
         positions, values = np.zeros((n, stored), dtype=np.int32), np.ones((n, stored), dtype=self.dtype)
-        first_entry, first_feature = 0, 0
+        places, first = {}, 0
         for name, block in self._blocks.items():
-            entries = slice(first_entry, first_entry + block.stored)
-            block.fill(table[name], positions[:, entries], values[:, entries])
-            positions[:, entries] += first_feature
-            first_entry, first_feature = first_entry + block.stored, first_feature + len(block.names)
+            places[name] = slice(first, first + block.stored)
+            block.fill(table.cells(name), positions[:, places[name]], values[:, places[name]])
+            first += block.stored
+        for names, cross in self._crosses.items():
+            left, right = ((positions[:, places[name]], values[:, places[name]]) for name in names)
+            entries = slice(first, first + cross.stored)
+            cross.multiply(left, right, positions[:, entries], values[:, entries])
+            first += cross.stored
+        positions += self._first_features
         values *= self._scale
         self._verify(values)
         return self._assemble(positions, values)
+
+    @cached_property
+    def _first_features(self) -> Positions:
+        """For each stored entry, the position of its block's first feature among all features."""
+        sizes = [len(block.names) for block in self._all_blocks]
+        firsts = np.concatenate([[0], np.cumsum(sizes[:-1])])
+        return np.repeat(firsts, [block.stored for block in self._all_blocks]).astype(np.int32)
 
     def _names_of_a_matrix(self, data: Any) -> list[str]:
         names = list(self.schema)
@@ -323,8 +376,8 @@ def _features_of(name: str, column: Column, encoding: Encoding, bins: int) -> Co
             return _OneHot(column, tuple(f"{name}={level}" for level in column.levels))
         case Boolean():
             return _Sign(column, (name,))
-        case Ignore():
-            raise InvalidInput(f"column {name!r} is ignored and has no features.")
+        case Ignore() | Person():
+            raise InvalidInput(f"column {name!r} is not used and has no features.")
 
 
 def _numeric_features(name: str, column: Numeric, encoding: Encoding, bins: int) -> ColumnFeatures:

@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from discreet.data.base import Block, DenseBlock, TakenBlock
 from discreet.data.prepare import LARGEST_STEP
 
-__all__ = ["Entries", "entries", "few_entries", "mostly_zero", "row_entries", "whole_rows", "with_constant"]
+__all__ = [
+    "Entries",
+    "chosen_rows",
+    "entries",
+    "few_entries",
+    "mostly_zero",
+    "row_entries",
+    "whole_rows",
+    "with_constant",
+]
 
 _SAMPLED = 64
 _FEW = 0.5
@@ -62,6 +71,16 @@ def with_constant(stored: Entries, column: int, constant: float) -> Entries:
     indices = np.empty(len(stored.indices) + n, np.uint32)
     _append(*stored, column, constant, values, indices)
     return Entries(values, indices, stored.indptr + np.arange(n + 1))
+
+
+def chosen_rows(stored: Entries, chosen: NDArray[np.bool_]) -> Entries:
+    """The rows that are chosen, in their order; copied only if some are left out."""
+    if chosen.all():
+        return stored
+    lengths = np.diff(stored.indptr)
+    kept = np.repeat(chosen, lengths)
+    indptr = np.concatenate([[0], np.cumsum(lengths[chosen])]).astype(np.int64)
+    return Entries(stored.values[kept], stored.indices[kept], indptr)
 
 
 def whole_rows(block: DenseBlock) -> NDArray[np.float32]:

@@ -1,17 +1,14 @@
-"""Tables of any make as named columns: pandas, Polars, Arrow, numpy, scipy.sparse, mappings, CSV and Parquet files.
+"""Tables of any make as named columns: pandas, Polars, Arrow, numpy, scipy.sparse and mappings; files by `read_table`.
 
 Column names, the types that columns declare and the number of columns are public; what is in a cell is not. So this
-module raises for the former only. Files are read as text, without guessing types: a guess would depend on the rows, and
-the schema knows better. A row is a physical line of a text file (`discreet.data.lines`), a record of a Parquet file, a
-row of a frame or matrix, a position in a mapping's columns.
+module raises for the former only. Files are read by the kinds that a schema declares, or as text, without guessing
+types: a guess would depend on the rows. A row is a physical line of a text file (`discreet.data.lines`), a record of a
+Parquet or Feather file, a row of a sheet, frame or matrix, a position in a mapping's columns.
 """
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +16,48 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.data.cells import column_cells, untyped
-from discreet.data.lines import cells_of_line, decoded, has_open_quote, rows_of, split_lines
+from discreet.data.columns import Column, Ignore, Numeric
+from discreet.data.delimited import Delimited, Notify, read_delimited, read_header, require_names
+from discreet.data.records import is_records, read_records, record_names
+from discreet.data.repeated import Repeated
 from discreet.errors import InvalidInput
 
-__all__ = ["Table", "as_table", "has_column_names", "read_table"]
+__all__ = [
+    "NamedColumn",
+    "Table",
+    "as_table",
+    "column_names",
+    "column_names_of",
+    "has_column_names",
+    "read_table",
+    "unknown_columns",
+]
 
 Cells = npt.NDArray[Any]
 
 
+class NamedColumn(np.ndarray[Any, Any]):
+    """A column that remembers its name, as a series does: so a schema's declaration of a target is found."""
+
+    name: str | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        """Keep the name in slices and copies."""
+        self.name = getattr(source, "name", None)
+
+    @classmethod
+    def of(cls, table: Table, name: str, schema: Mapping[str, Column]) -> NamedColumn:
+        """A column of a table; without it, the refusal names those columns only that the schema names."""
+        if name not in table:
+            there = ", ".join(column for column in schema if column in table)
+            raise InvalidInput(
+                f"the first line of the file has no column {name!r}; of the schema's columns it has {there or 'none'}."
+            )
+        return table[name]
+
+
 class Table(Mapping[str, Cells]):
-    """Named columns of equal length.
+    """Named columns of equal length. A column keeps its name, so that it can be passed as y.
 
     Example:
         >>> table = Table({"age": [30, 41, 25], "job": ["clerk", "nurse", None]})
@@ -43,7 +72,13 @@ class Table(Mapping[str, Cells]):
             raise InvalidInput("columns must have one length, as many cells as there are rows.")
         self._rows = next(iter(lengths.values()), 0)
 
-    def __getitem__(self, name: str) -> Cells:
+    def __getitem__(self, name: str) -> NamedColumn:
+        column = np.asarray(self._columns[name]).view(NamedColumn)
+        column.name = name
+        return column
+
+    def cells(self, name: str) -> Cells | Repeated:
+        """A column as it is held, which may be in less memory than an array takes."""
         return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -64,11 +99,11 @@ class Table(Mapping[str, Cells]):
 
     def take(self, rows: Any) -> Table:
         """The rows of a slice, mask or list of positions."""
-        return Table({name: cells[rows] for name, cells in self.items()})
+        return Table({name: cells[rows] for name, cells in self._columns.items()})
 
     def drop(self, *names: str) -> Table:
         """The table without some columns."""
-        return Table({name: cells for name, cells in self.items() if name not in names})
+        return Table({name: cells for name, cells in self._columns.items() if name not in names})
 
     def __repr__(self) -> str:
         return f"Table({self.shape[0]} rows; {', '.join(self._columns)})"
@@ -78,6 +113,15 @@ def has_column_names(data: Any) -> bool:
     """Whether ``data`` is a table of named columns rather than a plain matrix."""
     # a scipy dictionary-of-keys matrix is a mapping too, but not of columns
     return (isinstance(data, Mapping) and not hasattr(data, "tocsr")) or _is_frame(data)
+
+
+def column_names_of(data: Any) -> list[str]:
+    """The names of a table's columns; no cell is looked at."""
+    if isinstance(data, Mapping):
+        return [str(name) for name in data]
+    import narwhals
+
+    return [str(name) for name in narwhals.from_native(data, eager_only=True).columns]
 
 
 def as_table(data: Any, names: Sequence[str] | None = None, *, skip: Collection[str] = ()) -> Table:
@@ -91,6 +135,8 @@ def as_table(data: Any, names: Sequence[str] | None = None, *, skip: Collection[
     Raises:
         InvalidInput: not a table, or a matrix whose columns are not as many as the names.
     """
+    if isinstance(data, Table):
+        return data.drop(*skip)
     if isinstance(data, Mapping):
         return Table({name: data[name] for name in data if name not in skip})
     if _is_frame(data):
@@ -150,7 +196,9 @@ def _matrix(data: Any, names: Sequence[str] | None, skip: Collection[str]) -> Ta
     return Table({name: column for name, column in zip(names, columns, strict=True) if name not in skip})
 
 
-def _cells(values: Iterable[Any]) -> Cells:
+def _cells(values: Iterable[Any]) -> Any:
+    if isinstance(values, Repeated):
+        return values
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise InvalidInput(f"a column has one dimension, got {values.ndim}.")
@@ -161,8 +209,21 @@ def _cells(values: Iterable[Any]) -> Cells:
     return np.fromiter(cells, dtype=object, count=len(cells))  # np.array would unpack cells that are lists
 
 
-def read_table(path: str | Path, names: Sequence[str] | None = None) -> Table:
-    """Read a CSV (``.csv``, ``.tsv``, ``.txt``, ``.data``, or those with ``.gz``) or Parquet file.
+_TEXT = {".csv": ",", ".data": ",", ".test": ",", ".txt": ",", ".tsv": "\t"}
+"""Delimited text files by their ending, with the separator that is taken where none is declared."""
+
+
+def read_table(
+    path: str | Path,
+    names: Sequence[str] | None = None,
+    *,
+    schema: Mapping[str, Column] | None = None,
+    columns: Collection[str] | None = None,
+    separator: str | None = None,
+    decimal: str = ".",
+    notify: Notify | None = None,
+) -> Table:
+    """Read a file: CSV (``.csv``, ``.tsv``, ``.txt``, ``.data``, or those with ``.gz``), Parquet, Feather or Excel.
 
     Each physical line of a text file is a row, a blank line too; quoted cells end with their line. No cell makes it
     fail: short lines are missing their last cells, long lines lose what is too much, bytes that are not UTF-8 are
@@ -170,65 +231,87 @@ def read_table(path: str | Path, names: Sequence[str] | None = None) -> Table:
 
     Args:
         path: the file.
-        names: the columns' names when the file has no line of names.
+        names: the columns' names when a text file has no line of names.
+        schema: the declared columns. Those that it ignores are not read; numeric ones are read as numbers.
+        columns: which columns to read; by default all, or with a schema all that it does not ignore.
+        separator: what separates the cells of a text file; by default a comma, and a tab in ``.tsv``.
+        decimal: the decimal point of the numeric columns of a text file, "." or ",".
+        notify: called now and then with the share of the file that was read and the rows so far.
 
     Raises:
-        InvalidInput: no such file, an unknown kind, damaged compression, or a first line that does not name columns.
+        InvalidInput: no such file, an unknown kind, damaged compression, a first line that does not name columns, a
+            name that the schema does not know, or no column of a name in ``columns``.
+    """
+    path, form = Path(path), Delimited(separator, decimal)
+    if decimal != "." and schema is None:
+        raise InvalidInput(f"decimal={decimal!r} is about numeric columns: give the schema that declares them.")
+
+    def wanted(found: Sequence[str]) -> dict[str, bool]:
+        if schema is not None:
+            unknown_columns(found, schema)
+        ignored = {name for name, column in (schema or {}).items() if isinstance(column, Ignore)}
+        chosen = [name for name in found if (name in columns if columns is not None else name not in ignored)]
+        missing = [name for name in columns or () if name not in found]
+        if missing:
+            there = ", ".join(name for name in (schema or found) if name in found)
+            raise InvalidInput(
+                f"the first line of the file has no column {', '.join(map(repr, missing))}; of the schema's columns it "
+                f"has {there or 'none'}. Nothing was released."
+            )
+        return {name: isinstance((schema or {}).get(name), Numeric) for name in chosen}
+
+    kind = _kind(path)
+    if is_records(kind):
+        return Table(read_records(path, kind, wanted, notify))
+    found: Mapping[str, Any] = read_delimited(path, form, _TEXT[kind], names, wanted, notify)
+    return Table(found if schema is not None else {name: np.asarray(cells) for name, cells in found.items()})
+
+
+def column_names(path: str | Path, *, separator: str | None = None) -> tuple[str, ...]:
+    """The names of a file's columns; nothing else of it is read.
+
+    Raises:
+        InvalidInput: as `read_table`.
     """
     path = Path(path)
+    kind = _kind(path)
+    found = record_names(path, kind) if is_records(kind) else read_header(path, Delimited(separator), _TEXT[kind])
+    require_names(found, path)
+    return tuple(found)
+
+
+def unknown_columns(found: Iterable[str], schema: Mapping[str, Column], needed: Iterable[str] = ()) -> None:
+    """Refuse a table by its columns' names, which are public.
+
+    Args:
+        found: the names.
+        schema: the declared columns; all names must be among them.
+        needed: columns that must be there.
+
+    Raises:
+        InvalidInput: a name is unknown to the schema, or a needed column is missing.
+    """
+    found = list(found)
+    missing, unknown = [name for name in needed if name not in found], [name for name in found if name not in schema]
+    if len(unknown) == len(found):  # what stands for names may be the first person of a file without them
+        raise InvalidInput(
+            f"the table has none of the schema's columns: {', '.join(map(repr, schema))}. Its first line must "
+            "name them; it is not shown here, as it could be somebody's."
+        )
+    if missing or unknown:
+        raise InvalidInput(
+            (f"the table has no column {', '.join(map(repr, missing))}. " if missing else "")
+            + (f"the schema does not know {', '.join(map(repr, unknown))}. " if unknown else "")
+            + "Declare every column in the schema; those that are not to be used as `ignore`."
+        )
+
+
+def _kind(path: Path) -> str:
+    """The kind of a file that is there, by its ending."""
     if not path.is_file():
         raise InvalidInput(f"there is no file {str(path)!r}.")
     kinds = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = kinds[-1] if kinds else ""
-    if kind in (".parquet", ".pq"):
-        return _parquet(path)
-    if kind in (".csv", ".data", ".test", ".tsv", ".txt"):
-        text = decoded(_content(path), header=names is None)
-        return _delimited(split_lines(text), names, path, delimiter="\t" if kind == ".tsv" else ",")
-    raise InvalidInput(f"{path.name!r} is neither .csv, .tsv nor .parquet.")
-
-
-def _content(path: Path) -> bytes:
-    try:
-        if path.suffix.lower() == ".gz":
-            with gzip.open(path) as file:
-                return file.read()
-        return path.read_bytes()
-    except (OSError, EOFError, zlib.error) as problem:
-        raise InvalidInput(f"{path.name!r} cannot be read: {type(problem).__name__}. Nothing was released.") from None
-
-
-def _delimited(lines: list[str], names: Sequence[str] | None, path: Path, delimiter: str) -> Table:
-    header = [name.strip() for name in (_header(lines[:1], path, delimiter) if names is None else names)]
-    missing = not header or "" in header
-    if missing or len(set(header)) < len(header):
-        raise InvalidInput(  # without showing any: in a file without names, the first line is somebody's
-            f"the first line of {path.name!r} must name the columns, each once; "
-            + ("a name is missing." if missing else "a name comes more than once.")
-        )
-    width = len(header)
-    flat = list(chain.from_iterable(rows_of(lines[names is None :], delimiter, width)))
-    return Table({name: flat[j::width] for j, name in enumerate(header)})
-
-
-def _header(first: list[str], path: Path, delimiter: str) -> list[str]:
-    """The names of the first line, which is public, and so is whether it can be one."""
-    if not first:
-        return []
-    if "\r" in first[0]:
-        raise InvalidInput(f"lines of {path.name!r} end in carriage returns alone: save it with line feeds.")
-    if has_open_quote(first[0], delimiter):
-        raise InvalidInput(f"the first line of {path.name!r} has a quote that it does not close; names take one line.")
-    return cells_of_line(first[0], delimiter)
-
-
-def _parquet(path: Path) -> Table:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise InvalidInput("reading Parquet needs pyarrow: pip install 'discreet[parquet]'.") from None
-    try:
-        table = parquet.read_table(path)
-    except (OSError, ValueError, ArrowException) as problem:  # about the file's structure: cells are not looked at yet
-        raise InvalidInput(f"{path.name!r} cannot be read as Parquet: {type(problem).__name__}.") from None
-    return as_table(table)
+    if kind not in _TEXT and not is_records(kind):
+        raise InvalidInput(f"{path.name!r} is neither .csv, .tsv, .parquet, .feather nor .xlsx.")
+    return kind

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from discreet.data.columns import Boolean, Categorical, Column, Ignore, Numeric
+from discreet.data.columns import Boolean, Categorical, Column, Ignore, Numeric, Person
 from discreet.errors import InvalidInput
 from discreet.text import checked_text, read_bounded, shortened
 
@@ -24,17 +24,22 @@ __all__ = ["Schema", "schema_missing", "schema_template"]
 _MOST_CHARACTERS = 1 << 24
 _MOST_NESTED = 8
 """A schema is a mapping of mappings of lists."""
-_KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Numeric, Categorical, Boolean, Ignore)}
+_CROSSES = "crosses"
+"""The word under which a file lists crosses, beside the columns."""
+_KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Numeric, Categorical, Boolean, Ignore, Person)}
 
 
 class Schema(Mapping[str, Column]):
     """The columns of a table with their public bounds and categories, in order.
 
     Args:
-        columns: a declaration (`Numeric`, `Categorical`, `Boolean`, `Ignore`) for each column name.
+        columns: a declaration (`Numeric`, `Categorical`, `Boolean`, `Ignore`, `Person`) for each column name.
+        crosses: pairs of columns whose *interaction* a linear model is to see: the effect of one column may then differ
+            with the other. It is public knowledge, such as "the effect of a dose depends on age".
 
     Raises:
-        InvalidInput: no columns, or something that is not a declaration.
+        InvalidInput: no columns, something that is not a declaration, more than one `Person`, or a cross of
+            columns that are not there.
 
     Example:
         >>> schema = Schema({"age": Numeric(17, 90), "job": Categorical(["clerk", "nurse"]), "id": Ignore()})
@@ -47,7 +52,7 @@ class Schema(Mapping[str, Column]):
         True
     """
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
+    def __init__(self, columns: Mapping[str, Column], crosses: Iterable[Sequence[str]] = ()) -> None:
         if not isinstance(columns, Mapping) or not columns:
             file = " Schema.from_yaml reads a file." if isinstance(columns, str | Path) else ""
             raise InvalidInput(f"a schema declares at least one column, got {shortened(columns)}.{file}")
@@ -56,9 +61,32 @@ class Schema(Mapping[str, Column]):
                 raise InvalidInput("a column's name must not be empty.")
             if not isinstance(column, Column):
                 raise InvalidInput(
-                    f"column {name!r} must be Numeric, Categorical, Boolean or Ignore, got {shortened(column)}."
+                    f"column {name!r} must be Numeric, Categorical, Boolean, Ignore or Person, got {shortened(column)}."
                 )
+        several = [name for name, column in columns.items() if isinstance(column, Person)]
+        if len(several) > 1:
+            raise InvalidInput(f"one column says whose a row is, got {', '.join(map(repr, several))}.")
         self._columns = dict(columns)
+        self.crosses = self._checked_crosses(crosses)
+
+    def _checked_crosses(self, crosses: Any) -> tuple[tuple[str, str], ...]:
+        """The crosses as pairs of names of used columns, each pair once in any order."""
+        if isinstance(crosses, str | Mapping) or not isinstance(crosses, Iterable):
+            raise InvalidInput(f"crosses must be a list of pairs of columns, got {shortened(crosses)}.")
+        pairs: list[tuple[str, str]] = []
+        for cross in crosses:
+            if isinstance(cross, str) or not isinstance(cross, Sequence) or len(cross) != 2 or cross[0] == cross[1]:
+                raise InvalidInput(f"a cross names two different columns, such as [age, job], got {shortened(cross)}.")
+            left, right = (checked_text("a column's name", name) for name in cross)
+            for name in (left, right):
+                if isinstance(self._columns.get(name, Ignore()), Ignore | Person):
+                    raise InvalidInput(f"the cross of {left!r} and {right!r} needs a column {name!r} that is used.")
+            if (left, right) in pairs or (right, left) in pairs:
+                raise InvalidInput(f"the cross of {left!r} and {right!r} comes more than once.")
+            pairs.append((left, right))
+        if pairs and _CROSSES in self._columns:
+            raise InvalidInput(f"a schema with crosses cannot have a column named {_CROSSES!r}.")
+        return tuple(pairs)
 
     def __getitem__(self, name: str) -> Column:
         return self._columns[name]
@@ -70,31 +98,42 @@ class Schema(Mapping[str, Column]):
         return len(self._columns)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and list(self.items()) == list(other.items())
+        same_columns = isinstance(other, Schema) and list(self.items()) == list(other.items())
+        return same_columns and self.crosses == getattr(other, "crosses", None)
 
     def __hash__(self) -> int:
-        return hash(tuple(self._columns.items()))
+        return hash((tuple(self._columns.items()), self.crosses))
 
     def __repr__(self) -> str:
-        return f"Schema({self._columns!r})"
+        crosses = f", crosses={list(self.crosses)!r}" if self.crosses else ""
+        return f"Schema({self._columns!r}{crosses})"
 
     def target(self, name: str) -> Column:
         """The declaration of the column to predict.
 
         Raises:
-            InvalidInput: the schema does not declare it, or ignores it.
+            InvalidInput: the schema does not declare it, ignores it, or takes it for people's identity.
         """
         if name not in self._columns:
             raise InvalidInput(f"the schema has no column {name!r}; it has {', '.join(self._columns)}.")
         column = self._columns[name]
         if isinstance(column, Ignore):
             raise InvalidInput(f"column {name!r} is ignored by the schema and cannot be predicted.")
+        if isinstance(column, Person):
+            raise InvalidInput(f"column {name!r} says whose a row is and cannot be predicted.")
         return column
+
+    @property
+    def person(self) -> tuple[str, Person] | None:
+        """The column that says whose a row is, by its name and declaration; None where rows are protected."""
+        return next(((name, column) for name, column in self.items() if isinstance(column, Person)), None)
 
     def without(self, name: str) -> Schema:
         """The schema of what is left when a column, such as the target, is taken out."""
         self.target(name)
-        return Schema({other: column for other, column in self.items() if other != name})
+        if any(name in cross for cross in self.crosses):
+            raise InvalidInput(f"column {name!r} is the target and cannot be crossed with another.")
+        return Schema({other: column for other, column in self.items() if other != name}, self.crosses)
 
     @property
     def unprotected(self) -> tuple[str, ...]:
@@ -103,7 +142,8 @@ class Schema(Mapping[str, Column]):
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as plain dicts, lists, strings and numbers, in the form of the YAML file."""
-        return {name: _written(column) for name, column in self.items()}
+        tree = {name: _written(column) for name, column in self.items()}
+        return tree | ({_CROSSES: [list(cross) for cross in self.crosses]} if self.crosses else {})
 
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> Schema:
@@ -112,7 +152,11 @@ class Schema(Mapping[str, Column]):
             raise InvalidInput(
                 f"a schema is a mapping from column names to declarations, got {shortened(tree)}.\n{_HELP}"
             )
-        return cls({name: _read(name, declaration) for name, declaration in tree.items()})
+        crosses = tree.get(_CROSSES)
+        if not isinstance(crosses, list | tuple):  # a column may have this name; none is declared by a list
+            crosses = ()
+        columns = {name: _read(name, given) for name, given in tree.items() if name != _CROSSES or given is not crosses}
+        return cls(columns, crosses)
 
     def to_yaml(self) -> str:
         """The schema as YAML, one line a column."""
@@ -155,7 +199,9 @@ income: {numeric: [0, 500000], scale: log}
 job:    {categorical: [clerk, nurse, teacher]}
 smoker: boolean
 sex:    {boolean: [female, male]}
-id:     ignore"""
+id:     ignore
+person: {unit: 5}
+crosses: [[age, smoker]]"""
 
 
 def schema_template(columns: Sequence[str]) -> str:
@@ -165,6 +211,8 @@ def schema_template(columns: Sequence[str]) -> str:
         >>> print(schema_template(["age", "job"]))
         # One line a column; use one of the forms, with PUBLIC knowledge (a codebook), never the data's extremes:
         #   {numeric: [LOW, HIGH]}   {numeric: [0, HIGH], scale: log}   {categorical: [A, B]}   boolean   ignore
+        #   {unit: 5} for the column that says whose a row is: people are protected, with up to 5 rows each
+        #   {boolean: [NO, YES]} for a target of two labels, as they are in the file
         age: {numeric: [LOW, HIGH]}
         job: {numeric: [LOW, HIGH]}
         <BLANKLINE>
@@ -172,6 +220,8 @@ def schema_template(columns: Sequence[str]) -> str:
     head = (
         "# One line a column; use one of the forms, with PUBLIC knowledge (a codebook), never the data's extremes:\n"
         "#   {numeric: [LOW, HIGH]}   {numeric: [0, HIGH], scale: log}   {categorical: [A, B]}   boolean   ignore\n"
+        "#   {unit: 5} for the column that says whose a row is: people are protected, with up to 5 rows each\n"
+        "#   {boolean: [NO, YES]} for a target of two labels, as they are in the file\n"
     )
     return head + "".join(f"{_one_line(str(name))}: {{numeric: [LOW, HIGH]}}\n" for name in columns)
 
@@ -245,11 +295,13 @@ def _written(column: Column) -> Any:
             tree = {"boolean": []}
         case Boolean(false, true):
             tree = {"boolean": [false, true]}
+        case Person(most_rows):
+            tree = {"unit": most_rows}
         case Ignore():
             return "ignore"
     for field in fields(column):
         value = getattr(column, field.name)
-        if field.name not in ("low", "high", "categories", "false", "true") and value != field.default:
+        if field.name not in ("low", "high", "categories", "false", "true", "most_rows") and value != field.default:
             tree[field.name] = _short(value)
     return "boolean" if tree == {"boolean": []} else tree
 
@@ -286,6 +338,8 @@ def _read(name: str, declaration: Any) -> Column:
 
 
 def _construct(kind: type[Column], values: Any, options: dict[str, Any]) -> Column:
+    if kind is Person:
+        return Person(values, **options)
     if not isinstance(values, list | tuple):
         raise InvalidInput(f"{kind.kind} takes a list, got {values!r}.")
     if kind is Categorical:

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from discreet.data.cells import read_floats
-from discreet.data.columns import Numeric
+from discreet.data.columns import Ignore, Numeric
 from discreet.data.frames import Table, read_table
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 
-__all__ = ["Part", "load_randhie", "randhie_path", "randhie_schema", "randhie_schema_path"]
+__all__ = ["Part", "Protects", "load_randhie", "randhie_path", "randhie_schema", "randhie_schema_path"]
 
 Part = Literal["all", "train", "test"]
+Protects = Literal["persons", "rows"]
 _HERE = Path(__file__).parent
 _EVERY = 5  # one person in five is kept for testing
 
@@ -32,9 +33,21 @@ def randhie_schema_path() -> Path:
     return _HERE / "randhie.schema.yaml"
 
 
-def randhie_schema() -> Schema:
-    """The public bounds and categories of the table."""
-    return Schema.from_yaml(randhie_schema_path())
+def randhie_schema(protects: Protects = "persons") -> Schema:
+    """The public bounds and categories of the table.
+
+    Args:
+        protects: ``"persons"``, with up to five rows each; or ``"rows"``, with which a fit protects a person's single
+            years alone and the column ``person`` is not used.
+
+    Example:
+        >>> randhie_schema()["person"], randhie_schema("rows")["person"]
+        (Person(most_rows=5, weights='persons'), Ignore())
+    """
+    if protects not in get_args(Protects):
+        raise InvalidInput(f"protects must be one of {', '.join(get_args(Protects))}, got {protects!r}.")
+    schema = Schema.from_yaml(randhie_schema_path())
+    return schema if protects == "persons" else Schema({**schema, "person": Ignore()})
 
 
 def load_randhie(part: Part = "all") -> Table:
@@ -42,8 +55,8 @@ def load_randhie(part: Part = "all") -> Table:
 
     Columns that the schema declares as numbers are numbers; the others are text, as in the file.
 
-    The test part holds every fifth *person*: nobody is in both parts. One person has up to five rows; to protect people
-    rather than rows use ``Unit("replace-one", rows_per_unit=5)``.
+    The test part holds every fifth *person*: nobody is in both parts. One person has up to five rows, which
+    `randhie_schema` protects as a whole.
 
     Args:
         part: ``"all"``, ``"train"`` or ``"test"``.

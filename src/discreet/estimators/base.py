@@ -16,18 +16,23 @@ from discreet.data.columns import Column, Encoding
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import LENGTHS, check_lengths, check_range
+from discreet.estimators.custom_losses import chosen_loss
 from discreet.estimators.features import Features, checked_matrix
 from discreet.estimators.inference import Released, partitions
+from discreet.estimators.persons import persons_of, refuse_weights
 from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.estimators.saving import save
+from discreet.estimators.targets import column_vector
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
 from discreet.planning.plan import Plan, make_plan
+from discreet.report.effects import ModelEffects
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.inference import Inference
 from discreet.tuned import Tuned, current, tuned
+from discreet.units import Unit
 
 __all__ = ["NUMBERS", "LinearModelNumbers", "PrivateLinearModel"]
 
@@ -60,8 +65,14 @@ class PrivateLinearModel(PrivateEstimator):
     row_norm: float | None = None
     fit_intercept: bool = True
     alpha: float = 0.0
+    loss: Any = None
     domain: Geometry | None = None
     verbose: Any = False  # or a number, as in scikit-learn
+
+    def __new__(cls, *_: Any, **settings: Any) -> Any:
+        """An estimator, unless scikit-learn's weights of classes are asked for, which are refused with the reason."""
+        refuse_weights({name: value for name, value in settings.items() if name == "class_weight"})
+        return super().__new__(cls)
 
     # --- what a subclass says -------------------------------------------------------------------------------
 
@@ -70,8 +81,8 @@ class PrivateLinearModel(PrivateEstimator):
         """Coded targets and the number of outputs; sets the fitted attributes that decoding needs."""
 
     @abstractmethod
-    def _loss(self) -> Loss:
-        """The pointwise loss on coded targets."""
+    def _usual_loss(self) -> Loss:
+        """The pointwise loss on coded targets, where no other is asked for."""
 
     @abstractmethod
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
@@ -87,22 +98,27 @@ class PrivateLinearModel(PrivateEstimator):
 
     # --- fitting --------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> Any:
         """Fit the model; every release is charged to the ledger before it is made.
 
         Args:
-            X: table or matrix, one row a person (or event; see ``rows_per_unit``).
+            X: table or matrix, one row a person; or several, see ``groups``.
             y: targets.
+            groups: whose each row is. Persons are then protected, and take part with ``rows_per_unit`` rows each,
+                whatever they contain. A schema with a `Person` says the same.
+            **refused: weights of rows, with the reason why they are refused.
 
         Raises:
             InvalidInput: a declaration is missing or contradictory. Nothing was released or charged.
             BudgetExceeded: the ledger refused the whole run. Nothing was released.
         """
+        refuse_weights(refused)
         self._check_parameters()
-        features, data = self._prepare(X, y, math.isfinite(self.epsilon))
-        theta = self._fit_in_vault(
-            data, len(data), self._plan_for(features, data.rows, isinstance(data, Sparse)), self.solver
-        )
+        private = math.isfinite(self.epsilon)
+        persons = persons_of(X, self.schema, groups, Unit(self.adjacency, self.rows_per_unit), private)  # type: ignore[arg-type]
+        features, data = self._prepare(X, y, private)
+        plan_for = self._plan_for(features, data.rows, isinstance(data, Sparse))
+        theta = self._fit_in_vault(data, plan_for, self.solver, persons)
         self._features = features
         self._set(theta, data.rows)
         return self
@@ -116,9 +132,12 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
         """Rows and coded targets, as the declarations say; sets the attributes that decoding needs."""
+        if y is None or isinstance(y, str):
+            column_vector(y)  # refuses them
         column = self._target_column(y)
         name, encoding = getattr(y, "name", None), self._encoding()
         features = Features.declared(X, self.schema, self.row_norm, name, private, encoding)
+        features.require_target(X)
         matrix = self._matrix(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
         if matrix.shape[0] != len(targets):
@@ -160,6 +179,11 @@ class PrivateLinearModel(PrivateEstimator):
         """Whether a fit releases what intervals need."""
         return bool(getattr(self, "inference", False) or self.solver == "inference")
 
+    def _loss(self) -> Loss:
+        """The loss that was asked for, as a fit may use it: no code but the library's is ever given a row."""
+        usual = self._usual_loss()
+        return usual if self.loss is None else chosen_loss(self, usual)
+
     def _check_parameters(self) -> None:
         self._check_privacy()
         if not (isinstance(self.alpha, int | float | np.number) and 0 <= self.alpha < math.inf):
@@ -184,7 +208,8 @@ class PrivateLinearModel(PrivateEstimator):
         if features.encoder is not None:
             matrix = features.encoder.transform(X)
             if reset:
-                self.n_features_in_ = len(features.encoder.schema) - (features.encoder.target is not None)
+                self.feature_names_in_ = features.encoder.names_in
+                self.n_features_in_ = len(self.feature_names_in_)
             return matrix
         return checked_matrix(self, X, reset=reset)
 
@@ -217,6 +242,28 @@ class PrivateLinearModel(PrivateEstimator):
         matrix = _clipped(matrix, self._features.row_norm)
         scores = matrix @ np.atleast_2d(self.coef_).T + self.intercept_
         return np.asarray(scores, dtype=np.float64)
+
+    def effects(self) -> ModelEffects:
+        """What each column adds to the score, in natural units: log-odds, or units of the target, at each value.
+
+        ``coef_`` is about encoded features, which are scaled by 1/√m for m columns and have no unit; effects are what
+        they amount to. `to_html`, `plot` and ``discreet show`` draw them.
+        """
+        from discreet.estimators.effects import effects_of
+
+        return effects_of(self)
+
+    def plot(self, path: Any = None, *, most: int = 24) -> Any:
+        """Draw the effects, one small panel a column, and return the figure of matplotlib.
+
+        Args:
+            path: where to write the picture; the ending picks the format (png, svg, pdf). None writes nothing.
+            most: how many columns are drawn for each output, those of the largest span.
+
+        Raises:
+            InvalidInput: matplotlib is not installed (``discreet[report]``), or does not write such a format.
+        """
+        return self.effects().plot(path, most=most)
 
     def save(self, path: Any) -> None:
         """Write the model to one file that holds no code and no training data."""

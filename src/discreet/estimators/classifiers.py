@@ -15,7 +15,7 @@ from discreet.data.columns import Column
 from discreet.errors import InvalidInput
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.inference import Inferring
-from discreet.estimators.targets import Labels, column_vector
+from discreet.estimators.targets import Labels, column_vector, declared_kind
 from discreet.losses import Logistic, Loss, SmoothedHinge, Softmax
 
 __all__ = ["LinearSVC", "LogisticRegression"]
@@ -29,7 +29,7 @@ class _Classifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
 
     def _read_target(self, y: Any, column: Column | None, private: bool) -> tuple[NDArray[np.float64], int]:
         labels = column_vector(y)
-        coding = Labels.declare(labels, self.classes, column, kind=getattr(getattr(y, "dtype", None), "kind", "O"))
+        coding = Labels.declare(labels, self.classes, column, kind=declared_kind(y))
         self.classes_, self._declared = coding.classes, coding.declared
         return coding.encode(labels), coding.outputs
 
@@ -47,8 +47,28 @@ class _Classifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely label of each row."""
         scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[codes])
+        return np.asarray(self.classes_[_codes(scores)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose label is predicted, where the rows are public.
+
+        Labels are compared as `fit` reads them: 1, 1.0 and "1" are the same. What is none of ``classes_`` is wrong.
+
+        Args:
+            X: rows.
+            y: their labels.
+            sample_weight: how much each row counts; by default all the same.
+        """
+        coding = Labels(self.classes_)
+        truth = coding.encode(column_vector(y))
+        codes = _codes(self.decision_function(X))
+        right = truth == (2 * codes - 1 if coding.outputs == 1 else codes)
+        return float(np.average(right, weights=sample_weight))
+
+
+def _codes(scores: NDArray[np.float64]) -> NDArray[Any]:
+    """The position of the most likely class."""
+    return (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -68,6 +88,10 @@ class LogisticRegression(Inferring, _Classifier):
         n_public: the number of rows, declared public.
         fit_intercept: whether to learn an offset (inside the privacy analysis).
         alpha: ℓ2 regularisation of the mean loss.
+        loss: another loss in place of the model's own: a name with or without its parameter (two classes: ``"hinge"``,
+            ``"sigmoid:2"``; regressors: ``"huber"``, ``"welsch"``, ``"tukey:0.8"``, ``"quantile"``, ``"squared"``), a
+            loss of `discreet.losses`, or any object with its protocol, whose declared constants are checked on public
+            numbers first (`discreet.losses.tabulated`).
         domain: constraint set from `discreet.geometry` for all coefficients, the intercept's last (its column is half
             the row norm); regressors code targets to [−1, 1] by their bounds.
         ledger: a `Ledger` or its url; by default one in memory.
@@ -86,11 +110,19 @@ class LogisticRegression(Inferring, _Classifier):
         (True, array([1]))
     """
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         return Logistic() if len(self.classes_) == 2 else Softmax(len(self.classes_))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class."""
+        """Probability of each class.
+
+        Raises:
+            InvalidInput: the model was fitted with another loss, whose scores are no logarithms of odds.
+        """
+        if self.loss not in (None, "logistic"):
+            raise InvalidInput(
+                f"scores of the loss {self.loss!r} are no probabilities: use predict or decision_function."
+            )
         scores = self.decision_function(X)
         if scores.ndim == 1:
             positive = Logistic().mean(scores)
@@ -112,7 +144,7 @@ class LinearSVC(_Classifier):
 
     smoothing: float = 1.0
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         if len(self.classes_) != 2:
             raise InvalidInput(
                 f"LinearSVC takes two classes, got {len(self.classes_)}; Only binary classification is supported. Use "

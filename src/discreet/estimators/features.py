@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from discreet.data.cells import column_cells, read_floats, untyped
 from discreet.data.columns import Encoding
 from discreet.data.encoding import Encoder
-from discreet.data.frames import as_table, has_column_names
+from discreet.data.frames import as_table, column_names_of, has_column_names
 from discreet.data.schema import Schema, schema_missing
 from discreet.errors import InvalidInput
 
@@ -67,6 +67,20 @@ class Features:
             raise InvalidInput("a private fit needs rows of bounded length: give a finite row_norm.")
         names = tuple(as_table(X).columns) if has_column_names(X) else ()
         return cls(float(row_norm), names)
+
+    def require_target(self, X: Any) -> None:
+        """Refuse a table that lacks a column of the schema where y does not say by a name that it is that column."""
+        if self.encoder is None or self.encoder.target is not None or not has_column_names(X):
+            return
+        there = column_names_of(X)
+        missing = [name for name in self.encoder.columns if name not in there]
+        if len(missing) == 1 < len(self.encoder.columns):
+            name = missing[0]
+            raise InvalidInput(
+                f"the table has no column {name!r}. If it is the target, y must be named so (a pandas or Polars series "
+                f"has a name); or take it out of the schema by schema.without({name!r}), and declare classes=… or "
+                "target_bounds=…. Nothing was released."
+            )
 
 
 def checked_matrix(estimator: Any, X: Any, *, reset: bool) -> Any:

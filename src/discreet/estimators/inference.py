@@ -107,7 +107,13 @@ def _setting(name: str, value: Any) -> Any:
 
 
 def partitions(features: Features) -> tuple[Partition, ...]:
-    """Groups of encoded features whose sum is the same for every person."""
+    """Groups of encoded features whose sum is the same for every person.
+
+    Raises:
+        InvalidInput: the schema has products of columns, whose sums are features themselves.
+    """
+    if features.encoder is not None and features.encoder.schema.crosses:
+        raise InvalidInput("intervals are for schemas without products of columns; leave inference=True or them out.")
     return tuple(Partition(*group) for group in features.encoder.partitions) if features.encoder else ()
 
 
@@ -224,6 +230,22 @@ class Inferring:
         coding = getattr(self, "_coding", None)
         target = (coding.scale, coding.shift) if coding else (1.0, 0.0)
         return intervals(released, self._features, self.privacy_, target)  # type: ignore[attr-defined]
+
+    @property
+    def coef_covariance_(self) -> Array | None:
+        """The covariance of ``coef_`` and, last, the intercept; None where there is none."""
+        released = getattr(self, "released_", None)
+        if released is None:
+            return None
+        estimate, rows = released.estimate(), released.problem.rows
+        if not estimate.quality >= GATE:
+            return None
+        coding = getattr(self, "_coding", None)
+        units = np.full(rows.n_features + 1, coding.scale if coding else 1.0)
+        whole = np.zeros((rows.n_features + 1,) * 2)
+        whole[: rows.dimension, : rows.dimension] = estimate.covariance
+        units[-1] *= rows.constant * rows.unit if rows.intercept else 1.0
+        return np.asarray(whole * np.outer(units, units))
 
     def summary(self, level: float = 0.95) -> Summary:
         """The coefficients in natural units with standard errors, tests and intervals; print it.

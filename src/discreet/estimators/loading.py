@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from discreet.data.columns import Ignore
+from discreet.data.columns import Ignore, Person
 from discreet.data.encoding import Encoder
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
@@ -84,7 +84,8 @@ def _model(facts: dict[str, Any], coef: NDArray[Any], intercept: NDArray[Any]) -
     model._features = features
     model.n_features_in_ = columns
     if features.encoder is not None:
-        model.n_features_in_ = len(features.encoder.schema) - (features.encoder.target is not None)
+        model.feature_names_in_ = features.encoder.names_in
+        model.n_features_in_ = len(model.feature_names_in_)
     elif features.names:
         model.feature_names_in_ = np.array(features.names, dtype=object)
     model.coef_, model.intercept_ = coef, intercept if intercept.ndim else float(intercept)
@@ -114,11 +115,12 @@ def _features(facts: dict[str, Any], columns: int) -> Features:
             raise InvalidInput(f"there are {columns} coefficients for features of another number")
         return Features(row_norm, names)
     schema, encoding = Schema.from_dict(facts["schema"]), facts.get("encoding", "spline")
-    found = 0
+    sizes: dict[str, int] = {}
     for name, column in schema.items():  # one by one: a short declaration may stand for a thousand features
-        if name != target and not isinstance(column, Ignore) and found <= columns:
-            found += len(Encoder(Schema({name: column}), encoding=encoding).feature_names_out)
-    if found != columns:
+        if name != target and not isinstance(column, Ignore | Person) and sum(sizes.values()) <= columns:
+            sizes[name] = Encoder(Schema({name: column}), encoding=encoding).n_features
+    products = sum(sizes.get(left, 0) * sizes.get(right, 0) for left, right in schema.crosses)
+    if sum(sizes.values()) + products != columns:
         raise InvalidInput(f"there are {columns} coefficients for a schema of another number of features")
     encoder = Encoder(schema, target=target, encoding=encoding)
     return Features(row_norm, encoder.feature_names_out, encoder)
@@ -130,9 +132,11 @@ def _schema(features: Features) -> Schema | None:
 
 def _parameters(kind: Any, given: Any) -> dict[str, Any]:
     known = {field.name for field in fields(kind)} & set(PARAMETERS)
+    words = {"loss": _of_kind(given["loss"], str)} if isinstance(given, dict) and "loss" in given else {}
+    given = {name: value for name, value in given.items() if name not in words} if words else given
     if strangers := sorted(set(_of_kind(given, dict)) - known - set(_OF_THE_FIT)):
         raise InvalidInput(f"{kind.__name__} takes no parameter {shortened(strangers[0])} from a file")
-    return {name: _plain(value) for name, value in given.items() if name in known}
+    return words | {name: _plain(value) for name, value in given.items() if name in known}
 
 
 def _classes(given: Any) -> NDArray[Any]:

@@ -14,12 +14,14 @@ from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import check_lengths
 from discreet.estimators.features import checked_matrix
+from discreet.estimators.persons import persons_of, refuse_weights
 from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.losses import Squared
 from discreet.planning.plan import Plan, make_plan
 from discreet.recipes.sparse_mean import METHODS
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
+from discreet.units import Unit
 
 __all__ = ["MeanEstimator"]
 
@@ -74,23 +76,29 @@ class MeanEstimator(PrivateEstimator):
     sketch_seed: int = 0
     sparse_output: bool = False
 
-    def fit(self, X: Any, y: Any = None) -> MeanEstimator:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, **refused: Any) -> MeanEstimator:
         """Estimate the mean; the release is charged to the ledger before it is made.
 
         Args:
             X: dense or sparse matrix, one row a person.
             y: ignored, for pipelines.
+            groups: whose each row is. Persons are then protected, with ``rows_per_unit`` rows each, and the mean is one
+                over persons.
+            **refused: weights of rows, with the reason why they are refused.
 
         Raises:
             InvalidInput: a declaration is missing or contradictory. Nothing was released or charged.
             BudgetExceeded: the ledger refused. Nothing was released.
         """
+        refuse_weights(refused)
         self._check_privacy()
         matrix = checked_matrix(self, X, reset=True)
         n, d = matrix.shape
-        rows, sparsity = self._declared(d, math.isfinite(self.epsilon))
+        private = math.isfinite(self.epsilon)
+        persons = persons_of(X, None, groups, Unit(self.adjacency, self.rows_per_unit), private)  # type: ignore[arg-type]
+        rows, sparsity = self._declared(d, private)
         data = in_memory(matrix, np.zeros(n), rows)
-        found = self._fit_in_vault(data, n, self._plan_for(rows, sparsity), self.method)
+        found = self._fit_in_vault(data, self._plan_for(rows, sparsity), self.method, persons)
         self.mean_ = sp.csr_array(found[None, :]) if self.sparse_output else found
         return self
 

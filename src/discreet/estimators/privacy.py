@@ -13,8 +13,10 @@ from sklearn.base import BaseEstimator
 
 from discreet.calibration import Guarantee
 from discreet.data.base import Dataset
+from discreet.data.persons import Persons
 from discreet.data.unprotected import is_unprotected
 from discreet.errors import BudgetExceeded, InvalidInput
+from discreet.estimators.callers import require_all_fits, warned_of_steps
 from discreet.estimators.checks import EPSILONS, check_kind, check_range
 from discreet.estimators.progress import progress_bar
 from discreet.events import NonPrivate, Promise, compose
@@ -24,7 +26,7 @@ from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, spent_epsilon
 from discreet.queries.sums.count import RowCount
-from discreet.report.certificate import FROM_THE_DATA, Certificate
+from discreet.report.certificate import FROM_THE_DATA, PREPROCESSING, Certificate, unprotected_kind
 from discreet.solvers import Filtered
 from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
@@ -120,32 +122,42 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "n_public=…. Nothing was released."
         )
 
-    def _guarantee(self, n: int) -> Guarantee:
-        """What the declarations ask for; ``n`` is read only where the number of rows is public."""
-        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
+    def _guarantee(self, n: int, persons: Persons | None = None) -> Guarantee:
+        """What the declarations ask for; ``n`` is read only where the number of rows, or of persons, is public."""
+        rows = self.rows_per_unit if persons is None else persons.most_rows
+        unit = Unit(self.adjacency, rows, persons is not None)  # type: ignore[arg-type]
         return Guarantee(float(self.epsilon), self._delta(n, math.isfinite(self.epsilon)), unit)
 
     # --- the private run ----------------------------------------------------------------------------------------------
 
-    def _fit_in_vault(self, data: Dataset, n: int, plan_for: PlanFor, asked: str) -> NDArray[np.float64]:
+    def _fit_in_vault(
+        self, data: Dataset, plan_for: PlanFor, asked: str, persons: Persons | None = None
+    ) -> NDArray[np.float64]:
         """Plan, charge, run and certify: sets ``privacy_`` and ``n_iter_``, and returns what the solver found.
 
         Args:
             data: the rows.
-            n: how many there are; nothing depends on it where it is private.
             plan_for: a plan for a number of rows and a guarantee; it uses no data.
             asked: the solver that was asked for, for the ledger's history.
+            persons: whose each row is, where persons are protected.
         """
-        guarantee = self._guarantee(n)
-        vault = Vault(data, guarantee.unit, opened(self.ledger), bits_for(self.random_state))
+        n = len(data) if persons is None else persons.count  # nothing depends on it where it is private
+        guarantee = self._guarantee(n, persons)
+        self._learned_before = warned_of_steps(self) if guarantee.private else ()
+        vault = Vault(data, guarantee.unit, opened(self.ledger), bits_for(self.random_state), persons=persons)
         aim = replace(guarantee, delta=vault.ledger.portion(guarantee.delta)) if guarantee.private else guarantee
-        if self._must_count(guarantee):
-            rows, rest, payment = self._counted(vault, aim, plan_for, asked)
-            plan = _after_count(plan_for, rows, rest)
-        else:
-            plan = plan_for(self._public_rows(n, guarantee), aim)
-            payment = self._payment(aim, plan.name)
-        found = self._run(vault, plan, guarantee, payment)
+        try:
+            if self._must_count(guarantee):
+                rows, rest, payment = self._counted(vault, aim, plan_for, asked)
+                plan = _after_count(plan_for, rows, rest)
+            else:
+                plan = plan_for(self._public_rows(n, guarantee, persons), aim)
+                payment = self._payment(aim, plan.name)
+                require_all_fits(vault.ledger, plan.event, vault.unit, payment.stated)
+            found = self._run(vault, plan, guarantee, payment)
+        except KeyboardInterrupt as stop:
+            stop.add_note(_stays_charged(vault, guarantee))
+            raise
         self.privacy_ = self._certificate(vault, plan, guarantee)
         return found
 
@@ -172,7 +184,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _payment(self, aim: Guarantee, what: str) -> Payment:
         """How a run is paid for: the line in the ledger's history, and the (ε, δ) that it states."""
-        mark = f", NOT PRIVATE: bounds {FROM_THE_DATA}" if self._bounds_from_the_data() else ""
+        taken = self._bounds_from_the_data()
+        mark = f", NOT PRIVATE: {unprotected_kind(taken)}" if taken else ""
         return Payment(f"{type(self).__name__}({what}){mark}", aim.stated if aim.private else None)
 
     # --- the number of rows -------------------------------------------------------------------------------------------
@@ -181,14 +194,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Whether the number of rows is private, and must be released first."""
         return guarantee.private and guarantee.unit.relation == "add-remove" and self.n_public is None
 
-    def _public_rows(self, n: int, guarantee: Guarantee) -> float:
-        """The number of rows to divide by, where it is public."""
+    def _public_rows(self, n: int, guarantee: Guarantee, persons: Persons | None = None) -> float:
+        """The number of rows to divide by, where it is public; persons who count once have k rows each."""
+        each = 1 if persons is None or persons.declared.weights == "rows" else persons.most_rows
         if guarantee.unit.relation == "replace-one" or not guarantee.private:
             if self.n_public is not None and guarantee.private and self.n_public != n:
-                raise InvalidInput(f"under replace-one n is public: n_public={self.n_public}, but X has {n} rows.")
-            return float(n)
+                what = "rows" if persons is None else "persons"
+                raise InvalidInput(f"under replace-one n is public: n_public={self.n_public}, but X has {n} {what}.")
+            return float(n * each)
         assert self.n_public is not None
-        return float(self.n_public)
+        return float(self.n_public * each)
 
     @staticmethod
     def _count(aim: Guarantee) -> tuple[Noisy, Promise, Guarantee]:
@@ -214,6 +229,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         count, promise, rest = self._count(aim)
         likely = plan_for(SOME_ROWS, rest)
+        both = compose([count.event(vault.unit), promise])
+        require_all_fits(vault.ledger, both, vault.unit, self._payment(aim, asked).stated)
         try:
             rows, payment = vault.release_first(count, promise, self._payment(aim, asked))
         except BudgetExceeded:
@@ -237,7 +254,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         bounds = self._bounds_from_the_data()
         unprotected = [*self._unprotected(), *bounds]
         if guarantee.unit.relation == "replace-one":
-            unprotected.append("number of rows")
+            unprotected.append("number of people" if guarantee.unit.enforced else "number of rows")
         return Certificate(
             spent,
             guarantee.delta,
@@ -260,7 +277,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             columns = value.items() if isinstance(value, Mapping) else ()
             found += [f"bounds of {name}" for name, c in columns if getattr(c, "bounds_private", True) is False]
             found += [field.name] if is_unprotected(value) else []
+        found += [f"{PREPROCESSING} by the step {name!r}" for name in getattr(self, "_learned_before", ())]
         return tuple(f"{what}, {FROM_THE_DATA}" for what in found)
+
+
+def _stays_charged(vault: Vault, guarantee: Guarantee) -> str:
+    """What an interrupted fit leaves in the ledger."""
+    if not vault.charge_ids:
+        return "Nothing was charged."
+    which = ", ".join(map(str, vault.charge_ids))
+    return (
+        f"Charged, and not refunded: up to ε = {guarantee.epsilon:g}, δ = {guarantee.delta:.3g} ({guarantee.unit}), as "
+        f"charge {which} of dataset {vault.ledger.dataset!r} in {vault.ledger.url}. The fit was interrupted."
+    )
 
 
 def _after_count(plan_for: PlanFor, rows: float, rest: Guarantee) -> Plan:

@@ -16,6 +16,7 @@ from discreet.data.frames import Table, as_table, has_column_names
 from discreet.data.schema import Schema
 from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
+from discreet.estimators.persons import persons_of
 from discreet.estimators.privacy import bits_for, opened
 from discreet.estimators.quantile import drawn, protected, released
 from discreet.ledger import Ledger
@@ -34,6 +35,7 @@ def private_bounds(
     columns: Sequence[str] | None = None,
     quantiles: tuple[float, float] | None = None,
     n_public: int | None = None,
+    groups: Any = None,
     ledger: Ledger | str | None = None,
     random_state: int | None = None,
 ) -> Schema:
@@ -53,7 +55,9 @@ def private_bounds(
         quantiles: what the new bounds are to be near to; values beyond them will be clipped. By default (t, 1 − t)
             with t = 20b/n, b = 2/ε′ for a draw's share ε′, and at least 0.01: then no answer lies beyond all rows but
             for a probability of 2^20·e^(−20) < 0.3 %. Without a public number of rows t is 0.05.
-        n_public: the number of rows, declared public; it is known under replace-one.
+        n_public: the number of rows, declared public; it is known under replace-one. With persons, their number.
+        groups: whose each row is. Persons are then protected, with ``rows_per_unit`` rows of a `Unit` each. A schema
+            with a `Person` says the same.
         ledger: a `Ledger` or its url; by default one in memory.
         random_state: an integer seed makes the answer reproducible and *not private*.
 
@@ -80,9 +84,12 @@ def private_bounds(
         raise InvalidInput(f"epsilon must be positive, got {epsilon!r}; use float('inf') for no privacy.")
     unit, declared = Unit.of(adjacency), _numeric_columns(schema, columns)
     table = _table(data, schema, declared)
-    rows = table.shape[0] if unit.relation == "replace-one" else n_public
+    persons = persons_of(table, schema, groups, unit, math.isfinite(epsilon))
+    unit = unit if persons is None else Unit(unit.relation, persons.most_rows, True)
+    rows = (table.shape[0] if persons is None else persons.count) if unit.relation == "replace-one" else n_public
+    times = 1 if persons is None or persons.declared.weights == "rows" else persons.most_rows
     wanted = _two_quantiles(
-        _default_quantiles(rows, float(epsilon) / (2 * len(declared)), unit) if quantiles is None else quantiles
+        _default_quantiles(rows, times, float(epsilon) / (2 * len(declared)), unit) if quantiles is None else quantiles
     )
     draws = drawn(wanted, float(epsilon) / len(declared), Grid.between(0.0, 1.0), unit)
     budget, bits = opened(ledger), bits_for(random_state)
@@ -90,9 +97,9 @@ def private_bounds(
     private = protected(float(epsilon), bits) and not is_unprotected((quantiles, epsilon))
     narrow: dict[str, Column] = {}
     for name, column in declared.items():
-        found = released(_scaled(table[name], column), draws, unit, budget, bits, f"bounds of {name}")
+        found = released(_scaled(table[name], column), draws, unit, budget, bits, f"bounds of {name}", persons)
         narrow[name] = _narrowed(column, column.unscale(np.sort(found)), private)
-    return Schema({**schema, **narrow})
+    return Schema({**schema, **narrow}, schema.crosses)
 
 
 _USUAL, _LEAST, _MOST, _DECAYS = 0.05, 0.01, 0.25, 20
@@ -100,12 +107,13 @@ _USUAL, _LEAST, _MOST, _DECAYS = 0.05, 0.01, 0.25, 20
 than the quantile itself, of 2^20 answers in all."""
 
 
-def _default_quantiles(rows: int | None, each: float, unit: Unit) -> tuple[float, float]:
+def _default_quantiles(rows: int | None, times: int, each: float, unit: Unit) -> tuple[float, float]:
+    """Tails for a number of rows, or of persons with ``times`` rows each, and a draw's share ε′ = ``each``."""
     if rows is None:
         return _USUAL, 1 - _USUAL
     if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
         raise InvalidInput(f"n_public must be a positive integer, got {rows!r}.")
-    tail = max(_LEAST, _DECAYS * 2 * unit.rows_per_unit / (each * int(rows)))
+    tail = max(_LEAST, _DECAYS * 2 * unit.rows_per_unit / (each * times * int(rows)))
     if tail > _MOST:
         raise InvalidInput(
             f"ε = {each:.3g} a quantile tells bounds of {rows} rows no better than the declared ones: ask for a larger "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.data.cells import read_floats, untyped
 from discreet.data.frames import has_column_names
 from discreet.data.memory import in_memory
+from discreet.data.persons import Persons
 from discreet.data.unprotected import UnprotectedArray, UnprotectedFloat, is_unprotected
 from discreet.errors import InvalidInput
+from discreet.estimators.persons import persons_of
 from discreet.estimators.privacy import bits_for, opened
 from discreet.ledger import Ledger
 from discreet.measurements import Joint, QuantileDraw
@@ -33,6 +36,7 @@ def quantile(
     bounds: tuple[float, float],
     adjacency: Adjacency,
     step: float | None = None,
+    groups: ArrayLike | Persons | None = None,
     ledger: Ledger | str | None = None,
     random_state: int | None = None,
 ) -> float | NDArray[np.float64]:
@@ -48,6 +52,8 @@ def quantile(
         bounds: public (low, high).
         adjacency: ``"replace-one"``, ``"add-remove"`` or a `Unit`.
         step: distance of the positions that can be answered; by default (high − low)/2^20.
+        groups: whose each value is. Persons are then protected, with the values of ``rows_per_unit`` of a `Unit` each,
+            and count once each.
         ledger: a `Ledger` or its url; by default one in memory.
         random_state: an integer seed makes the answer reproducible and *not private*.
 
@@ -85,9 +91,10 @@ def quantile(
         raise InvalidInput(f"bounds must be (low, high), declared without looking at values; got {bounds!r}.") from None
     if not isinstance(step, int | float | np.number | None):
         raise InvalidInput(f"step must be a positive number, got {step!r}.")
+    persons = persons_of(column, None, groups, unit, math.isfinite(epsilon))
     draws = drawn(wanted, float(epsilon), Grid.between(low, high, step), unit)
     bits = bits_for(random_state)
-    answers = released(column, draws, unit, opened(ledger), bits, f"quantiles {wanted.tolist()}")
+    answers = released(column, draws, unit, opened(ledger), bits, f"quantiles {wanted.tolist()}", persons)
     order = np.argsort(wanted.ravel(), kind="stable")
     answers[order] = np.sort(answers)  # post-processing: quantiles do not cross
     if not protected(float(epsilon), bits) or is_unprotected((bounds, step, q, epsilon)):
@@ -112,12 +119,19 @@ def drawn(wanted: NDArray[np.float64], epsilon: float, grid: Grid, unit: Unit) -
 
 
 def released(
-    column: NDArray[np.float64], draws: Joint, unit: Unit, ledger: Ledger, bits: Bits, note: str
+    column: NDArray[np.float64],
+    draws: Joint,
+    unit: Unit,
+    ledger: Ledger,
+    bits: Bits,
+    note: str,
+    persons: Persons | None = None,
 ) -> NDArray[np.float64]:
-    """The answers about one column of numbers, charged first."""
+    """The answers about one column of numbers, charged first; of the rows that persons may have, if any are given."""
     rows = RowSpec(0, norm=1.0, intercept=1.0)  # no features: the values are targets
     data = in_memory(np.empty((len(column), 0)), column, rows)
-    return np.array(Vault(data, unit, ledger, bits).release(draws, note=note))
+    unit = replace(unit, enforced=persons is not None)
+    return np.array(Vault(data, unit, ledger, bits, persons=persons).release(draws, note=note))
 
 
 def _column(values: Any) -> NDArray[np.float64]:

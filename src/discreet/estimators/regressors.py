@@ -73,7 +73,7 @@ class LinearRegression(Inferring, _Regressor):
         True
     """
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         return Squared()
 
 
@@ -83,7 +83,7 @@ class HuberRegression(Inferring, _Regressor):
 
     width: float = 0.25
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         return Huber(float(self.width))
 
 
@@ -94,7 +94,7 @@ class QuantileRegression(_Regressor):
     quantile: float = 0.5
     smoothing: float = 0.05
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         if not 0 < self.quantile < 1:
             raise InvalidInput(f"quantile must lie strictly between 0 and 1, got {self.quantile!r}.")
         if not 0 <= self.smoothing < math.inf:
@@ -108,7 +108,7 @@ class PoissonRegression(Inferring, _Regressor):
 
     _counts: ClassVar[bool] = True
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         return Poisson()
 
     def __sklearn_tags__(self) -> Any:
@@ -155,7 +155,7 @@ class Lasso(_Regressor):
     radius: float | None = None
     feature_bound: float | None = None
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         return Squared()
 
     def _constant(self, features: Features, columns: int) -> float:
@@ -210,7 +210,7 @@ class SparseLinearRegression(_Regressor):
 
     sparsity: int = 10
 
-    def _loss(self) -> Loss:
+    def _usual_loss(self) -> Loss:
         return Squared()
 
     def _domain(self, features: Features, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:

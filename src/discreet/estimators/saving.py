@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InvalidInput
+from discreet.estimators.custom_losses import CUSTOM
 from discreet.estimators.features import Features
 from discreet.text import checked_path
 
@@ -56,7 +57,8 @@ def save(model: Any, path: str | Path) -> None:
     facts = {
         "format": FORMAT,
         "model": name,
-        "parameters": {name: _number(getattr(model, name)) for name in PARAMETERS if hasattr(model, name)},
+        "parameters": {name: _number(getattr(model, name)) for name in PARAMETERS if hasattr(model, name)}
+        | ({"loss": model.loss if isinstance(model.loss, str) else CUSTOM} if model.loss is not None else {}),
         "row_norm": _number(features.row_norm),
         "names": list(features.names if features.encoder else getattr(model, "feature_names_in_", ())),
         "schema": features.encoder.schema.to_dict() if features.encoder else None,

@@ -1,15 +1,16 @@
 """Private search for hyper-parameters: the best of a random number of private trials.
 
 Claim. The rows are split once: under replace-one into parts of public size by place, under add-remove by a coin for
-each row. Given the split, one trial draws a candidate uniformly, fits it privately on the training part, and counts,
-with noise, how well it does on the validation part. K trials are independent given the data, K is geometric, and
-nothing but the best trial is shown. One person's row is in one part for the whole search. In the training part it
-meets the fits (the scores are post-processing of models and other rows): a `PrivateSelection` among runs that are
-each as private as the worst of the candidates' fits; to publish which candidate was drawn changes nothing, as a
-divergence is then an average over candidates. In the validation part it meets the scores alone: a `PrivateSelection`
-among noisy scores. The search is as private as the worse of the two, `Parallel`, each with the noise that it needs
-for itself (the theorem is in ``docs/maths/accounting.md``). Averaging over splits keeps the guarantee, by joint
-convexity.
+each row. Where persons are protected (`discreet.data.persons`), one row of each takes part, chosen at random before the
+split, so that what is said of rows here holds for persons. Given the split, one trial draws a candidate uniformly, fits
+it privately on the training part, and counts, with noise, how well it does on the validation part. K trials are
+independent given the data, K is geometric, and nothing but the best trial is shown. One person's row is in one part for
+the whole search. In the training part it meets the fits (the scores are post-processing of models and other rows): a
+`PrivateSelection` among runs that are each as private as the worst of the candidates' fits; to publish which candidate
+was drawn changes nothing, as a divergence is then an average over candidates. In the validation part it meets the
+scores alone: a `PrivateSelection` among noisy scores. The search is as private as the worse of the two, `Parallel`,
+each with the noise that it needs for itself (the theorem is in ``docs/maths/accounting.md``). Averaging over splits
+keeps the guarantee, by joint convexity.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.calibration import Guarantee
 from discreet.data.base import Dataset
+from discreet.data.columns import Person
 from discreet.data.memory import Sparse
-from discreet.errors import InvalidInput, NotCertifiable
+from discreet.data.persons import Persons
+from discreet.errors import InvalidInput, NotCertifiable, PlanViolation
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.persons import person_column, persons_of, refuse_weights
 from discreet.estimators.privacy import PrivateEstimator, bits_for, opened
-from discreet.events import Event, Laplace, Parallel, PrivateSelection
+from discreet.events import Event, Laplace, Parallel, PrivateSelection, Promise
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace as LaplaceNoise
@@ -59,7 +63,8 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         epsilon: privacy budget of the whole search, final model included.
         delta: probability of failure; by default 1/n² under replace-one or for a declared ``n_public``.
         adjacency: ``"replace-one"``, or ``"add-remove"`` with ``n_public``.
-        rows_per_unit: 1; people with several rows would be in both parts.
+        rows_per_unit: 1; people with several rows would be in both parts. With ``groups``, or a `Person` in the
+            estimator's schema, one row of each person takes part, chosen at random, and any number may be declared.
         n_public: the number of rows, declared public.
         validation: share of the rows that scores are measured on.
         trials: mean of the geometric number of trials.
@@ -98,28 +103,46 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         self.n_public, self.validation, self.trials = n_public, validation, trials
         self.ledger, self.random_state = ledger, random_state
 
-    def fit(self, X: Any, y: Any) -> PrivateSearchCV:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> PrivateSearchCV:
         """Plan all candidates without data, charge the whole search, then run it.
+
+        Args:
+            X: table or matrix.
+            y: targets.
+            groups: whose each row is. Persons are then protected.
+            **refused: weights of rows, with the reason why they are refused.
 
         Raises:
             InvalidInput: a declaration is missing or contradictory. Nothing was released or charged.
             NotCertifiable: no noise is proved to keep the guarantee. Nothing was released or charged.
             BudgetExceeded: the ledger refused. Nothing was released.
         """
+        refuse_weights(refused)
         models = self._candidates()
+        persons = self._persons(X, models, groups)
         features, prepared = zip(*(model._prepare(X, y, True) for model in models), strict=True)
-        n, guarantee = len(prepared[0]), self._guarantee(len(prepared[0]))
-        unit = guarantee.unit
+        bits, ledger = bits_for(self.random_state), opened(self.ledger)
+        if persons is not None:
+            only = replace(persons, declared=Person(1)).slots(bits)
+            prepared = tuple(data.take(only) for data in prepared)
+        guarantee = self._guarantee(len(prepared[0]))
+        guarantee = replace(guarantee, unit=Unit(guarantee.unit.relation, 1, persons is not None))
+        n, unit = len(prepared[0]), guarantee.unit
         rows = self._declared_rows(n, unit)
         training = _training_rows(rows, self.validation)
         problems = [
             model._problem(own, data.rows, isinstance(data, Sparse), training, guarantee)
             for model, own, data in zip(models, features, prepared, strict=True)
         ]
-        bits, ledger = bits_for(self.random_state), opened(self.ledger)
         aim = replace(guarantee, delta=ledger.portion(guarantee.delta))
         plan = self._plan(models, problems, aim)
-        charge = ledger.charge(plan.event, unit, note="PrivateSearchCV", protective=bits.protective, stated=aim.stated)
+        event, charged = plan.event, unit
+        if persons is not None and persons.most_rows > 1:  # the same (ε, δ), in terms of a budget for so many rows
+            if not ledger.keeps(event, unit, aim.stated):
+                raise PlanViolation("the search costs more than it states. Nothing was charged or released.")
+            event = Promise(*aim.stated, persons.most_rows)
+            charged = Unit(unit.relation, persons.most_rows, True)
+        charge = ledger.charge(event, charged, note="PrivateSearchCV", protective=bits.protective, stated=aim.stated)
         score, chosen, theta = plan.best(prepared, _split(n, training, unit, self.validation, bits), bits)
         ledger.release(charge)
         self.best_estimator_, self.best_params_ = models[chosen], self._grid()[chosen]
@@ -140,8 +163,6 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         self._check_privacy()
         if not math.isfinite(self.epsilon):
             raise InvalidInput("a search without privacy needs no noise: use scikit-learn's GridSearchCV.")
-        if self.rows_per_unit != 1:
-            raise InvalidInput("a search protects rows: people with several rows would be in both parts of the split.")
         if not (isinstance(self.validation, float) and 0 < self.validation < 1):
             raise InvalidInput(f"validation must be a share between 0 and 1, got {self.validation!r}.")
         if isinstance(self.trials, bool) or not isinstance(self.trials, int) or self.trials < 1:
@@ -163,6 +184,20 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
             model._check_parameters()
             models.append(model)
         return models
+
+    def _persons(self, X: Any, models: list[PrivateLinearModel], groups: Any) -> Persons | None:
+        """Whose each row is, the same for all candidates."""
+        declared = {person_column(model.schema) for model in models}
+        if len(declared) > 1:
+            raise InvalidInput("all candidates must say alike whose a row is: by one Person in every schema.")
+        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
+        found = persons_of(X, models[0].schema, groups, unit, True)
+        if found is None and self.rows_per_unit != 1:
+            raise InvalidInput(
+                "a search protects rows: people with several rows would be in both parts of the split. Say whose each "
+                "row is by groups=…, or by a Person in the schema."
+            )
+        return found
 
     def _declared_rows(self, n: int, unit: Unit) -> float:
         if unit.relation == "replace-one":
@@ -227,7 +262,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         bounds = dict.fromkeys(what for model in models for what in model._bounds_from_the_data())
         unprotected = [*self.best_estimator_._unprotected(), *bounds]
         if guarantee.unit.relation == "replace-one":
-            unprotected.append("number of rows")
+            unprotected.append("number of people" if guarantee.unit.enforced else "number of rows")
         settings = {"trials": self.trials, "validation": self.validation, "candidates": len(self._grid())}
         return Certificate(
             spent,
@@ -279,14 +314,15 @@ class _Plan:
     ) -> tuple[float, int, NDArray[np.float64]]:
         """(noisy score, candidate, model) of the best trial: models are fitted on part 0 and scored on part 1."""
         best = (-math.inf, -1, np.empty(0))
+        unit = Unit(self.unit.relation)  # one row of each person is left
         for chosen in _draws(self.trials, len(self.fits), bits):
             problem = self.fits[chosen].problem
             train, aside = (prepared[chosen].take(np.flatnonzero(part == half)) for half in (0, 1))
             with np.errstate(all="ignore"):  # a warning would tell of a trial that is not shown
-                theta = Vault(train, self.unit, Ledger(), bits).run(self.fits[chosen].solver, problem)
+                theta = Vault(train, unit, Ledger(), bits, persons=None).run(self.fits[chosen].solver, problem)
             query = ModelScore(aside.rows, problem.loss, theta, self.labels)
             noisy = Noisy(query, LaplaceNoise(self.score_noise))
-            score = float(Vault(aside, self.unit, Ledger(), bits).release(noisy))
+            score = float(Vault(aside, unit, Ledger(), bits, persons=None).release(noisy))
             best = max(best, (score, chosen, theta), key=lambda trial: trial[0])
         return best
 

@@ -1,13 +1,14 @@
 """From what a user passes as y to coded targets, by public facts only.
 
-A label outside the declared classes contributes nothing; a number outside the declared bounds is clipped, a missing one
-becomes the middle of the bounds. No exception depends on a row.
+A label outside the declared classes, or a number that is missing, contributes nothing; a number outside the declared
+bounds is clipped. No exception depends on a row.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,18 +19,37 @@ from discreet.data.cells import read_codes, read_floats, spelling, untyped
 from discreet.data.columns import Boolean, Categorical, Column, Numeric
 from discreet.data.frames import as_table, has_column_names
 from discreet.errors import InvalidInput
+from discreet.text import shortened
 
-__all__ = ["Bounded", "Labels", "PrivacyWarning", "column_vector"]
+__all__ = ["Bounded", "Labels", "PrivacyWarning", "column_vector", "declared_kind"]
 
 
 class PrivacyWarning(UserWarning):
     """Warns that something was taken from the data without protection, such as the set of classes."""
 
 
+def declared_kind(y: Any) -> str:
+    """Numpy's letter for the type that y declares, which is public; "O" where it declares none, as a list."""
+    kind = getattr(getattr(y, "dtype", None), "kind", None)
+    if kind is not None or not hasattr(y, "__len__") or isinstance(y, list | tuple | str):
+        return str(kind or "O")
+    import narwhals
+
+    series = narwhals.from_native(y, series_only=True, pass_through=True)
+    if not isinstance(series, narwhals.Series):
+        return "O"
+    kinds = (("b", series.dtype == narwhals.Boolean), ("i", series.dtype.is_integer()), ("f", series.dtype.is_float()))
+    return next((letter for letter, found in kinds if found), "U" if series.dtype == narwhals.String else "O")
+
+
 def column_vector(y: Any) -> NDArray[Any]:
     """The targets as one column; a single-column table or matrix is accepted with scikit-learn's warning."""
     if y is None:
         raise InvalidInput("requires y to be passed, but the target y is None: this estimator learns from targets.")
+    if isinstance(y, str):
+        raise InvalidInput(
+            f"y is the text {shortened(y)}: pass the column itself, as in fit(table, table[{shortened(y)}])."
+        )
     array = _stacked(y) if has_column_names(y) else untyped(y)
     if array.ndim == 2 and array.shape[1] == 1:
         from sklearn.exceptions import DataConversionWarning
@@ -73,8 +93,10 @@ class Labels:
             found, column = np.unique(np.asarray(classes)), None
             if len(found) != len(np.asarray(classes)):
                 raise InvalidInput(f"classes must be distinct, got {classes!r}.")
+        elif isinstance(column, Boolean) and column.false is None:
+            found = _truth_values(kind)
         elif isinstance(column, Categorical | Boolean):
-            found = np.asarray(column.categories)
+            found = _sorted_labels(column.categories)
         elif column is not None:
             raise InvalidInput("a classifier needs a categorical or boolean target; the schema declares a number.")
         else:
@@ -87,7 +109,7 @@ class Labels:
             )
         if column is None:
             _require_plain(found)
-            _require_one_kind(kind, found)
+        _require_one_kind(kind, found)
         if len(found) < 2:
             raise InvalidInput(f"a classifier needs at least two classes, got {len(found)} class: {found.tolist()!r}.")
         return cls(found, classes is not None or column is not None, column)
@@ -103,12 +125,33 @@ class Labels:
         A label is a class if it is the same text, blanks around it aside, or an equal number: ``"1"`` is 1.
         """
         if isinstance(self.column, Categorical | Boolean):
-            codes = np.asarray(self.column.labels(y), dtype=np.float64)
+            ordered = self.classes.tolist()
+            places = [ordered.index(category) for category in self.column.categories]
+            found = self.column.labels(y)
+            codes = np.where(found >= 0, np.asarray(places)[found], np.nan)
         else:
             known = _by_text(self.classes)
             found = read_codes(y, known, len(known))
             codes = np.where(found < len(known), found, np.nan)
         return 2 * codes - 1 if self.outputs == 1 else codes
+
+
+def _truth_values(kind: str) -> NDArray[Any]:
+    """No and yes in the type that y declares; words are not guessed."""
+    if kind in "biuf":
+        return np.array([0, 1]).astype({"b": bool, "f": np.float64}.get(kind, np.int64))
+    raise InvalidInput(
+        "the schema declares the target `boolean`, and y declares no type of numbers or truth values. Say which two "
+        "labels there are, no before yes: {boolean: [no, yes]}, or Boolean('no', 'yes'). Predictions are these labels. "
+        "Nothing was released."
+    )
+
+
+def _sorted_labels(values: Sequence[Any]) -> NDArray[Any]:
+    """Labels in order, which scikit-learn's scores take for granted; numbers come before text and stay numbers."""
+    text = {isinstance(value, str) for value in values}
+    ordered = sorted(values, key=lambda value: (isinstance(value, str), value))
+    return np.asarray(ordered) if len(text) == 1 else np.fromiter(ordered, dtype=object, count=len(ordered))
 
 
 def _by_text(classes: NDArray[Any]) -> dict[str, int]:
@@ -137,6 +180,7 @@ def _require_one_kind(kind: str, classes: NDArray[Any]) -> None:
 def _found(y: NDArray[Any]) -> NDArray[Any]:
     from sklearn.utils.multiclass import check_classification_targets
 
+    y = y[_present(y)]
     try:
         check_classification_targets(y)
         return np.unique(y)
@@ -144,6 +188,15 @@ def _found(y: NDArray[Any]) -> NDArray[Any]:
         raise InvalidInput(f"{problem} Pass classes=[…] to say which labels there are.") from None
     except Exception:  # labels of several types, or such that cannot be compared
         raise InvalidInput("the labels of y have no order. Pass classes=[…] to say which labels there are.") from None
+
+
+def _present(y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which labels are not missing: a missing one is no class."""
+    if y.dtype.kind == "f":
+        return ~np.isnan(y)
+    if y.dtype != object:
+        return np.ones(len(y), dtype=bool)
+    return np.fromiter((spelling(label) != "" for label in y), dtype=bool, count=len(y))
 
 
 @dataclass(frozen=True)
@@ -193,10 +246,8 @@ class Bounded:
         return cls(low, high, (low + high) / 2, (high - low) / 2)
 
     def encode(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Coded targets, clipped; what is no number counts as the middle of the bounds."""
+        """Coded targets, clipped; NaN for what is no number, which contributes nothing."""
         if y.dtype.kind in "USTMmV":
             raise InvalidInput("targets must be numbers, not text or dates.")
         numbers = read_floats(y)
-        middle = (self.low + self.high) / 2 if math.isfinite(self.low) else 0.0
-        numbers = np.where(np.isfinite(numbers), numbers, middle)
         return (np.clip(numbers, self.low, self.high) - self.shift) / self.scale

@@ -39,11 +39,12 @@ from discreet.events.leaves import (
     Selection,
 )
 from discreet.events.runs import BandedMatrix, LastIterate
-from discreet.events.sampling import FixedSize, Poisson, WithReplacement
+from discreet.events.sampling import Allocation, FixedSize, Poisson, WithReplacement
 from discreet.events.stated import ZCDP, ApproxDP, Promise, PureDP, RenyiDP
 
 __all__ = [
     "ZCDP",
+    "Allocation",
     "ApproxDP",
     "BandedMatrix",
     "Compose",

@@ -30,7 +30,7 @@ class LastIterate(Event):
     event is accounted* (η·2C/n or η·C/n), so the event is a Gaussian with the same sensitivity and less effective
     noise. Neighbours that are closer, as a batch without a row is to one with it, have their own s, in which the same
     lengths are more (`restated`). The hypotheses (convex, smooth, step ≤ 2/β, data-independent start and n) are the
-    maker's to check: `discreet.accounting.reductions.last_iterate.contraction_of`.
+    maker's to check, as `discreet.measurements.LastIterate` does.
     """
 
     noise_multiplier: float

@@ -1,4 +1,4 @@
-"""Events on a random batch of the rows: Poisson, of fixed size, with replacement."""
+"""Events on random batches of the rows: Poisson, of fixed size, with replacement, each row in one of several."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from discreet.errors import InvalidInput
 from discreet.events.base import Event, count, fraction, inner, number
 
 __all__ = [
+    "Allocation",
     "FixedSize",
     "Poisson",
     "WithReplacement",
@@ -60,4 +61,25 @@ class WithReplacement(Event):
     def __post_init__(self) -> None:
         count(self, "batch", 1)
         count(self, "n", 1)
+        inner(self)
+
+
+@dataclass(frozen=True)
+class Allocation(Event):
+    """``event`` once on each of ``batches`` batches, every row being in exactly one of them: an epoch of training.
+
+    Each row draws its batch independently and uniformly ("balls and bins", Chua et al. 2024), so that batches have a
+    random number of rows and a row more or less leaves the batches of all others as they are. What is released from a
+    batch may be chosen after seeing the answers of earlier ones. Several epochs, each with its own draws, are
+    ``Repeat(Allocation(batches, event), epochs)``.
+
+    It is *not* the event of shuffling the rows and cutting them into batches of equal size: there a row more or less
+    moves others, and what the rows in other batches are tells where a row is. No event says that.
+    """
+
+    batches: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        count(self, "batches", 1)
         inner(self)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from discreet.errors import InvalidInput
@@ -30,6 +30,9 @@ class Budget:
     unit: Unit
 
     def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "unit", replace(self.unit, enforced=False)
+        )  # a ledger does not see whose rows are used
         if not 0 < self.epsilon < math.inf:
             raise InvalidInput(f"a budget's epsilon must be positive and finite, got {self.epsilon!r}.")
         if not 0 <= self.delta < 1:
@@ -53,6 +56,15 @@ class Budget:
         if found[0] is None or found[1] is None:
             raise InvalidInput(f"a budget is two numbers, got epsilon={epsilon!r} and delta={delta!r}.")
         return cls(found[0], found[1], Unit.of(adjacency))
+
+    def advice(self, unit: Unit) -> str:
+        """What to change so that a run under ``unit``, which is another one than the budget's, can be charged to it."""
+        if unit.relation != self.unit.relation:
+            return f"Use adjacency={self.unit.relation!r}."
+        rows = self.unit.rows_per_unit
+        if unit.enforced:
+            return f"Give persons rows up to {rows}: {{unit: {rows}}} in the schema, or rows_per_unit={rows}."
+        return f"Use rows_per_unit={rows}."
 
     def __str__(self) -> str:
         return f"ε = {self.epsilon:g} at δ = {self.delta:g} ({self.unit})"

@@ -44,7 +44,7 @@ class Ledger:
     multiplied by copying its owner.
 
     Args:
-        url: ``"memory:"``, or ``"sqlite:///path.db"`` (``"sqlite:////path.db"`` for an absolute path), or a path.
+        url: a path such as ``"budget.db"``, ``"sqlite:///budget.db"``, which is the same, or ``"memory:"``.
         epsilon: the budget's ε.
         delta: the budget's δ.
         adjacency: the relation, or the `Unit`, in which the budget is stated.
@@ -276,7 +276,7 @@ class Ledger:
         if unit != budget.unit:
             raise InvalidInput(
                 f"dataset {self.dataset!r} has its budget under {budget.unit}; a run under {unit} cannot be charged to "
-                f"it. Use adjacency={budget.unit.relation!r}. Nothing was charged and nothing was released."
+                f"it. {budget.advice(unit)} Nothing was charged and nothing was released."
             )
         before = [_entry(charge) for charge in records.charges(self.dataset)]
         total = self._accountant.spent([*before, *events], budget).upper
@@ -390,10 +390,11 @@ def _reopen(url: str, dataset: str, accountant: Accountant, seen: Seen | None) -
 
 
 def _store(url: str | os.PathLike[str]) -> Store:
-    if isinstance(url, os.PathLike):
-        return SQLiteStore(checked_path(url))
     if url == "memory:":
         return MemoryStore()
     if isinstance(url, str) and url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         return SQLiteStore(url.removeprefix("sqlite:///"))
-    raise InvalidInput(f"a ledger lives at 'memory:' or 'sqlite:///path.db', got {shortened(url)}.")
+    named = isinstance(url, str) and ":" not in url and os.path.splitext(url)[1]  # a name with an ending is a file's
+    if named or isinstance(url, os.PathLike):
+        return SQLiteStore(checked_path(url))
+    raise InvalidInput(f"a ledger lives in a file, such as 'budget.db', or at 'memory:', got {shortened(url)}.")

@@ -19,8 +19,11 @@ from discreet.losses.huber import Huber
 from discreet.losses.logistic import Logistic
 from discreet.losses.poisson import Poisson
 from discreet.losses.quantile import Quantile
+from discreet.losses.sigmoid import Sigmoid
 from discreet.losses.softmax import Softmax
 from discreet.losses.squared import Squared
+from discreet.losses.tukey import Tukey
+from discreet.losses.welsch import Welsch
 
 __all__ = [
     "CAPPED_POISSON",
@@ -28,9 +31,12 @@ __all__ = [
     "LOGISTIC",
     "POISSON",
     "QUANTILE",
+    "SIGMOID",
     "SMOOTHED_HINGE",
     "SOFTMAX",
     "SQUARED",
+    "TUKEY",
+    "WELSCH",
     "capped_curvature",
     "exp",
     "logistic_slope",
@@ -46,6 +52,9 @@ POISSON = Poisson.kind
 QUANTILE = Quantile.kind
 SOFTMAX = Softmax.kind
 CAPPED_POISSON = CappedPoisson.kind
+WELSCH = Welsch.kind
+TUKEY = Tukey.kind
+SIGMOID = Sigmoid.kind
 
 
 @njit(cache=True, inline="always", error_model="numpy", fastmath=False)
@@ -108,6 +117,27 @@ def _quantile_slope(z: float, y: float, level: float, width: float) -> float:
     return 0.0
 
 
+@njit(cache=True, inline="always", error_model="numpy", fastmath=False)
+def _welsch_slope(z: float, y: float, width: float) -> float:
+    residual = z - y
+    ratio = residual / width
+    square = ratio * ratio
+    return residual * exp(-square) if square < 700.0 else 0.0
+
+
+@njit(cache=True, inline="always", error_model="numpy", fastmath=False)
+def _tukey_slope(z: float, y: float, width: float) -> float:
+    ratio = min(max((z - y) / width, -1.0), 1.0)
+    rest = 1.0 - ratio * ratio
+    return width * ratio * (rest * rest)
+
+
+@njit(cache=True, inline="always", error_model="numpy", fastmath=False)
+def _sigmoid_slope(z: float, y: float, steepness: float) -> float:
+    margin = steepness * (y * z)
+    return -steepness * y / ((1.0 + exp(margin)) * (1.0 + exp(-margin)))
+
+
 @njit(cache=True, error_model="numpy", fastmath=False)
 def _capped_poisson_slope(z: float, y: float, cap: float, largest: float) -> float:
     mean = exp(min(max(z, -700.0), 7.0))
@@ -151,6 +181,12 @@ def slope_of(kind: int, z: float, y: float, parameter: float, smoothing: float) 
         return _quantile_slope(z, y, parameter, smoothing)
     if kind == CAPPED_POISSON:
         return _capped_poisson_slope(z, y, parameter, smoothing)
+    if kind == WELSCH:
+        return _welsch_slope(z, y, parameter)
+    if kind == TUKEY:
+        return _tukey_slope(z, y, parameter)
+    if kind == SIGMOID:
+        return _sigmoid_slope(z, y, parameter)
     return np.nan
 
 

@@ -59,7 +59,7 @@ class Domain:
 
 
 class Loss(ABC):
-    """A loss ℓ(z, y), convex in the score z.
+    """A loss ℓ(z, y) of the score z.
 
     Scores and targets are arrays that broadcast against each other; finite input never gives NaN nor a warning (a value
     beyond the largest float is ±inf). ``kind``, ``parameter`` and ``smoothing`` describe the same loss to the compiled
@@ -67,7 +67,7 @@ class Loss(ABC):
 
     Attributes:
         kind: the integer that names the loss inside compiled kernels.
-        convex: whether ℓ is convex in z (all of them are).
+        convex: whether ℓ is convex in z, on which the privacy of perturbed minimisers and last iterates rests.
         slope_sign_fixed: whether the sign of the slope depends on y alone. Objective perturbation's privacy loss is
             then that of one Gaussian release cut at zero.
     """

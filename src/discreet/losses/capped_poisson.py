@@ -40,7 +40,7 @@ class CappedPoisson(Loss):
 
     cap: int = 4
 
-    kind: ClassVar[int] = 7
+    kind: ClassVar[int] = 10
 
     def __post_init__(self) -> None:
         if not (isinstance(self.cap, int | np.integer) and 1 <= self.cap <= MOST_COUNT):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from discreet.data.base import Dataset
 from discreet.events import Event
+from discreet.losses import Tabulated
 from discreet.measurements.base import Noisy, require_rows
 from discreet.mechanisms.base import scale_in_steps
 from discreet.mechanisms.selection import Choice
@@ -46,7 +47,9 @@ class VertexChoice:
 
     @property
     def _lazy(self) -> bool:
-        """Whether scores are single gradient entries, chosen by the exponential mechanism."""
+        """Whether scores are single gradient entries of a compiled loss, chosen by the exponential mechanism."""
+        if isinstance(self.query.loss, Tabulated):
+            return False
         exponential = self.mechanism.noise_multiplier > 0 and self.mechanism.mechanism == "exponential"
         return exponential and isinstance(self.query.vertices, CoordinateVertices) and self.query.rows.outputs == 1
 

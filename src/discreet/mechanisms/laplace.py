@@ -1,8 +1,9 @@
 """Laplace mechanism on integer sums.
 
-Claim: rows contribute integer vectors of ℓ1 norm ≤ C. S + round(b·Laplace) = round(S + b·Laplace) is a post-processing
-of the continuous mechanism with b ≥ noise_multiplier·C, which is pure ε-DP with ε = C/b (add-remove) or 2C/b
-(replace-one). A scalar is accounted with the tight Laplace curve, a vector as pure DP.
+Claim: rows contribute integer vectors of ℓ1 norm ≤ C, no two of them further than a·C from each other in ℓ1, where the
+replace-one factor a is 2, or less for a `BoundedDifference`. S + round(b·Laplace) = round(S + b·Laplace) is a
+post-processing of the continuous mechanism with b ≥ noise_multiplier·C, which is pure ε-DP with ε = C/b (add-remove) or
+aC/b (replace-one). A scalar is accounted with the tight Laplace curve for a = 2, a vector as pure DP.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from discreet import events
 from discreet.mechanisms.base import check_multiplier, require_norm, scale_in_steps
 from discreet.noise.bits import Bits
-from discreet.queries.base import Query
+from discreet.queries.base import Query, replace_one_factor
 from discreet.units import Unit
 
 __all__ = ["Laplace"]
@@ -39,7 +40,8 @@ class Laplace:
             return events.NonPrivate()
         if math.prod(query.shape) == 1:
             return events.Laplace(self.noise_multiplier)
-        return events.PureDP(Unit(unit.relation).sensitivity(1.0) / self.noise_multiplier)
+        one_row = Unit(unit.relation).sensitivity(1.0, replace_one_factor(query))
+        return events.PureDP(one_row / self.noise_multiplier)
 
     def perturb(self, integers: NDArray[np.int64], query: Query, bits: Bits) -> NDArray[np.float64]:
         """The sum plus rounded Laplace noise, as floats."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
-from discreet.calibration.guarantee import Guarantee, rough_multiplier
+from discreet.calibration.guarantee import Guarantee
 from discreet.geometry import L1Ball, SparseSet, WholeSpace
 from discreet.geometry.base import Atomic, Projectable
-from discreet.losses import Domain, Poisson, Softmax, Squared
+from discreet.losses import Poisson, Softmax, Squared
+from discreet.planning.facts import Facts
 from discreet.planning.options import labelled
 from discreet.recipes.exponential_mechanism import MOST_AXES
 from discreet.recipes.shared import NUMBERS as SHARED
@@ -60,60 +60,6 @@ class AutoNumbers(Tuned):
 
 
 NUMBERS = AutoNumbers()
-
-
-@dataclass(frozen=True)
-class Facts:
-    """A problem and a guarantee, with what the rules ask about them."""
-
-    problem: Problem
-    guarantee: Guarantee
-
-    @property
-    def coordinates(self) -> int:
-        """The number of coefficients, over all outputs."""
-        return math.prod(self.problem.rows.shape)
-
-    @property
-    def private(self) -> bool:
-        """Whether ε is finite."""
-        return self.guarantee.private
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether ε is finite and δ > 0, so that Gaussian noise can keep the guarantee."""
-        return self.private and self.guarantee.delta > 0
-
-    @property
-    def pure(self) -> bool:
-        """Whether pure differential privacy is asked for."""
-        return self.private and self.guarantee.delta == 0
-
-    @cached_property
-    def bounded_curvature(self) -> bool:
-        """Whether the loss has a bounded second derivative."""
-        return math.isfinite(self.problem.loss.smoothness(Domain()))
-
-    @property
-    def free(self) -> bool:
-        """Whether the problem has neither a constraint nor a ridge."""
-        return isinstance(self.problem.domain, WholeSpace) and not self.problem.ridge
-
-    @property
-    def two_classes(self) -> bool:
-        """Whether labels are −1 and +1 and nothing constrains the model."""
-        one_score = self.problem.loss.slope_sign_fixed and self.problem.rows.outputs == 1
-        return bool(one_score and self.free and self.problem.rows.bounded)
-
-    @property
-    def count_noise(self) -> float:
-        """ν/n: the noise in a count over n, were it the only release."""
-        return rough_multiplier(self.guarantee) / self.problem.n
-
-    @property
-    def noise_share(self) -> float:
-        """√min(d, n)·ν/n: the noise in a mean gradient over its bound."""
-        return math.sqrt(min(self.problem.rows.dimension, self.problem.n)) * self.count_noise
 
 
 def prefers_vertices(rows: RowSpec, entry_bound: float, *, pure: bool) -> bool:
@@ -209,6 +155,32 @@ RULES: tuple[Rule, ...] = (
         "intervals are asked for (`inference=True`)",
         "coefficients with a covariance, from released values alone",
         "docs/maths/intervals.md",
+    ),
+    Rule(
+        "exponential_mechanism",
+        lambda f: not f.perturbable and f.pure and f.coordinates <= MOST_AXES and not f.problem.ridge,
+        f"a loss that is not convex, or of your own: δ = 0, up to {MOST_AXES} coefficients",
+        "pure privacy by one choice among the points of a grid, which asks nothing of the loss",
+        "McSherry–Talwar 2007",
+    ),
+    Rule(
+        "frank_wolfe",
+        lambda f: (
+            not f.perturbable
+            and isinstance(f.problem.domain, Atomic)
+            and not f.problem.ridge
+            and (f.pure or not isinstance(f.problem.domain, Projectable))
+        ),
+        "a loss that is not convex, or of your own: a polytope, and δ = 0 or no projection",
+        "choosing vertices is private for every loss",
+        "Talwar–Thakurta–Zhang 2015",
+    ),
+    Rule(
+        "descent",
+        lambda f: not f.perturbable,
+        "any other problem with a loss that is not convex, or of your own",
+        "noisy gradients are private for every loss, and a late iterate of them is nearly stationary",
+        "theory.random_iterate_stationarity",
     ),
     Rule(
         "frank_wolfe",

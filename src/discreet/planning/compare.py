@@ -18,6 +18,8 @@ from discreet.planning.options import labelled, option_types
 from discreet.planning.plan import Plan
 from discreet.planning.predicted import predicted_bound
 from discreet.recipes import RECIPES
+from discreet.theory.bound import Bound
+from discreet.theory.stationarity import SQUARED_GRADIENT
 
 __all__ = ["Comparison", "PlanFor", "compare"]
 
@@ -30,6 +32,7 @@ class Comparison:
         name: of the solver.
         plan: what would be run; None where the solver does not apply.
         predicted_risk: bound on the excess risk; NaN where there is none.
+        predicted_gradient: bound on E‖∇𝓛‖², for losses that are not convex; NaN where there is none.
         chosen: whether "auto" takes it.
         reason: why it is chosen, or why it does not apply.
         unpredicted: why there is no bound on the risk.
@@ -43,6 +46,7 @@ class Comparison:
     reason: str
     unpredicted: str = ""
     scales: str = ""
+    predicted_gradient: float = math.nan
 
     @property
     def label(self) -> str:
@@ -105,18 +109,21 @@ def _compared(plan_for: PlanFor, name: str, scales: str, why: str = "") -> Compa
         plan = plan_for(name, {"scales": scales} if scales else {})
     except DiscreetError as refusal:
         return Comparison(name, None, math.nan, False, _phrase(refusal), scales=scales)
-    risk, unpredicted = _risk(plan, plan.guarantee)
-    return Comparison(name, plan, risk, bool(why), why, unpredicted, scales)
+    bound, unpredicted = _bound(plan, plan.guarantee)
+    about_gradient = bound is not None and bound.quantity == SQUARED_GRADIENT
+    value = math.nan if bound is None else float(bound)
+    risk, gradient = (math.nan, value) if about_gradient else (value, math.nan)
+    return Comparison(name, plan, risk, bool(why), why, unpredicted, scales, gradient)
 
 
-def _risk(plan: Plan, guarantee: Guarantee) -> tuple[float, str]:
-    """What theory expects; or NaN, and what it lacks."""
+def _bound(plan: Plan, guarantee: Guarantee) -> tuple[Bound | None, str]:
+    """What theory expects; or None, and what it lacks."""
     if not guarantee.private:
-        return math.nan, "the bounds are on what noise costs, and there is none"
+        return None, "the bounds are on what noise costs, and there is none"
     try:
-        return float(predicted_bound(plan.solver, plan.problem, guarantee.unit).value), ""
+        return predicted_bound(plan.solver, plan.problem, guarantee.unit), ""
     except DiscreetError as missing:
-        return math.nan, _phrase(missing)
+        return None, _phrase(missing)
 
 
 def _phrase(refusal: DiscreetError) -> str:

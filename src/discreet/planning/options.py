@@ -21,6 +21,11 @@ from discreet.recipes import boosted, recipe
 __all__ = ["checked_options", "labelled", "option_types"]
 
 _MAY_BE_ZERO = ("centre_share", "recalibration_share", "power", "regularisation", "seed")
+_NOT_OFFERED = {
+    "shuffle": " Shuffling rows and cutting them into batches of equal size is not offered: what is in the other "
+    "batches tells where a row is, no dominating pair is known, and its ε can be larger. Option batches lets every row "
+    "draw its batch of each epoch for itself."
+}
 _A_NUMBER_OR_A_SCHEDULE = 2  # the longest union of types that is not an array's
 
 
@@ -63,7 +68,7 @@ def checked_options(solver: str, options: Mapping[str, Any] | None) -> dict[str,
     taken: dict[str, Any] = {}
     for name, value in (options or {}).items():
         if name not in known:
-            guess = did_you_mean(name, known)
+            guess = did_you_mean(name, known) + _NOT_OFFERED.get(name, "")
             raise InvalidInput(f"solver {solver!r} has no option {name!r}; it has {', '.join(sorted(known))}.{guess}")
         if value is not None:
             taken[name] = _checked(name, value, known[name])

@@ -2,8 +2,8 @@
 
 Every bound is on the expected excess risk for a minimiser of length at most 5/radius (scores up to ±5) and targets
 within ±1, and none if a hypothesis is not a public fact: hard thresholding needs restricted eigenvalues of the rows.
-A solver that cuts slopes minimises another loss, whose theorem says nothing of the loss that was asked for: there is no
-bound where a slope within the set can exceed the cut.
+Losses that are not convex have a bound on E‖∇𝓛‖² instead. A solver that cuts slopes minimises another loss, whose
+theorem says nothing of the loss that was asked for: there is no bound where a slope within the set can exceed the cut.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from discreet.errors import DiscreetError, HypothesisViolated
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Atomic
 from discreet.geometry.long_projection import has_long_projection
-from discreet.losses import Domain
+from discreet.losses import Domain, Tabulated
+from discreet.planning.facts import trivial_risk
 from discreet.recipes import shared
 from discreet.recipes.bias_reduced import expected_cost, level_costs
 from discreet.recipes.exponential_mechanism import grid_radius
@@ -33,7 +34,7 @@ from discreet.solvers.sparse_descent import SparseDescent
 from discreet.solvers.sufficient_statistics import SufficientStatistics
 from discreet.theory.bias_reduced import biased_descent
 from discreet.theory.bound import Bound, gamma_noise_std, require
-from discreet.theory.descent import smooth_average_iterate, suffix_average
+from discreet.theory.descent import smooth_average_iterate, strongly_convex_last_iterate, suffix_average
 from discreet.theory.frank_wolfe import frank_wolfe, glm_curvature, selection_gap
 from discreet.theory.least_squares import moment_noise_norm, preconditioned, sufficient_statistics
 from discreet.theory.perturbation import (
@@ -43,6 +44,7 @@ from discreet.theory.perturbation import (
     output_perturbation,
 )
 from discreet.theory.sparse import sparse_descent_smooth
+from discreet.theory.stationarity import random_iterate_stationarity
 from discreet.tuned import current
 from discreet.units import Unit
 from discreet.updates import Sgd
@@ -86,6 +88,13 @@ def predicted_bound(solver: Solver, problem: Problem, unit: Unit | None = None) 
         >>> bound.theorem, round(bound.value, 3)
         ('objective perturbation, strong convexity', 0.125)
     """
+    bound = _theorem(solver, problem, unit)
+    return bound.capped(trivial_risk(problem)) if bound.quantity == "excess risk" else bound
+
+
+def _theorem(solver: Solver, problem: Problem, unit: Unit | None) -> Bound:
+    if not problem.loss.convex:
+        return _not_convex(solver, problem)
     match solver:
         case Descent():
             return _descent(solver, problem)
@@ -142,6 +151,31 @@ def _unconstrained(problem: Problem) -> None:
     require(isinstance(problem.domain, WholeSpace), "a problem without constraint")
 
 
+def _not_convex(solver: Solver, problem: Problem) -> Bound:
+    """How nearly stationary a random late iterate of descent is; the best point of a grid needs no convexity."""
+    if isinstance(solver, ExponentialMechanism):
+        return _exponential_mechanism(solver, problem)
+    what = f"{type(problem.loss).__name__} is not convex: there is a bound for"
+    if not isinstance(solver, Descent) or solver.iterate != "random":
+        raise HypothesisViolated(f"{what} descent to a random iterate alone.")
+    step = solver.update.step if isinstance(solver.update, Sgd) else None
+    if solver.sampling is not None or not isinstance(step, float) or not isinstance(problem.domain, WholeSpace):
+        raise HypothesisViolated(f"{what} full batches, plain steps of one size and no constraint.")
+    _uncut(problem, solver.clip)
+    targets = np.array([-1.0, 1.0])  # where the loss at score 0 is largest; the others are at least 0
+    gap = problem.loss.largest_gap() if isinstance(problem.loss, Tabulated) else problem.loss.value(0.0, targets).max()
+    require(math.isfinite(gap), "a loss that is bounded below")
+    return random_iterate_stationarity(
+        smoothness=problem.loss.smoothness(Domain()) * problem.rows.radius**2 + problem.ridge,
+        initial_gap=float(gap),
+        d=_dimension(problem),
+        noise_std=solver.noise_multiplier * solver.clip / problem.n,
+        iterations=solver.iterations,
+        step=step,
+        suffix=solver.iterations - solver.iterations // 2,
+    )
+
+
 def _descent(solver: Descent, problem: Problem) -> Bound:
     step = solver.update.step if isinstance(solver.update, Sgd) else None
     if solver.sampling is not None or not isinstance(step, float):
@@ -149,7 +183,8 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
     d, steps, target = _dimension(problem), solver.iterations, _target(problem)
     require(problem.domain.convex, "a convex constraint set")
     _uncut(problem, solver.clip, problem.domain.radius_in(d))
-    points = {"average": steps, "suffix": steps - steps // 2, "last": 1}[solver.iterate]
+    points = {"average": steps, "suffix": steps - steps // 2, "last": 1, "random": 0}[solver.iterate]
+    require(points > 0, "an average or the last iterate")
     noise_std = solver.noise_multiplier * solver.clip / problem.n
     smoothness = problem.loss.smoothness(Domain(score_bound=_score_bound())) * problem.rows.radius**2 + problem.ridge
     free = isinstance(problem.domain, WholeSpace)
@@ -177,6 +212,18 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
                 iterations=steps,
                 step=step,
                 suffix=points,
+            )
+        )
+    if problem.ridge and free and solver.iterate == "last" and step * smoothness < 2:
+        bounds.append(
+            strongly_convex_last_iterate(
+                distance=target,
+                strong_convexity=problem.ridge,
+                smoothness=smoothness,
+                d=d,
+                noise_std=noise_std,
+                iterations=steps,
+                step=step,
             )
         )
     require(bool(bounds), f"a step of at most 1/smoothness = {1 / smoothness:g}")

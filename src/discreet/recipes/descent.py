@@ -9,11 +9,12 @@ from typing import Literal
 from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.one_release import gaussian_multiplier
-from discreet.errors import InvalidInput
+from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.losses import Poisson
 from discreet.recipes import shared
+from discreet.recipes.last_iterate import hidden_descent
 from discreet.solvers.base import Problem
-from discreet.solvers.descent import Descent
+from discreet.solvers.descent import Descent, Iterate
 from discreet.tuned import current
 from discreet.updates import Adafactor, Momentum, Schedule, Sgd, Update, named_update
 from discreet.updates.named import SVRG_PERIOD
@@ -31,7 +32,10 @@ def recipe(
     update: Update | str | None = None,
     rate: float | None = None,
     batch_size: int | None = None,
-    iterate: Literal["last", "average", "suffix"] = "suffix",
+    batches: int | None = None,
+    iterate: Iterate | None = None,
+    seed: int = 0,
+    accounting: Literal["last-iterate", "composition"] | None = None,
 ) -> Descent:
     """Descent whose steps come from theory and whose noise comes from the accountant.
 
@@ -50,11 +54,19 @@ def recipe(
             (``"adam:0.1"``).
         rate: Poisson sampling rate of batches.
         batch_size: fixed-size batches (replace-one only).
-        iterate: which iterate is returned.
+        batches: epochs of this many batches, every row drawing the one in which it is (random allocation).
+        iterate: which iterate is returned; by default the average of the last half, and for losses that are not convex
+            a random one of it.
+        seed: public seed of the random iterate.
+        accounting: of ``iterate="last"``: ``"last-iterate"`` keeps all other iterates from everyone, so that the run is
+            one release whose cost stops growing with its steps; ``"composition"`` releases every step. By default the
+            former where its theorem holds (`discreet.measurements.LastIterate`) and asks for less noise.
     """
-    if update is not None and step is not None:
-        raise InvalidInput("step belongs to plain descent; an update rule has its own.")
+    _require_consistent(iterate, accounting, update, step)
+    shown: Iterate = iterate or ("suffix" if problem.loss.convex else "random")
     sampling = shared.batches(problem, rate, batch_size)
+    if batches is not None and sampling is not None:
+        raise InvalidInput("give rate, batch_size or batches (random allocation), one of the three.")
     _require_bounded_rows(problem, guarantee)
     bound = _clip(problem, guarantee) if clip is None else clip
     beta = shared.curvature_bound(problem) * problem.rows.radius**2 + problem.ridge
@@ -65,11 +77,50 @@ def recipe(
         rule = _update(beta, length, count, step, momentum)
     else:
         rule = _other_update(update, problem, _step_size(beta, length, count, momentum), count)
+    run = Descent(0.0, count, bound, rule, sampling, shown, batches, seed)
+    if shown != "last" or accounting == "composition" or not guarantee.private:
+        return _in_the_open(run, problem, guarantee)
+    return _last_iterate(problem, guarantee, run, accounting, iterations, step)
 
-    def make(noise_multiplier: float) -> Descent:
-        return Descent(noise_multiplier, count, bound, rule, sampling, iterate)
 
-    return calibrated(make, problem, guarantee)
+def _require_consistent(iterate: str | None, accounting: str | None, update: object, step: object) -> None:
+    if accounting == "last-iterate" and iterate != "last":
+        raise InvalidInput("accounting='last-iterate' is about a run that shows its last iterate: iterate='last'.")
+    if update is not None and step is not None:
+        raise InvalidInput("step belongs to plain descent; an update rule has its own.")
+
+
+def _in_the_open(run: Descent, problem: Problem, guarantee: Guarantee) -> Descent:
+    """The run with the least noise with which every step may be released."""
+    return calibrated(lambda noise: replace(run, noise_multiplier=noise), problem, guarantee)
+
+
+def _last_iterate(
+    problem: Problem,
+    guarantee: Guarantee,
+    open_run: Descent,
+    accounting: str | None,
+    iterations: int | None,
+    step: float | Schedule | None,
+) -> Descent:
+    """The run that hides all iterates but the last, or the open one where that is impossible or needs less noise."""
+    size = open_run.update.step if isinstance(open_run.update, Sgd) else None
+    try:
+        if open_run.sampling is not None or open_run.batches is not None or size is None or callable(size):
+            raise HypothesisViolated("last-iterate accounting needs full batches and plain steps of one size.")
+        asked = None if step is None or callable(step) else step
+        usual = open_run.iterations, size
+        hidden = hidden_descent(problem, guarantee, open_run.clip, usual, iterations=iterations, step=asked)
+    except HypothesisViolated:
+        if accounting is not None:
+            raise
+        return _in_the_open(open_run, problem, guarantee)
+    if accounting is not None:
+        return hidden
+    # per step, √T of the noise of one release is what the open run needs
+    opened = _in_the_open(open_run, problem, guarantee)
+    same = opened.noise_multiplier * math.sqrt(hidden.iterations / opened.iterations)
+    return hidden if hidden.noise_multiplier < same else opened
 
 
 def _require_bounded_rows(problem: Problem, guarantee: Guarantee) -> None:

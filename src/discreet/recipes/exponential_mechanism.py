@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
-from discreet.losses import Domain, Loss
+from discreet.losses import Domain, Loss, Tabulated
 from discreet.recipes import shared
 from discreet.solvers.base import Problem
 from discreet.solvers.exponential_mechanism import ExponentialMechanism
@@ -171,9 +171,13 @@ def _declared(candidates: ArrayLike, problem: Problem) -> NDArray[np.float64]:
 
 
 def _largest_loss(loss: Loss, score_bound: float) -> float:
-    """The largest loss of scores in ±score_bound and targets in [−1, 1]: it is convex, hence at ends of both."""
+    """The largest loss of scores in ±score_bound and targets in [−1, 1]; if convex, it is at ends of both.
+
+    Of the library's losses that are not convex too; any other is searched. A loss beyond it is clipped.
+    """
     domain = Domain(score_bound=score_bound)
-    ends = np.array([-domain.score_bound, domain.score_bound])
+    points = 1025 if isinstance(loss, Tabulated) else 2
+    ends = np.linspace(-domain.score_bound, domain.score_bound, points)
     targets = np.array([domain.target_low, domain.target_high])
     largest = float(np.max(loss.value(ends[:, None], targets[None, :])))
     return largest if largest > 0 else 1.0

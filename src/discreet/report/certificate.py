@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,15 +17,29 @@ from discreet.errors import InvalidInput
 from discreet.text import read_json, shortened
 from discreet.units import Unit
 
-__all__ = ["FROM_THE_DATA", "Certificate"]
+__all__ = ["FROM_THE_DATA", "PREPROCESSING", "Certificate", "unprotected_kind"]
 
 FROM_THE_DATA = "taken from the data without protection"
+PREPROCESSING = "preprocessing"
+"""How an item begins that is about what a step before the model has learned."""
+
+
+def unprotected_kind(items: Sequence[str]) -> str:
+    """Which kind of declarations was taken from the data, in words; "" where none was."""
+    taken = [item for item in items if item.endswith(FROM_THE_DATA)]
+    steps = [item for item in taken if item.startswith(PREPROCESSING)]
+    return f"{PREPROCESSING if steps else 'bounds'} {FROM_THE_DATA}" if taken else ""
+
+
 """Said of bounds in a certificate's list of what is not protected."""
 
 
 @dataclass(frozen=True)
 class Certificate:
     """A fitted model's privacy: (``epsilon``, ``delta``)-DP for ``unit``, certified from ``event``.
+
+    The rows of a person are *enforced* where a vault knew whose each row is and bounded them, and *declared* where the
+    user said how many they are at most.
 
     ``epsilon`` is the proved upper bound. ``protective`` is false when the noise came from a user's seed, which makes
     the run reproducible, or when bounds were taken from the data without protection, which ``unprotected`` then lists.
@@ -83,6 +98,7 @@ class Certificate:
             "delta": self.delta,
             "adjacency": self.adjacency,
             "rows_per_unit": self.unit.rows_per_unit,
+            "unit": "enforced" if self.unit.enforced else "declared",
             "protective_randomness": self.protective,
             "solver": self.solver,
             "settings": _written(self.settings),
@@ -110,7 +126,7 @@ class Certificate:
             found = cls(
                 epsilon=math.inf if tree["epsilon"] == "inf" else tree["epsilon"],
                 delta=tree["delta"],
-                unit=Unit(tree["adjacency"], tree["rows_per_unit"]),
+                unit=Unit(tree["adjacency"], tree["rows_per_unit"], _enforced(tree.get("unit", "declared"))),
                 event=events.from_dict(tree["event"]),
                 solver=tree["solver"],
                 settings=_read(tree["settings"]),
@@ -130,11 +146,11 @@ class Certificate:
     def __str__(self) -> str:
         if self.epsilon == float("inf"):
             return "no privacy (ε = ∞)"
-        line = f"ε = {self.epsilon:.4g}, δ = {self.delta:.3g} ({self.unit})"
+        believed = ", declared" if self.unit.rows_per_unit > 1 and not self.unit.enforced else ""
+        line = f"ε = {self.epsilon:.4g}, δ = {self.delta:.3g} ({self.unit}{believed})"
         if self.protective:
             return line
-        bounds = any(item.endswith(FROM_THE_DATA) for item in self.unprotected)
-        return f"NOT PRIVATE: {f'bounds {FROM_THE_DATA}' if bounds else 'seeded noise'}; would be {line}"
+        return f"NOT PRIVATE: {unprotected_kind(self.unprotected) or 'seeded noise'}; would be {line}"
 
 
 _FIELDS: dict[str, type] = {
@@ -156,6 +172,12 @@ def _words(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise TypeError(f"a list is expected, got {shortened(value)}")
     return tuple(value)
+
+
+def _enforced(word: Any) -> bool:
+    if word not in ("enforced", "declared"):
+        raise TypeError(f"a unit is enforced or declared, got {shortened(word)}")
+    return bool(word == "enforced")
 
 
 def _written(value: Any) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Geometry
 from discreet.geometry.whole_space import WholeSpace
-from discreet.losses import Loss
+from discreet.losses import OWN, Loss
 from discreet.measurements import Measurement
 from discreet.rows import RowSpec
 from discreet.units import Unit
@@ -45,7 +45,7 @@ class Problem:
 
     Args:
         rows: public facts about the rows.
-        loss: pointwise loss.
+        loss: pointwise loss, one of the library's own; others enter by `discreet.losses.tabulated`.
         n: public or privately released number of rows; sums are divided by it.
         domain: constraint set.
         ridge: ℓ2 regularisation of the mean loss.
@@ -71,6 +71,10 @@ class Problem:
     def __post_init__(self) -> None:
         if not self.n > 0:
             raise InvalidInput(f"the number of rows must be positive, got {self.n!r}.")
+        if type(self.loss) not in OWN:  # code that is not the library's must not be given rows
+            raise InvalidInput(
+                f"{type(self.loss).__name__} is not one of the library's losses: give discreet.losses.tabulated(loss)."
+            )
         if not self.ridge >= 0:
             raise InvalidInput(f"ridge must be non-negative, got {self.ridge!r}.")
         try:

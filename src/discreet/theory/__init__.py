@@ -60,12 +60,14 @@ from discreet.theory.sparse import (
     sparse_descent_pure,
     sparse_descent_smooth,
     sparse_descent_strongly_convex,
+    sparse_erm_gaussian,
     sparse_erm_lower_bound,
     sparse_mean_gaussian,
     sparse_mean_laplace,
     sparse_mean_lower_bound,
     sparse_stationarity,
 )
+from discreet.theory.stationarity import random_iterate_stationarity
 
 __all__ = [
     "Bound",
@@ -100,6 +102,7 @@ __all__ = [
     "output_perturbation_inf",
     "output_perturbation_inf_population",
     "preconditioned",
+    "random_iterate_stationarity",
     "rank_bound",
     "sampled_gradient_bound",
     "selection_gap",
@@ -109,6 +112,7 @@ __all__ = [
     "sparse_descent_pure",
     "sparse_descent_smooth",
     "sparse_descent_strongly_convex",
+    "sparse_erm_gaussian",
     "sparse_erm_lower_bound",
     "sparse_mean_gaussian",
     "sparse_mean_laplace",

@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Bound:
-    """A proved bound: its value, the parts that add up to it, and the theorem it comes from.
+    """A proved bound: its value, the parts that add up to it, the theorem it comes from, and of what it is one.
 
     Example:
         >>> bound = Bound.of("an example", optimisation=0.25, privacy=0.5)
@@ -44,11 +44,24 @@ class Bound:
     value: float
     parts: Mapping[str, float] = field(repr=False)
     theorem: str
+    quantity: str = "excess risk"
 
     @classmethod
     def of(cls, theorem: str, **parts: float) -> Bound:
         """The bound that is the sum of these parts."""
         return cls(sum(parts.values()), MappingProxyType(parts), theorem)
+
+    def capped(self, trivial: float) -> Bound:
+        """The bound, or the trivial one where that is less: what holds for every answer in the set.
+
+        Example:
+            >>> bound = Bound.of("an example", privacy=7.0).capped(2.0)
+            >>> float(bound), dict(bound.parts)
+            (2.0, {'trivial': 2.0})
+        """
+        if not trivial < self.value:
+            return self
+        return Bound(trivial, MappingProxyType({"trivial": trivial}), self.theorem, self.quantity)
 
     def __float__(self) -> float:
         return float(self.value)

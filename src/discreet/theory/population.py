@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 
 from discreet.theory.bound import Bound, require, require_count, require_non_negative, require_positive
+from discreet.theory.fingerprinting import spaced
 from discreet.theory.perturbation import output_perturbation_inf
-from discreet.theory.sparse import log_packing, spaced
+from discreet.theory.sparse import log_packing
 from discreet.units import Adjacency, Unit
 
 __all__ = ["output_perturbation_inf_population", "sparse_population_lower_bound"]

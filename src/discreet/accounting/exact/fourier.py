@@ -68,6 +68,8 @@ class _Composed:
         error += 4 * UNIT_ROUNDOFF * value * (c * float(ahead[-1] if len(ahead) else 0) + 64)
         if upper:
             missing = self.above * math.exp(min(0.0, -c * (float(self.losses[-1]) - epsilon)))
+            if epsilon < float(self.losses[0]):  # losses between ε and the window count, and are not in their place
+                missing += (self.outside - self.above) * math.exp(float(log_kappa(c))) * (1 + 1e-9)
             total = math.exp(min(max(_log_product(lead, value + error + missing), -700.0), 1.0))
             return min(1.0, total + self.infinite * (1 + 1e-14) + 5e-324)
         wrapped = 1.01 * self.outside * math.exp(float(log_kappa(c)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ from discreet.accounting.exact.pairs import DiscretePair, Pair, ProfilePair, sym
 from discreet.errors import NotCertifiable
 from discreet.floats import UNIT_ROUNDOFF
 
-__all__ = ["Amplified", "Revealed", "Spliced", "UpperOnly", "amplified", "amplify_profile", "grouped"]
+__all__ = ["Amplified", "Deferred", "Revealed", "Spliced", "UpperOnly", "amplified", "amplify_profile", "grouped"]
 
 Array = NDArray[Any]
 _UP = 1 + 16 * UNIT_ROUNDOFF  # what keeps a greatest loss above the truth, whatever its logarithms were rounded to
@@ -240,6 +241,42 @@ class Revealed:
         for weight, pair in zip(self.weights, self.pairs, strict=True):
             total = total + weight * pair.profile(epsilon)
         return total
+
+
+@dataclass(frozen=True, eq=False)
+class Deferred:
+    """A pair with a density, or of many atoms, that is made when it is first asked: lower bounds are not always."""
+
+    make: Callable[[], Pair]
+    infinite: float = 0.0
+    top: float = math.inf
+    anchor: float = 0.0
+    lattice: float | None = None
+
+    @cached_property
+    def pair(self) -> Pair:
+        """The pair itself."""
+        return self.make()
+
+    def span(self, log_tail: float) -> tuple[float, float]:
+        """Losses outside which the pair has negligible probability."""
+        return self.pair.span(log_tail)
+
+    def masses(self, edges: Array) -> tuple[Array, Array]:
+        """P and Q of the bins between ``edges``."""
+        return self.pair.masses(edges)
+
+    def bin_error(self, log_tail: float) -> float:
+        """A bound on the relative errors of `masses` on the span for ``log_tail``."""
+        return self.pair.bin_error(log_tail)
+
+    def slip(self, edges: Array) -> float:
+        """A bound on how far rounding moves the ends of the bins of `masses`."""
+        return self.pair.slip(edges)
+
+    def profile(self, epsilon: Array) -> Array:
+        """δ(ε) in plain floating point."""
+        return self.pair.profile(epsilon)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,8 +33,8 @@ def _evaluation_error(pair: Pair | ProfilePair) -> float:
     return max(_EVALUATION, 2 * pair.bin_error(-745.0))
 
 
-def delta_of_one(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
-    """One release's profile, with the error of its evaluation."""
+def delta_of_one(pair: Pair | ProfilePair, epsilon: float, *, lower: bool = True) -> Bounds:
+    """One release's profile, with the error of its evaluation; without ``lower`` no other pair is asked."""
     if epsilon > _LARGEST_EXPONENT and not isinstance(pair, GaussianPair | LaplacePair | ProfilePair):
         # e^ε exceeds a double there. δ falls as ε grows, so an earlier value bounds it; from below nothing is said
         return Bounds(0.0, delta_of_one(pair, _LARGEST_EXPONENT).upper)
@@ -49,15 +49,20 @@ def delta_of_one(pair: Pair | ProfilePair, epsilon: float) -> Bounds:
     reached = attained(pair)
     if reached is pair:
         return Bounds(max(0.0, value - slack), min(1.0, value + slack + 5e-324))
-    low = 0.0 if reached is None else delta_of_one(reached, epsilon).lower
+    low = 0.0 if reached is None or not lower else delta_of_one(reached, epsilon).lower
     return Bounds(low, min(1.0, value + slack + 5e-324))
 
 
-def epsilon_of_one(pair: Pair | ProfilePair, delta: float) -> Bounds:
-    """ε(δ) of one release: a root of its profile, then steps outwards until both sides are proved."""
+def epsilon_of_one(pair: Pair | ProfilePair, delta: float, *, lower: bool = True) -> Bounds:
+    """ε(δ) of one release: a root of its profile, then steps outwards until both sides are proved.
+
+    Without ``lower`` the lower bound is 0 where another pair than the dominating one would have to be asked for it.
+    """
     if isinstance(pair, ProfilePair) and pair.inverse is not None and pair.attained is None:
         return Bounds(0.0, pair.inverse(delta))
-    upper = _crossing(lambda e: delta_of_one(pair, e).upper, pair, delta, 1)
+    upper = _crossing(lambda e: delta_of_one(pair, e, lower=False).upper, pair, delta, 1)
+    if not lower and attained(pair) is not pair:
+        return Bounds(0.0, upper)
     return Bounds(_crossing(lambda e: delta_of_one(pair, e).lower, pair, delta, -1), upper)
 
 
@@ -101,7 +106,7 @@ def rough_epsilon_of_one(pair: Pair | ProfilePair, delta: float) -> float:
     end = pair.span(-746.0)[1]
 
     def bound(epsilon: float) -> float:
-        return delta_of_one(pair, epsilon).upper
+        return delta_of_one(pair, epsilon, lower=False).upper
 
     if bound(0.0) <= delta:
         return 0.0

@@ -92,6 +92,7 @@ def from_profile(
     top: float,
     attained: Pair | None = None,
     inverse: Callable[[float], float] | None = None,
+    family: Callable[[float], DiscretePair] | None = None,
 ) -> Pairs:
     """The rule of an event known by a bound on its privacy profile.
 
@@ -100,10 +101,11 @@ def from_profile(
         top: beyond this ε the bound is negligible (or 0): what is left of it there counts as failure.
         attained: a pair that some neighbours reach, for lower bounds.
         inverse: δ ↦ an ε with bound(ε) ≤ δ, where that costs less than a search.
+        family: a number in (0, 1) ↦ another pair that some neighbours reach.
     """
     pure = float(bound(np.array([top]))[0]) == 0.0
     most = top if pure else math.inf
-    return both(ProfilePair(symmetric(bound), -top, top, attained, most, inverse=inverse))
+    return both(ProfilePair(symmetric(bound), -top, top, attained, most, inverse=inverse, family=family))
 
 
 @functools.singledispatch

@@ -131,8 +131,9 @@ def _(event: RandomizedResponse, unit: Unit) -> Rule:
 def _(event: Selection, unit: Unit) -> Rule:
     """Exponential: losses in a window of length η, wherever it lies (bounded range, Dong–Durfee–Rogers 2020). The
     worst pair with
-    losses {t, t − η} at each ε has t = (η + ε)/2, hence δ(ε) ≤ (1 − e^{(ε−η)/2})²/(1 − e^{−η}); t = η/2 is one that
-    occurs. Permute-and-flip: no worse than Laplace noise (McKenna–Sheldon 2020; Ding et al. 2021); nor is the noisy
+    losses {t, t − η} at each ε has t = (η + ε)/2, hence δ(ε) ≤ (1 − e^{(ε−η)/2})²/(1 − e^{−η}). Every t in (0, η)
+    occurs: all scores of one group of candidates rise by Δ, all others fall, and base scores say how likely the group
+    is. Permute-and-flip: no worse than Laplace noise (McKenna–Sheldon 2020; Ding et al. 2021); nor is the noisy
     maximum.
     """
     eta = sum_up([(event.epsilon, unit.rows_per_unit)])
@@ -146,4 +147,11 @@ def _(event: Selection, unit: Unit) -> Rule:
     def bound(epsilon: Array) -> Array:
         return np.expm1((np.minimum(epsilon, eta) - eta) / 2) ** 2 / -math.expm1(-eta)
 
-    return from_profile(bound, eta, attained=two_atoms(eta / 2))
+    def reached(share: float) -> DiscretePair:
+        """Losses t and t − η for t = ``share``·η."""
+        t = share * eta
+        upper = math.expm1(t - eta) / math.expm1(-eta)
+        lower = math.exp(t - eta) * math.expm1(-t) / math.expm1(-eta)
+        return DiscretePair(np.array([t - eta, t]), np.array([lower, upper]), 0.0, t, eta, error=1e-14)
+
+    return from_profile(bound, eta, attained=two_atoms(eta / 2), family=reached)

@@ -1,17 +1,21 @@
-"""Rules of events on a random batch of the rows: Poisson, of fixed size, with replacement."""
+"""Rules of events on random batches of the rows: Poisson, of fixed size, with replacement, allocated."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.accounting.bounds import sum_up
+from discreet.accounting.exact.allocation import LARGEST_SHIFT, LEAST_SHIFT, MOST_BATCHES, allocation_pairs
+from discreet.accounting.exact.allocation_replaced import LARGEST_REPLACED, replaced_profile
 from discreet.accounting.exact.gaussian import root_of_squares
 from discreet.accounting.exact.mixture import Mixture
 from discreet.accounting.exact.pairs import GaussianPair, Pair, ProfilePair
-from discreet.accounting.exact.sampling import Revealed, Spliced, UpperOnly, amplified, grouped
+from discreet.accounting.exact.sampling import Deferred, Revealed, Spliced, UpperOnly, amplified, grouped
 from discreet.accounting.exchange import exchanged
 from discreet.accounting.histories import Leaf, histories
 from discreet.accounting.rules.base import (
@@ -30,6 +34,7 @@ from discreet.accounting.rules.base import (
 )
 from discreet.errors import NotCertifiable
 from discreet.events import (
+    Allocation,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
@@ -42,6 +47,8 @@ from discreet.events import (
 from discreet.units import Unit
 
 __all__: list[str] = []
+
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -269,3 +276,57 @@ def _(event: WithReplacement, unit: Unit) -> Rule:
         reached = Mixture(inside.swap, tuple(p.tolist()), "remove") if whole else None
         once = both(Spliced(remove, add, reached))  # type: ignore[arg-type]
     return once if unit.rows_per_unit == 1 else _group(once, unit.rows_per_unit)
+
+
+@rule.register
+def _(event: Allocation, unit: Unit) -> Rule:
+    """Gaussian releases have the pairs of `discreet.accounting.exact.allocation` and `allocation_replaced`, which are
+    reached. The rows of a unit come, go or are replaced one after the other; from below, one of them does and the
+    others contribute nothing. Whatever is inside, an allocation costs no more than the batch in which all rows of the
+    unit are worst (`in_parts`).
+    """
+    k, t, added = unit.rows_per_unit, event.batches, unit.relation == "add-remove"
+    if t == 1:
+        return _whole(event.event, unit, "Allocation")
+    inside = _gaussian_inside(event.event, unit)
+    if inside is not None and inside.swap == 0:
+        return NOTHING
+    largest = LARGEST_SHIFT if added else LARGEST_REPLACED
+    if inside is None or not LEAST_SHIFT <= inside.row <= largest or t > MOST_BATCHES:
+        return _one_of_the_batches(event.event, unit)
+    nu = inside.row
+    reached: Pair | None
+    if added:
+        remove, add = allocation_pairs(nu, t)
+        once = Pairs(remove, add)
+        profile, reached = profile_of(once)[0], remove.attained
+    else:
+        found = replaced_profile(nu, t)
+        # the worst two rows are opposite, which bounds those that are nearer but is not reached by them
+        reached = Deferred(found.dominated) if inside.swap >= 2 * nu else None
+        once, profile = from_profile(found.bound, float(found.epsilons[-1]), attained=reached), found.bound
+    if k == 1:
+        return once
+    several = grouped(profile, k)
+    together = GaussianPair(unit.sensitivity(1.0) * nu)  # all rows of the unit in one batch
+
+    def bound(epsilon: Array) -> Array:
+        return np.minimum(several(epsilon), together.profile(epsilon)) * (1 + 1e-12)
+
+    return from_profile(bound, together.span(-745.0)[1], attained=reached)
+
+
+def _one_of_the_batches(event: Event, unit: Unit) -> Rule:
+    """A row is in one batch, and there it is charged in full: from above only."""
+    known = _whole(event.restated(unit.rows_per_unit), Unit(unit.relation), "Allocation")
+    match known:
+        case Unbounded():
+            return known
+        case _ if unit.rows_per_unit > 1:
+            return _group(known, unit.rows_per_unit)
+        case Pairs(remove, add, times):
+            return both(_upper(remove), times) if remove is add else Pairs(_upper(remove), _upper(add), times)
+        case Mu(0.0) | Rho(0.0):
+            return known
+        case _:
+            return both(_upper(_side(known, "remove")))

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from discreet.accounting.bounds import sum_up
 from discreet.accounting.exchange import require_presence
-from discreet.accounting.histories import History, Leaf, histories
+from discreet.accounting.histories import History, Leaf, histories, in_parts
 from discreet.accounting.upper import subsampled
 from discreet.accounting.upper.moments import log_one_plus
 from discreet.accounting.upper.stated import approximate, pure_epsilon
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import (
     ZCDP,
+    Allocation,
     ApproxDP,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -329,6 +330,11 @@ def _(event: FixedSize, order: float, unit: Unit) -> float:
 @remembered
 def _(event: WithReplacement, order: float, unit: Unit) -> float:
     return subsampled.with_replacement(event, order, unit, divergence)
+
+
+@leaf_divergence.register
+def _(event: Allocation, order: float, unit: Unit) -> float:
+    return divergence(in_parts(event, unit), order, unit)
 
 
 def _capped(log_excess: float, order: float, most: float) -> float:

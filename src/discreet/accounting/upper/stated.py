@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from discreet.accounting.bounds import product_up, quotient_up, sum_up
 from discreet.accounting.exchange import SUMS, exchanged_history, require_presence
-from discreet.accounting.histories import History, Leaf, histories
+from discreet.accounting.histories import History, Leaf, histories, in_parts
 from discreet.errors import InvalidInput
 from discreet.events import (
     ZCDP,
+    Allocation,
     ApproxDP,
     DiscreteLaplace,
     Event,
@@ -119,6 +120,8 @@ def pure_epsilon(leaf: Event, adjacency: Adjacency) -> float:
             return 0.0
         case Poisson() | FixedSize() | WithReplacement():
             return _sampled(leaf, unit, _all_pure)[0]
+        case Allocation():
+            return max(_all_pure(history).epsilon for history in histories(in_parts(leaf, unit), unit))
         case PrivateSelection(event, _, distribution, eta) if distribution != "poisson":
             # Papernot–Steinke 2022, corollary 3; geometric stopping is Liu–Talwar's factor 3.
             return grown((2 + eta) * max(_all_pure(history).epsilon for history in histories(event, unit)))
@@ -138,6 +141,12 @@ def approximate(leaf: Event, adjacency: Adjacency) -> EpsilonDelta | None:
             if any(approximate(part.event, part.unit) is not None for history in inner for part in history):
                 found = _sampled(leaf, unit, _basic_stated)
                 return found if math.isfinite(found.epsilon) else None
+        case Allocation():
+            placed = histories(in_parts(leaf, unit), unit)
+            if any(approximate(part.event, part.unit) is not None for history in placed for part in history):
+                parts = [_basic_stated(history) for history in placed]
+                worst = EpsilonDelta(max(p.epsilon for p in parts), max(p.delta for p in parts))
+                return worst if math.isfinite(worst.epsilon) else None
     return None
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from discreet.accounting.exchange import require_presence
-from discreet.accounting.histories import histories
+from discreet.accounting.histories import histories, in_parts
 from discreet.accounting.upper.renyi import epsilon_upper
 from discreet.accounting.upper.stated import pure_epsilon
 from discreet.errors import NotCertifiable
 from discreet.events import (
     ZCDP,
+    Allocation,
     DiscreteGaussian,
     Event,
     FixedSize,
@@ -59,6 +60,8 @@ def _leaf_rho(leaf: Event, unit: Unit) -> float:
             return k * (epsilon * epsilon) / 2
         case Poisson(rate, event) if rate == 1:
             return zcdp_rho(event, unit)
+        case Allocation():
+            return zcdp_rho(in_parts(leaf, unit), unit)
     epsilon = pure_epsilon(leaf, unit)
     if math.isfinite(epsilon):
         return epsilon * epsilon / 2

@@ -26,7 +26,7 @@ from discreet.geometry.l2_ball import L2Ball
 from discreet.geometry.long_projection import has_long_projection
 from discreet.geometry.simplex import Simplex
 from discreet.geometry.whole_space import WholeSpace
-from discreet.losses import Domain, Logistic, Loss, Softmax
+from discreet.losses import OWN, Domain, Logistic, Loss, Softmax, Tabulated
 from discreet.queries.mapped import RowMap
 from discreet.queries.whitened import Whitening
 from discreet.rows import MOST_ROWS, RowSpec
@@ -50,7 +50,7 @@ class RidgeProblem:
         weighted: whether rows that the map has shortened are weighted, so that no row's score is changed.
 
     Raises:
-        HypothesisViolated: the loss has a kink, or softmax slopes were to be cut.
+        HypothesisViolated: the loss is not convex or has a kink, or softmax slopes were to be cut.
         InvalidInput: the set is not convex, or nothing could certify its projections.
     """
 
@@ -75,6 +75,16 @@ class RidgeProblem:
             raise InvalidInput(
                 f"a minimiser over {type(self.domain).__name__} cannot be certified: minimise without it and project, "
                 "or use a ball, a box or a simplex."
+            )
+        if not self.loss.convex:
+            raise HypothesisViolated(
+                f"{type(self.loss).__name__} is not convex, so one row may move its minimiser by any distance and its "
+                "perturbed minimiser has no privacy bound: use a gradient solver, such as descent."
+            )
+        if type(self.loss) not in OWN or isinstance(self.loss, Tabulated):
+            raise HypothesisViolated(
+                "minimisers are certified in long arithmetic for the library's own losses alone: use a gradient "
+                "solver, such as descent, for a loss of your own."
             )
         if not self.loss.smooth:
             raise HypothesisViolated(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock
 from discreet.errors import InvalidInput
-from discreet.losses import Loss
+from discreet.losses import Loss, Tabulated
 from discreet.queries.base import Integers, Norm
 from discreet.queries.parameters import whole_parameter
 from discreet.rows import ROW_BITS, RowSpec
@@ -170,6 +170,8 @@ def block_gradient(
     from discreet.data.patterns import patterns
     from discreet.queries.kernels import gradient as kernels
 
+    if isinstance(loss, Tabulated):
+        return _tabulated_gradient(block, loss, theta, z_unit, cap, steps, rounded=rounded)
     # the kernels always carry a constant column; without an intercept it is multiplied by 0 and dropped
     rows, width = block.rows, block.rows.n_features + 1
     padded = np.zeros((*theta.shape[:-1], width))
@@ -194,3 +196,30 @@ def block_gradient(
     else:
         kernels.gradient_sparse(*stored, slope, z_unit, steps, rounded, out)
     return out[..., : theta.shape[-1]]
+
+
+def _tabulated_gradient(
+    block: Block,
+    loss: Tabulated,
+    theta: NDArray[np.float64],
+    z_unit: float,
+    cap: NDArray[np.float64],
+    steps: float,
+    *,
+    rounded: bool,
+) -> NDArray[Any]:
+    """`block_gradient` for a loss without a compiled slope, in the same whole numbers.
+
+    A chunk has at most 2^16 rows, each slope times entry is at most 2^34: sums are whole and below 2^53, so exact.
+    """
+    from discreet.data.steps import chunks
+
+    out = np.zeros(theta.shape, np.int64 if rounded else np.float64)
+    for part, rows in chunks(block, rounded=rounded):
+        with np.errstate(all="ignore"):  # a warning must not depend on a row
+            y = block.y[part]
+            slopes = loss.slope(np.asarray(rows @ theta) * z_unit, y) * steps
+            slopes = np.where(np.isfinite(y) & ~np.isnan(slopes), np.clip(slopes, -cap[part], cap[part]), 0.0)
+        slopes = np.rint(slopes) if rounded else slopes
+        out += np.asarray(slopes @ rows).reshape(theta.shape).astype(out.dtype)
+    return out

@@ -1,7 +1,8 @@
 """Second moments of the rows and targets in exact integers: XᵀX, Xᵀy, yᵀy, and the least eigenvalue of XᵀX.
 
 Claims, for every row content whatever. A prepared row is brought to a coarser grid, x whole with ‖x‖² ≤ N :=
-4^MOMENT_BITS (verified in integers), and a target to a whole t with |t| ≤ 2^MOMENT_BITS.
+4^MOMENT_BITS (verified in integers), and a target to a whole t with |t| ≤ 2^MOMENT_BITS. A row whose target is unknown
+contributes nothing, to XᵀX neither: least squares would take it for a row with the target 0.
 
 * `SecondMoment`: a row contributes 5x_j² for each j and 7x_jx_k for each j < k, and 25·Σx_j⁴ + 49·Σ_{j<k}x_j²x_k² ≤
   25·‖x‖⁴ because 49 < 2·25: an ℓ2 norm of at most 5N. The weights 5 : 7 ≈ 1 : √2 make the bound the Frobenius norm of
@@ -45,6 +46,13 @@ def _chunks(block: Block, *, rounded: bool) -> Iterator[tuple[slice, Any]]:
 
     for part, rows in chunks(block, rounded=rounded):
         yield part, (_coarse(rows) if rounded else rows)
+
+
+def _known_chunks(block: Block, *, rounded: bool) -> Iterator[tuple[slice, Any]]:
+    """Rows of a block on the coarse grid without those whose target is unknown."""
+    known = np.isfinite(block.y)
+    for part, rows in _chunks(block, rounded=rounded):
+        yield part, (rows if known[part].all() else rows[known[part]])
 
 
 def _coarse(rows: Any) -> Any:
@@ -93,18 +101,19 @@ def _require_bounded(rows: RowSpec | None, target_bound: float = 1.0) -> None:
 
 
 def _integer_gram(data: Dataset, dimension: int) -> Integers:
-    """XᵀX in grid steps."""
+    """XᵀX in grid steps, over the rows whose target is known."""
 
     def block_sum(block: Block) -> Integers:
         total = np.zeros((dimension, dimension), np.int64)
         if isinstance(block, DenseBlock):
-            for _, rows in _chunks(block, rounded=True):
+            for _, rows in _known_chunks(block, rounded=True):
                 total += _gram(rows, rows).astype(np.int64)
         else:
-            from discreet.data.entries import entries
+            from discreet.data.entries import chosen_rows, entries
             from discreet.queries.kernels.moments import gram_sparse
 
-            gram_sparse(*entries(block, rounded=True), block.rows.constant, _STEP, _MOST, total)
+            known = chosen_rows(entries(block, rounded=True), np.isfinite(block.y))
+            gram_sparse(*known, block.rows.constant, _STEP, _MOST, total)
         return total
 
     return data.map_sum(block_sum, (dimension, dimension))
@@ -112,7 +121,10 @@ def _integer_gram(data: Dataset, dimension: int) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class SecondMoment:
-    """Σ xxᵀ, packed: d diagonal entries times 5, then the entries above the diagonal times 7. `matrix` unpacks it."""
+    """Σ xxᵀ over rows of known target, packed: d diagonal entries times 5, then those above the diagonal times 7.
+
+    `matrix` unpacks it.
+    """
 
     rows: RowSpec
 
@@ -148,7 +160,7 @@ class SecondMoment:
 
         def block_sum(block: Block) -> NDArray[np.float64]:
             d = self.rows.dimension
-            return sum((_gram(rows, rows) for _, rows in _chunks(block, rounded=False)), np.zeros((d, d)))
+            return sum((_gram(rows, rows) for _, rows in _known_chunks(block, rounded=False)), np.zeros((d, d)))
 
         return self.rows.unit**2 * self._pack(np.sum(data.map_blocks(block_sum), axis=0))
 
@@ -258,7 +270,7 @@ class TargetMoment:
 
 @dataclass(frozen=True, eq=False)
 class LeastEigenvalue:
-    """The least eigenvalue of Σ xxᵀ."""
+    """The least eigenvalue of Σ xxᵀ over the rows whose target is known."""
 
     rows: RowSpec
 

@@ -32,7 +32,7 @@ from discreet.errors import InvalidInput
 from discreet.events import Event
 from discreet.geometry.simplex import Simplex
 from discreet.geometry.whole_space import WholeSpace
-from discreet.losses import Domain, Loss
+from discreet.losses import Domain, Loss, Tabulated
 from discreet.measurements import Measurement, Noisy
 from discreet.mechanisms import Gaussian
 from discreet.queries.histograms.score_histogram import ScoreHistogram
@@ -80,7 +80,9 @@ Array = NDArray[np.float64]
 
 
 def fits(problem: Problem) -> bool:
-    """Whether offset and scale may be fitted: one output, bounded curvature, nothing else that θ has to obey."""
+    """Whether offset and scale may be fitted: one output, a convex loss of bounded curvature, θ free of all else."""
+    if not problem.loss.convex or isinstance(problem.loss, Tabulated):
+        return False
     free = isinstance(problem.domain, WholeSpace) and problem.ridge == 0 and problem.rows.bounded
     return free and problem.rows.outputs == 1 and math.isfinite(problem.loss.smoothness(Domain()))
 

@@ -1,0 +1,91 @@
+"""Reading a table for a command: separator and decimal point as options, declared columns alone, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.cli.common import errors
+from discreet.data.columns import Ignore, Person
+from discreet.data.delimited import Notify
+from discreet.data.frames import Table, column_names, read_table
+from discreet.data.schema import Schema
+
+__all__ = ["Decimal", "File", "Separator", "as_mark", "declared_columns", "names_in", "read_declared"]
+
+File = Annotated[Path, typer.Argument(help="CSV (also .gz), Parquet, Feather or Excel file.")]
+Separator = Annotated[str | None, typer.Option(help="What separates the cells of a text file; default: a comma.")]
+Decimal = Annotated[str, typer.Option(help="Decimal point of the numbers in a text file: . or ,")]
+
+
+def names_in(file: Path, separator: str | None) -> Callable[[], tuple[str, ...]]:
+    """The names of a file's columns, when they are asked for."""
+    return lambda: column_names(file, separator=as_mark(separator))
+
+
+def declared_columns(schema: Schema) -> list[str]:
+    """The columns that a schema declares and does not ignore."""
+    return [name for name, column in schema.items() if not isinstance(column, Ignore)]
+
+
+def as_mark(separator: str | None) -> str | None:
+    """The separator that was meant: shells have no easy way to write a tab."""
+    return "\t" if separator in ("\\t", "tab") else separator
+
+
+def read_declared(
+    file: Path,
+    schema: Schema,
+    columns: Collection[str],
+    separator: str | None,
+    decimal: str,
+    *,
+    shown: bool,
+    count_rows: bool,
+) -> Table:
+    """Read declared columns of a file; a missing one is refused before a row is read.
+
+    Args:
+        file: the file.
+        schema: the declarations of its columns.
+        columns: which to read.
+        separator: between the cells of a text file, as `as_mark` reads it.
+        decimal: the decimal point.
+        shown: whether to show progress on the error stream.
+        count_rows: whether progress says how many rows there are, which under add-remove is private; so it is where a
+            column says whose a row is, for then the number of a person's rows is.
+    """
+    count_rows = count_rows and not any(isinstance(column, Person) for column in schema.values())
+    with _progress(file, shown, count_rows) as notify:
+        return read_table(
+            file, schema=schema, columns=columns, separator=as_mark(separator), decimal=decimal, notify=notify
+        )
+
+
+@contextmanager
+def _progress(file: Path, shown: bool, count_rows: bool) -> Iterator[Notify | None]:
+    if not shown:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    from discreet.text import printable
+
+    columns = (
+        TextColumn("reading {task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rows]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=errors) as bar:
+        task = bar.add_task(printable(file.name), total=1.0, rows="")
+
+        def notify(share: float, rows: int) -> None:
+            bar.update(task, completed=share, rows=f"{rows:,} rows" if count_rows else "")
+
+        yield notify

@@ -1,0 +1,198 @@
+"""Files of typed records, read by the columns' declared kinds: Parquet, Feather (Arrow) and Excel.
+
+A row is a record, or a row of the first sheet. What a record holds decides nothing about others: columns are read cell
+by cell (`discreet.data.cells`), and a file that is damaged is refused as a whole.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from discreet.data.cells import column_cells, read_floats
+from discreet.data.delimited import Notify, require_names
+from discreet.data.repeated import FEW, Repeated, numbered
+from discreet.errors import InvalidInput
+
+__all__ = ["is_records", "read_records", "record_names"]
+
+Wanted: TypeAlias = Callable[[Sequence[str]], Mapping[str, bool]]
+"""From all names to those of the columns to read, with whether they are numbers."""
+Batches: TypeAlias = Callable[[list[str]], Iterator[tuple[Any, float, int]]]
+
+_PARQUET, _FEATHER, _EXCEL = (".parquet", ".pq"), (".feather", ".arrow"), (".xlsx", ".xlsm")
+
+
+def is_records(kind: str) -> bool:
+    """Whether files of this ending hold records."""
+    return kind in (*_PARQUET, *_FEATHER, *_EXCEL)
+
+
+def record_names(path: Path, kind: str) -> list[str]:
+    """The names of the columns."""
+    if kind in _EXCEL:
+        with _sheet(path) as rows:
+            return _first_row(rows)
+    with _arrow(path, kind) as (names, _, _):
+        return names
+
+
+def read_records(path: Path, kind: str, wanted: Wanted, notify: Notify | None = None) -> dict[str, Any]:
+    """Read some columns of a file of records."""
+    if kind in _EXCEL:
+        return _excel(path, wanted)
+    with _arrow(path, kind) as (names, total, batches):
+        require_names(names, path)
+        columns = dict(wanted(names))
+        growing = {name: _Column(numeric, total) for name, numeric in columns.items()}
+        for batch, share, rows in batches(list(columns)):
+            for name, column in growing.items():
+                column.add(batch.column(batch.schema.get_field_index(name)))
+            if notify:
+                notify(share, rows)
+    return {name: column.joined() for name, column in growing.items()}
+
+
+class _Column:
+    """A column that grows batch by batch: numbers, numbers of different cells, or cells as they are.
+
+    Args:
+        numeric: whether its cells are numbers.
+        rows: how many there will be, where that is known: then nothing is copied twice.
+    """
+
+    def __init__(self, numeric: bool, rows: int) -> None:
+        self.numeric, self._filled = numeric, 0
+        self._whole: Any = np.empty(rows, dtype=np.float64 if numeric else np.uint8)
+        self._cells: list[Any] = []
+        self._known: dict[Any, int] = {}
+
+    def add(self, cells: Any) -> None:
+        if self.numeric:
+            numbers = column_cells(cells)
+            self._append(numbers if numbers.dtype.kind in "biuf" else read_floats(numbers))
+        elif _is_text(cells.type):
+            self._append(self._coded(cells))
+        else:
+            self._cells.append(column_cells(cells))
+
+    def _append(self, values: Any) -> None:
+        end = self._filled + len(values)
+        if len(self._known) > FEW and self._whole.dtype == np.uint8:
+            self._whole = self._whole.astype(np.int32)
+        if end > len(self._whole):
+            self._whole = np.concatenate([self._whole[: self._filled], np.empty(end, dtype=self._whole.dtype)])
+        with np.errstate(all="ignore"):
+            self._whole[self._filled : end] = values
+        self._filled = end
+
+    def _coded(self, cells: Any) -> Any:
+        import pyarrow
+
+        if not pyarrow.types.is_dictionary(cells.type):
+            cells = cells.dictionary_encode()
+        different = [*column_cells(cells.dictionary).tolist(), None]
+        codes = numbered(different, self._known)
+        return codes[np.asarray(cells.indices.fill_null(len(different) - 1))]
+
+    def joined(self) -> Any:
+        """The whole column."""
+        if self._cells:
+            return np.concatenate(self._cells)
+        whole = self._whole[: self._filled]
+        return whole if self.numeric else Repeated(list(self._known), whole)
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow
+
+    inner = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+    return bool(pyarrow.types.is_string(inner) or pyarrow.types.is_large_string(inner))
+
+
+@contextmanager
+def _arrow(path: Path, kind: str) -> Iterator[tuple[list[str], int, Batches]]:
+    """The names of a file's columns, the number of rows (0: not known), and batches with share and rows so far."""
+    try:
+        from pyarrow import ArrowException, ipc, memory_map, parquet
+    except ImportError:
+        raise InvalidInput("reading Parquet and Feather needs pyarrow: pip install 'discreet[parquet]'.") from None
+    try:
+        if kind in _PARQUET:
+            with parquet.ParquetFile(path) as file:
+                schema = file.schema_arrow
+            texts = [field.name for field in schema if _is_text(field.type)]
+            with parquet.ParquetFile(
+                path, read_dictionary=texts, memory_map=True
+            ) as file:  # the file holds their different cells
+                yield list(schema.names), file.metadata.num_rows, lambda names: _parquet_batches(file, names)
+        else:
+            with memory_map(str(path)) as source, ipc.open_file(source) as reader:
+                yield list(reader.schema.names), 0, lambda names: _feather_batches(reader, names)
+    except (OSError, ValueError, ArrowException) as problem:  # about the file's structure, not about a cell
+        if isinstance(problem, InvalidInput):
+            raise
+        what = "Parquet" if kind in _PARQUET else "Feather"
+        raise InvalidInput(f"{path.name!r} cannot be read as {what}: {type(problem).__name__}.") from None
+
+
+def _parquet_batches(file: Any, names: list[str]) -> Iterator[tuple[Any, float, int]]:
+    rows, total = 0, max(1, file.metadata.num_rows)
+    for group in range(file.num_row_groups):
+        for batch in file.read_row_group(group, columns=names).to_batches():
+            rows += batch.num_rows
+            yield batch, rows / total, rows
+
+
+def _feather_batches(reader: Any, names: list[str]) -> Iterator[tuple[Any, float, int]]:
+    rows, total = 0, reader.num_record_batches
+    for k in range(total):
+        batch = reader.get_batch(k).select(names)
+        rows += batch.num_rows
+        yield batch, (k + 1) / total, rows
+
+
+@contextmanager
+def _sheet(path: Path) -> Iterator[Iterator[tuple[Any, ...]]]:
+    """The rows of the first sheet. What the reader has to say about a cell is not shown."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise InvalidInput("reading Excel files needs openpyxl: pip install 'discreet[excel]'.") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+            try:
+                sheet = book.worksheets[0]
+                sheet.reset_dimensions()  # what the file says of its size may be wrong
+                yield sheet.iter_rows(values_only=True)
+            finally:
+                book.close()
+    except InvalidInput:
+        raise
+    except Exception as problem:
+        raise InvalidInput(f"{path.name!r} cannot be read as Excel: {type(problem).__name__}.") from None
+
+
+def _first_row(rows: Iterator[tuple[Any, ...]]) -> list[str]:
+    found = ["" if name is None else str(name).strip() for name in next(rows, ())]
+    while found and found[-1] == "":
+        found.pop()
+    return found
+
+
+def _excel(path: Path, wanted: Wanted) -> dict[str, Any]:
+    with _sheet(path) as rows:
+        names = _first_row(rows)
+        require_names(names, path)
+        columns = dict(wanted(names))
+        places = [names.index(name) for name in columns]
+        kept = [[row[j] if j < len(row) else None for j in places] for row in rows]
+    cells = [np.fromiter((row[k] for row in kept), dtype=object, count=len(kept)) for k in range(len(places))]
+    return {name: read_floats(c) if columns[name] else c for name, c in zip(columns, cells, strict=True)}

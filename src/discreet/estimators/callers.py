@@ -1,0 +1,157 @@
+"""Who calls a fit: scikit-learn's pipelines and searches, which tell their estimators nothing about themselves.
+
+A pipeline that standardises columns by their own mean passes rows that depend on each other, and a search fits many
+times. Both matter for privacy, and both are seen only in the calls that led to the fit. Where these are not found (in
+another process, or in a version of scikit-learn with other names) every fit is charged as ever.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from discreet.errors import BudgetExceeded
+from discreet.estimators.targets import PrivacyWarning
+from discreet.events import Event
+from discreet.ledger import Ledger
+from discreet.ledger.forecast import spent_after
+from discreet.units import Unit
+
+__all__ = ["Search", "learned_before", "require_all_fits", "search_of_this_fit", "warned_of_steps"]
+
+_ANNOUNCED: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""Searches under way, each with the refusal of all its fits, or "" where they are within the budget."""
+
+_SHAPES_ONLY = {
+    *("PolynomialFeatures", "RBFSampler", "AdditiveChi2Sampler", "SkewedChi2Sampler", "PolynomialCountSketch"),
+    *("GaussianRandomProjection", "SparseRandomProjection"),
+}
+"""Steps of scikit-learn that must be fitted, and learn nothing but how many columns there are."""
+
+
+def _calls() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def learned_before(model: Any) -> tuple[str, ...]:
+    """The names of pipeline steps before ``model`` that were fitted to the rows it is now fitted to."""
+    from sklearn.pipeline import Pipeline
+
+    found: list[str] = []
+    last = model
+    for frame in _calls():
+        owner = frame.f_locals.get("self") if frame.f_globals.get("__name__") == "sklearn.pipeline" else None
+        if isinstance(owner, Pipeline) and owner.steps[-1][1] is last:
+            found = [name for name, step in owner.steps[:-1] if _learns(step)] + found
+            last = owner
+    return tuple(found)
+
+
+def warned_of_steps(model: Any) -> tuple[str, ...]:
+    """`learned_before`, with a warning where there are any."""
+    steps = learned_before(model)
+    if steps:
+        warnings.warn(
+            f"the pipeline's {', '.join(map(repr, steps))} learned from the same rows without protection: this fit is "
+            "NOT PRIVATE, and is certified so. Scale by public bounds (a schema), or fit the step to public rows and "
+            "wrap it in sklearn.frozen.FrozenEstimator.",
+            PrivacyWarning,
+            6,
+        )
+    return steps
+
+
+def _learns(step: Any) -> bool:
+    """Whether fitting a step takes more from the rows than how many columns they have."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import FeatureUnion, Pipeline
+    from sklearn.utils import get_tags
+
+    if step is None or isinstance(step, str | FrozenEstimator) or type(step).__name__ in _SHAPES_ONLY:
+        return False
+    if isinstance(step, Pipeline):
+        return any(_learns(inner) for _, inner in step.steps)
+    if isinstance(step, FeatureUnion):
+        return any(_learns(inner) for _, inner in step.transformer_list)
+    if isinstance(step, ColumnTransformer):
+        return any(_learns(inner) for _, inner, _ in step.transformers)
+    return bool(get_tags(step).requires_fit)
+
+
+class Search(NamedTuple):
+    """A search or cross-validation that is under way.
+
+    Args:
+        token: an object of this very call, which can be weakly referred to.
+        name: what was called.
+        fits: how many fits it makes in all.
+    """
+
+    token: Any
+    name: str
+    fits: int
+
+
+def search_of_this_fit() -> Search | None:
+    """The outermost search of scikit-learn that led to this fit in this process, with all fits of those inside it."""
+    found: Search | None = None
+    for frame in _calls():
+        if not str(frame.f_globals.get("__name__", "")).startswith("sklearn.model_selection"):
+            continue
+        here = _search(frame.f_code.co_name, frame.f_locals)
+        if here is not None:
+            found = here if found is None else Search(here.token, here.name, here.fits * found.fits)
+    return found
+
+
+def _search(function: str, names: Any) -> Search | None:
+    """The search that a call of this function is, by its local names."""
+    try:
+        if function == "evaluate_candidates":
+            owner = names["self"]
+            fits = names["n_candidates"] * names["n_splits"] + bool(owner.refit)
+            return Search(names["parallel"], type(owner).__name__, fits)
+        if function == "cross_validate":
+            fits = names["cv"].get_n_splits(names["X"], names["y"], names["groups"])
+            return Search(names["parallel"], "cross-validation", fits)
+        if function == "cross_val_predict":
+            return Search(names["parallel"], "cross-validation", len(names["splits"]))
+    except (KeyError, AttributeError, TypeError):
+        return None
+    return None
+
+
+def require_all_fits(ledger: Ledger, event: Event, unit: Unit, stated: tuple[float, float] | None) -> None:
+    """In a search of scikit-learn, say at its first fit what all fits will cost; refuse all where that is too much.
+
+    Fits are taken to be alike: their plans may differ in what depends on the number of rows.
+
+    Raises:
+        BudgetExceeded: the budget does not cover all fits. Nothing was charged.
+    """
+    budget = ledger.budget
+    search = None if budget is None else search_of_this_fit()
+    if budget is None or search is None:
+        return
+    if search.token not in _ANNOUNCED:
+        total = spent_after(ledger, event, unit, stated, search.fits)
+        if total is None:  # another unit, which the ledger will refuse
+            return
+        what = (
+            f"{search.name} makes {search.fits} fits, each of which is charged: together they bring the ledger to ε = "
+            f"{total:.4g}, where {budget} may be spent."
+        )
+        refused = not total <= budget.epsilon
+        _ANNOUNCED[search.token] = f"{what} Nothing was charged and nothing was released." if refused else ""
+        if not refused:
+            warnings.warn(f"{what} Scores on private rows are not protected by this.", PrivacyWarning, 6)
+    if _ANNOUNCED[search.token]:
+        raise BudgetExceeded(_ANNOUNCED[search.token])

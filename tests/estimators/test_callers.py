@@ -1,0 +1,163 @@
+"""Fits inside scikit-learn's pipelines and searches: what they learn from the rows, and what they cost together."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures, StandardScaler
+
+import discreet as dp
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 2))
+Y = (X[:, 0] > 0).astype(int)
+
+
+def model(**more: Any) -> dp.LogisticRegression:
+    return dp.LogisticRegression(**{"epsilon": 1.0, "delta": 1e-6, "row_norm": 1.0, "classes": [0, 1], **more})
+
+
+LEARNING: dict[str, tuple[Any, str]] = {
+    "scaler": (StandardScaler(), "standardscaler"),
+    "components": (PCA(1), "pca"),
+    "union": (FeatureUnion([("a", Normalizer()), ("b", StandardScaler())]), "featureunion"),
+    "columns": (ColumnTransformer([("a", StandardScaler(), [0])], remainder="passthrough"), "columntransformer"),
+    "inner pipeline": (make_pipeline(Normalizer(), StandardScaler()), "pipeline"),
+}
+HARMLESS = {
+    "of each row": Normalizer(),
+    "function": FunctionTransformer(np.tanh),
+    "polynomials": PolynomialFeatures(2),
+    "public": FrozenEstimator(StandardScaler().fit(RNG.normal(size=(9, 2)))),
+    "columns": ColumnTransformer([("a", Normalizer(), [0, 1])]),
+    "union": FeatureUnion([("a", Normalizer()), ("b", "passthrough")]),
+}
+
+
+@pytest.mark.parametrize("kind", LEARNING)
+def test_a_step_that_learns_from_the_rows_is_told_and_certified(kind: str) -> None:
+    """One person moves the mean by which all rows are scaled, so no bound on a row holds for the original rows."""
+    step, name = LEARNING[kind]
+    ledger = dp.Ledger()
+    with pytest.warns(dp.PrivacyWarning, match="NOT PRIVATE"):
+        pipeline = make_pipeline(step, model(ledger=ledger)).fit(X, Y)
+    certificate = pipeline[-1].privacy_
+    assert not certificate.private
+    assert any(name in item for item in certificate.unprotected)
+    assert str(certificate).startswith("NOT PRIVATE: preprocessing")
+    assert "NOT PRIVATE: preprocessing" in ledger.history()[0].note
+    assert dp.Certificate.from_json(certificate.to_json()) == certificate
+
+
+def test_a_pipeline_in_a_pipeline() -> None:
+    with pytest.warns(dp.PrivacyWarning, match="'standardscaler'"):
+        outer = make_pipeline(StandardScaler(), make_pipeline(Normalizer(), model())).fit(X, Y)
+    assert not outer[-1][-1].privacy_.private
+
+
+@pytest.mark.parametrize("kind", HARMLESS)
+def test_steps_that_learn_nothing_from_the_rows_leave_the_fit_private(kind: str) -> None:
+    pipeline = Pipeline([("step", HARMLESS[kind]), ("model", model())]).fit(X, Y)
+    assert pipeline[-1].privacy_.private
+    assert (
+        pipeline.set_params(model__epsilon=float("inf"), step=StandardScaler()).fit(X, Y)[-1].privacy_.epsilon == np.inf
+    )
+
+
+def test_a_fit_after_a_pipeline_is_private_again() -> None:
+    with pytest.warns(dp.PrivacyWarning):
+        last = make_pipeline(StandardScaler(), model()).fit(X, Y)[-1]
+    assert last.fit(X, Y).privacy_.private
+
+
+def ledger(epsilon: float, **more: Any) -> dp.Ledger:
+    return dp.Ledger(**{"epsilon": epsilon, "delta": 1e-4, "adjacency": "replace-one", **more})
+
+
+SEARCHES: dict[str, tuple[int, Any]] = {
+    "cross_val_score": (3, lambda one: cross_val_score(one, X, Y, cv=3, error_score="raise")),
+    "cross_val_predict": (3, lambda one: cross_val_predict(one, X, Y, cv=3)),
+    "GridSearchCV": (5, lambda one: GridSearchCV(one, {"alpha": [0.0, 0.1]}, cv=2, error_score="raise").fit(X, Y)),
+    "without refit": (
+        4,
+        lambda one: GridSearchCV(one, {"alpha": [0.0, 0.1]}, cv=2, refit=False, error_score="raise").fit(X, Y),
+    ),
+    "nested": (
+        10,
+        lambda one: cross_val_score(
+            GridSearchCV(one, {"alpha": [0.0, 0.1]}, cv=2, error_score="raise"), X, Y, cv=2, error_score="raise"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_says_what_all_its_fits_cost_or_is_refused_before_the_first(name: str, adjacency: str) -> None:
+    fits, run = SEARCHES[name]
+    small = ledger(fits - 0.5, delta=1e-6, adjacency=adjacency)
+    one = model(solver="objective_perturbation", adjacency=adjacency)
+    with pytest.raises(dp.errors.BudgetExceeded, match=f"{fits} fits.*Nothing was charged"):
+        run(one.set_params(ledger=small))
+    assert small.history() == ()
+    enough = ledger(fits + 0.5, adjacency=adjacency)
+    with pytest.warns(dp.PrivacyWarning, match=f"makes {fits} fits") as told:
+        run(one.set_params(ledger=enough))
+    assert len([w for w in told if issubclass(w.category, dp.PrivacyWarning)]) == 1
+    assert len(enough.history()) == fits
+    said = float(str(told[0].message).split("ε = ")[1].split(",")[0])
+    assert enough.spent().upper == pytest.approx(said, rel=1e-3)
+
+
+def test_scores_are_not_nan_after_a_part_of_the_budget_is_gone() -> None:
+    """By default scikit-learn turns a refusal into NaN and goes on: then every fit must be refused, not the last."""
+    small = ledger(2.5, delta=1e-6)
+    one = model(solver="objective_perturbation", ledger=small)
+    with pytest.raises(ValueError, match="All the 3 fits failed"):
+        cross_val_score(one, X, Y, cv=3)
+    assert small.history() == ()
+    with pytest.warns(dp.PrivacyWarning, match="makes 2 fits"):
+        assert np.isfinite(cross_val_score(one, X, Y, cv=2)).all()
+
+
+def test_names_of_columns_and_output_of_frames() -> None:
+    schema = dp.Schema({"a": dp.Numeric(-3, 3), "id": dp.Ignore(), "b": dp.Numeric(-3, 3), "y": dp.Boolean(0, 1)})
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "id": 1})
+    fitted = dp.LogisticRegression(1.0, 1e-6, schema=schema).fit(frame, pd.Series(Y, name="y"))
+    assert fitted.feature_names_in_.tolist() == ["a", "id", "b"]
+    assert fitted.n_features_in_ == 3
+    steps = (
+        make_pipeline(FunctionTransformer(np.tanh), model()).set_output(transform="pandas").fit(frame[["a", "b"]], Y)
+    )
+    assert steps[-1].feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="feature names"):
+        steps[-1].predict(frame[["b", "a"]])
+
+
+def test_names_of_columns_are_saved_with_the_model(tmp_path: Path) -> None:
+    schema = dp.Schema({"a": dp.Numeric(-3, 3), "y": dp.Boolean(0, 1)})
+    fitted = dp.LogisticRegression(1.0, 1e-6, schema=schema).fit({"a": X[:, 0]}, pd.Series(Y, name="y"))
+    fitted.save(tmp_path / "model.npz")
+    assert dp.load(tmp_path / "model.npz").feature_names_in_.tolist() == ["a"]
+
+
+def test_a_ledger_may_be_named_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    dp.Ledger("budget.db", epsilon=2.0, delta=1e-6, adjacency="replace-one")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(ledger="budget.db").fit(X, Y)
+    assert len(dp.Ledger("sqlite:///budget.db").history()) == len(dp.Ledger(tmp_path / "budget.db").history()) == 1
+    for wrong in ("budget", "memory", "postgres://budget.db", ""):
+        with pytest.raises(dp.errors.InvalidInput, match="a ledger lives in a file"):
+            dp.Ledger(wrong)
