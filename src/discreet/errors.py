@@ -5,6 +5,7 @@ DiscreetError
 │   └── HypothesisViolated               a theorem's hypothesis does not hold for these parameters
 ├── BudgetExceeded                       the ledger refused a charge; nothing was released
 ├── LedgerUnavailable                    the ledger cannot be read or written; nothing was released
+├── NotEstimable                         a fitted model has no intervals: they were not asked for, or noise hides them
 ├── PlanViolation                        a solver asked for something its rehearsed plan had not charged
 └── NotCertifiable                       the chosen accounting method cannot prove a bound for this event
 """
@@ -21,6 +22,7 @@ __all__ = [
     "InvalidInput",
     "LedgerUnavailable",
     "NotCertifiable",
+    "NotEstimable",
     "PlanViolation",
     "did_you_mean",
 ]
@@ -44,6 +46,10 @@ class BudgetExceeded(DiscreetError):
 
 class LedgerUnavailable(DiscreetError):
     """The ledger cannot be read or written: busy, read-only, damaged or of another format. Nothing was released."""
+
+
+class NotEstimable(DiscreetError):
+    """A fitted model has no intervals: they were not asked for, or its noise is too large for them."""
 
 
 class PlanViolation(DiscreetError):

@@ -130,8 +130,18 @@ class Vault:
         note: str = "",
         payment: Payment | None = None,
         progress: Progress | None = None,
+        answers: list[Any] | None = None,
     ) -> NDArray[np.float64]:
-        """Rehearse, charge the whole plan once, then run the solver inside that plan."""
+        """Rehearse, charge the whole plan once, then run the solver inside that plan.
+
+        Args:
+            solver: the algorithm.
+            problem: public facts.
+            note: a line for the ledger's history.
+            payment: how the run is paid for.
+            progress: called after each release.
+            answers: takes every released value, in order.
+        """
         plan = rehearse(solver, problem, self.unit)
         charge = self._pay(plan, payment or Payment(note))
         due: Iterator[Event] = iter(plan)
@@ -144,6 +154,8 @@ class Vault:
                 raise PlanViolation(f"asked for {asked}, but the plan charged {planned}; this was not released.")
             value = self._sample(measurement)
             done += 1
+            if answers is not None:
+                answers.append(value)
             if progress:
                 progress(done, len(plan))
             return value

@@ -14,6 +14,7 @@ import pytest
 from discreet.errors import InvalidInput
 from discreet.losses import (
     OWN,
+    CappedPoisson,
     Domain,
     Huber,
     Logistic,
@@ -42,6 +43,8 @@ SCALAR: list[tuple[Loss, list[float]]] = [
     (SmoothedHinge(width=0.25), LABELS),
     (SmoothedHinge(width=3.0), LABELS),
     (Poisson(), COUNTS),
+    (CappedPoisson(4), COUNTS),
+    (CappedPoisson(9), COUNTS),
     (Quantile(level=0.3), REALS),
     (Quantile(level=0.9, width=0.5), REALS),
     (Welsch(), REALS),
@@ -148,7 +151,7 @@ def test_unbounded_domain_gives_the_supremum(loss: Loss, targets: list[float]) -
         z = np.linspace(-20, 20, 1001)
         for y in targets:
             assert np.all(loss.slope(z, y) * -y >= 0)
-    elif not isinstance(loss, Poisson):
+    elif not isinstance(loss, Poisson | CappedPoisson):
         assert loss.slope(far, 0.0).min() < 0 < loss.slope(far, 0.0).max()
 
 
@@ -172,7 +175,7 @@ def test_means_lie_in_the_range_of_the_link(loss: Loss, targets: list[float]) ->
     prediction = loss.mean(SCORES)
     if isinstance(loss, Logistic):
         np.testing.assert_allclose(prediction, 0.5 * (1 + np.tanh(SCORES / 2)), rtol=1e-12)
-    elif isinstance(loss, Poisson):
+    elif isinstance(loss, Poisson | CappedPoisson):
         np.testing.assert_allclose(np.log(prediction), SCORES, rtol=1e-12)
     else:
         np.testing.assert_array_equal(prediction, SCORES)
@@ -193,7 +196,7 @@ def test_kinds_are_distinct_and_softmax_has_no_scalar_slope() -> None:
     from discreet.losses._kernels import slope_of
 
     kinds = {type(loss): loss.kind for loss, _ in SCALAR} | {Softmax: Softmax.kind}
-    assert len(set(kinds.values())) == len(kinds) == 10
+    assert len(set(kinds.values())) == len(kinds) == 11
     assert math.isnan(slope_of(Softmax.kind, 0.0, 0.0, 3.0, 0.0))
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import discreet.queries
 from discreet.data.memory import in_memory
 from discreet.geometry import L1Ball, Polytope, WholeSpace
-from discreet.losses import Huber, Logistic, Poisson, Softmax, Squared
+from discreet.losses import CappedPoisson, Huber, Logistic, Poisson, Softmax, Squared
 from discreet.queries.base import BoundedDifference, replace_one_factor
 from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import ListedVertices, whole_vertices
@@ -40,6 +40,7 @@ from discreet.queries.sums.count import RowCount
 from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
 from discreet.queries.sums.fine_gradient import FineGradientSum
 from discreet.queries.sums.gradient import GradientSum
+from discreet.queries.sums.mapped_sum import MappedSum
 from discreet.queries.sums.model_score import ModelScore
 from discreet.queries.sums.moments import CrossMoment, LeastEigenvalue, SecondMoment, TargetMoment
 from discreet.queries.sums.outcomes import OutcomeSums
@@ -50,6 +51,7 @@ from discreet.queries.sums.sign_sums import SignSums
 from discreet.queries.sums.sketch import Sketch, SketchedSum
 from discreet.queries.sums.sparse_gradient import SparseGradientSum
 from discreet.queries.sums.sparse_sum import SparseSum
+from discreet.queries.whitened import Whitening, WorkingRows
 from discreet.rows import RowSpec
 
 D = 4
@@ -75,12 +77,33 @@ def after_choices(rng: np.random.Generator, domain: Any, steps: int) -> VertexSc
     return VertexScores(ROWS, Logistic(), vertices, chosen, 10.0 ** rng.uniform(-1, 1))
 
 
+def working(rng: np.random.Generator, role: Any, query: Any, loss: Any, most: float = 1.0) -> MappedSum:
+    """A sum over whitened rows at a random θ, by matrices of many sizes: some rows are cut and some are short."""
+    made = RowSpec(3, 1.0)
+    matrix = rng.standard_normal((3, D + 1)) * 10.0 ** rng.uniform(-1, 2)
+    near = rng.standard_normal(3) * 10.0 ** rng.uniform(-3, 0)
+    return MappedSum(ROWS, query, WorkingRows(Whitening(ROWS, made, matrix), loss, near, role, most))
+
+
+WHITE = RowSpec(3, 1.0)
+
+
 #: Queries that are sums over rows: one or more ways to build each, at a random place.
 SUMS: dict[type, list[Make]] = {
     GradientSum: [
         lambda rng: GradientSum(ROWS, Logistic(), theta(rng), 0.5),
         lambda rng: GradientSum(MANY, Softmax(3), theta(rng, MANY), 0.5),
         lambda rng: GradientSum(ROWS, Squared(), theta(rng), 3.0, anchor=theta(rng)),
+    ],
+    MappedSum: [
+        lambda rng: working(rng, "curvature", SecondMoment(WHITE), Logistic(), 0.25),
+        lambda rng: working(rng, "curvature", SecondMoment(WHITE), CappedPoisson(4)),
+        lambda rng: working(rng, "curvature", SecondMoment(WHITE), Huber(0.5)),
+        lambda rng: working(rng, "score", SecondMoment(WHITE), Huber(0.1), 0.1),
+        lambda rng: working(rng, "start", CrossMoment(WHITE, 1.0), Squared()),
+        lambda rng: working(rng, "residual", TargetMoment(0.5), Huber(0.5)),
+        lambda rng: working(rng, "inside", TargetMoment(1.0), Huber(0.5)),
+        lambda rng: working(rng, "root", TargetMoment(4.0), CappedPoisson(4)),
     ],
     FineGradientSum: [
         lambda rng: FineGradientSum(ROWS, Logistic(), theta(rng), 0.5, 27, 2**15),

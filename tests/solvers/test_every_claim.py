@@ -393,7 +393,23 @@ def boosted() -> list[Case]:
     return found
 
 
+def inference() -> list[Case]:
+    """A label against thirty, which has nearly its whole slope; and a row of score 0, whose curvature is the largest.
+
+    By plans that spend nearly all on the minimiser, or on the Hessian. n is such that whitened rows are about as long
+    as the radius: in some runs they are weighted, in some they are shorter.
+    """
+    settled = [(1.0, -1.0)] * 30
+    drawn = rows((1, 1), *settled), rows(*settled)
+    some = {"hessian_share": 0.02, "moment_share": 0.05}
+    labels = Case("inference", "logistic", Problem(ONE, Logistic(), 75.0), drawn, ADD, options=some, runs=400)
+    bent = {"hessian_share": 0.95, "moment_share": 0.02, "regularisation": 1e4}
+    flat = Problem(ONE, Logistic(), 20.0)
+    return [labels, Case("inference", "hessian", flat, (rows((1, 1)), rows()), ADD, options=bent, runs=250)]
+
+
 CASES = [
+    *inference(),
     *scaled(),
     *weighted(),
     *descent(),

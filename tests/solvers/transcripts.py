@@ -36,6 +36,7 @@ from discreet.measurements.program import drive
 from discreet.measurements.vertex_choice import VertexChoice
 from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling
 from discreet.queries.mapped import MappedRows
+from discreet.queries.whitened import stretches
 
 __all__ = ["log_law", "log_ratio", "noisy_maxima_law", "overhear", "places_law", "selection_law"]
 
@@ -314,17 +315,27 @@ def _(measurement: PerturbedMinimum, answer: Any, data: Any) -> Any:
         return _of_classes(measurement, answer, data)
     theta = np.ravel(answer)
     X = data.X if query.through is None else _made(query, data)
-    z = X @ theta
-    slopes, curvatures = query.loss.slope(z, data.y), query.loss.curvature(z, data.y)
+    t = _stretched(query, data)  # a weighted row stands for one t times as long, of weight 1/t²
+    z = t * (X @ theta)
+    slopes, curvatures = query.loss.slope(z, data.y) / t, query.loss.curvature(z, data.y)
     most = query.gradient_bound / np.maximum(np.abs(X).max(axis=1, initial=0.0), 1e-300)
     curvatures = np.where(np.abs(slopes) < most, curvatures, 0.0)
-    gradient = X.T @ np.clip(slopes, -most, most) + query.regularisation * theta
+    away = theta if measurement.centre is None else theta - measurement.centre
+    gradient = X.T @ np.clip(slopes, -most, most) + query.regularisation * away
     hessian = (X**2).T @ curvatures + query.regularisation
     tilt = gradient / (measurement.noise_multiplier * query.gradient_bound)
     if measurement.noise == "gaussian":
         return -(tilt**2) / 2 + np.log(hessian)
     assert theta.size == 1  # in one dimension the density is exp(−|b|)
     return -np.abs(tilt) + np.log(hessian)
+
+
+def _stretched(query: Any, data: Any) -> Any:
+    """By how much each row was shortened, where rows are weighted; else 1."""
+    if not query.weighted:
+        return np.ones(len(data.y))
+    found = MappedRows(data, query.through, True).map_blocks(stretches)
+    return np.concatenate([np.ones(0), *found])
 
 
 def _made(query: Any, data: Any) -> Any:

@@ -24,6 +24,7 @@ from discreet.cli.common import (
 from discreet.cli.reading import Decimal, File, Separator, declared_columns, names_in, read_declared
 from discreet.cli.settings import SETS, model_parameters, read_set, solver_options
 from discreet.data.frames import NamedColumn
+from discreet.errors import InvalidInput
 from discreet.recipes import RECIPES
 from discreet.text import printable
 
@@ -54,6 +55,9 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")] = Path("model.npz"),
     certificate: Annotated[Path | None, typer.Option(help="Where to write the certificate (JSON).")] = None,
     seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
+    inference: Annotated[
+        bool, typer.Option("--inference", help="Standard errors and intervals, within epsilon.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     separator: Separator = None,
     decimal: Decimal = ".",
@@ -79,6 +83,8 @@ def fit(
         "random_state": seed,
         "verbose": not quiet,
     }
+    if inference:
+        settings["inference"] = _with_intervals(kind)
     estimator = kind(**settings, **model_parameters(kind, param or [], [*settings, *_FROM_THE_SCHEMA]))
     estimator._check_parameters()  # all that can be refused without a row is, before they are read
     require_absent([output, certificate], force=force)
@@ -96,7 +102,15 @@ def fit(
         estimator.save(output)
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
     show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
+    if inference:
+        print(estimator.summary())
     console.print(f"model        {printable(str(output))}\ncertificate  {printable(str(certificate))}")
+
+
+def _with_intervals(kind: Any) -> bool:
+    if not hasattr(kind, "conf_int"):
+        raise InvalidInput(f"{kind.__name__} has no intervals; leave --inference out.")
+    return True
 
 
 @contextmanager

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plan", "register"]
 
+_WITH_INTERVALS = ("logistic", "linear", "huber", "poisson")
 _LOSSES = {"hinge": "svc", "squared": "linear", "sigmoid": "svc", "welsch": "linear", "tukey": "linear"}
 """Names of losses that are not those of their models."""
 _OTHER_LOSSES = ("sigmoid", "welsch", "tukey")
@@ -54,6 +55,9 @@ def plan(
     count_rows: Annotated[
         bool, typer.Option("--count-rows", help="The number of rows is private and counted first (add-remove).")
     ] = False,
+    inference: Annotated[
+        bool, typer.Option("--inference", help="Intervals are wanted: say whether n and epsilon allow for them.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the sweep into this file (png, svg, pdf).")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Also which solvers do not apply, and why.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
@@ -71,7 +75,7 @@ def plan(
     }
     if model in _OTHER_LOSSES:
         settings["loss"] = model
-    settings |= shape.targets(kind, classes) | _set(kind, l1_radius, sparsity, domain)
+    settings |= shape.targets(kind, classes) | _set(kind, l1_radius, sparsity, domain) | _intervals(kind, inference)
     estimator = _estimator(kind, settings, param or [])
     facts: dict[str, Any] = {"n": n, "d": shape.d, "model": kind, "adjacency": adjacency}
     facts |= {"rows_per_unit": rows_per_unit, "counts_rows": count_rows}
@@ -164,7 +168,38 @@ def _compared(
         kind = next(name for name, model in MODELS.items() if model == type(estimator).__name__)
         console.print(f"n = {n}, d = {shape.d}, {kind}, " + _in_words(epsilon, guarantee, count_rows))
         _show(found, verbose)
-    return {"epsilon": _or_none(epsilon), "delta": guarantee.delta, "options": [_fact(option) for option in found]}
+        if getattr(estimator, "inference", False):
+            console.print(_advice(n, shape.d, epsilon, guarantee))
+    needed = {"rows_needed": _rows_needed(guarantee, shape.d)} if getattr(estimator, "inference", False) else {}
+    return needed | {
+        "epsilon": _or_none(epsilon),
+        "delta": guarantee.delta,
+        "options": [_fact(option) for option in found],
+    }
+
+
+def _intervals(kind: str, inference: bool) -> dict[str, Any]:
+    if inference and kind not in _WITH_INTERVALS:
+        raise InvalidInput(f"--inference goes with --model {', '.join(_WITH_INTERVALS)}, not {kind}.")
+    return {"inference": True} if inference else {}
+
+
+def _rows_needed(guarantee: Guarantee, d: int) -> int:
+    """About how many rows intervals need for d features and an intercept."""
+    from discreet.recipes.inference import rows_needed
+
+    return math.ceil(rows_needed(guarantee, d + 1))
+
+
+def _advice(n: int, d: int, epsilon: float, guarantee: Guarantee) -> str:
+    """Whether intervals can be expected; nothing has been spent yet."""
+    needed = _rows_needed(guarantee, d)
+    if n >= needed:
+        return f"intervals can be expected: they need about n ≥ {needed}."
+    return (
+        f"WARNING: intervals will hardly be estimable at this ε: needs about n ≥ {needed} or ε ≥ "
+        f"{epsilon * needed / n:.2g}. Nothing has been spent."
+    )
 
 
 def _public(n: int, epsilon: float, delta: float | None, adjacency: str, count_rows: bool) -> int | None:

@@ -145,6 +145,15 @@ class Numeric:
             numbers = self._resolution * np.expm1(scaled * math.log1p(self.high / self._resolution))
         return np.clip(numbers, self.low, self.high)
 
+    def linear_scale(self, name: str) -> tuple[float, float, str]:
+        """(low, high) on the scale on which `rescale` is linear, and what is measured on it."""
+        if not self.logarithmic:
+            return self.low, self.high, name
+        if self.low > 0:
+            return math.log(self.low), math.log(self.high), f"log({name})"
+        shown = name if self._resolution == 1 else f"{name}/{self._resolution:g}"
+        return 0.0, math.log1p(self.high / self._resolution), f"log(1 + {shown})"
+
     @property
     def _finite_ratio(self) -> bool:
         return self.low == 0 or math.isfinite(self.high / self.low)

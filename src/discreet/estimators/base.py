@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.calibration import Guarantee
-from discreet.data.columns import Column
+from discreet.data.columns import Column, Encoding
 from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import LENGTHS, check_lengths, check_range
 from discreet.estimators.custom_losses import chosen_loss
 from discreet.estimators.features import Features, checked_matrix
+from discreet.estimators.inference import Released, partitions
 from discreet.estimators.persons import persons_of, refuse_weights
 from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.estimators.saving import save
@@ -31,6 +32,7 @@ from discreet.recipes import STARTED
 from discreet.report.effects import ModelEffects
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
+from discreet.solvers.inference import Inference
 from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
 
@@ -123,12 +125,20 @@ class PrivateLinearModel(PrivateEstimator):
         self._set(theta, data.rows)
         return self
 
+    def _keep(self, plan: Plan, answers: list[Any]) -> None:
+        self.__dict__.pop("released_", None)
+        if isinstance(plan.solver, Inference):
+            self.released_ = Released(
+                tuple(np.asarray(a, dtype=np.float64) for a in answers), plan.solver, plan.problem
+            )
+
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
         """Rows and coded targets, as the declarations say; sets the attributes that decoding needs."""
         if y is None or isinstance(y, str):
             column_vector(y)  # refuses them
         column = self._target_column(y)
-        features = Features.declared(X, self.schema, self.row_norm, getattr(y, "name", None), private)
+        name, encoding = getattr(y, "name", None), self._encoding()
+        features = Features.declared(X, self.schema, self.row_norm, name, private, encoding)
         features.require_target(X)
         matrix = self._matrix(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
@@ -156,7 +166,26 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _problem(self, features: Features, rows: RowSpec, sparse: bool, n: float, guarantee: Guarantee) -> Problem:
         domain = self._domain(features, rows, n, guarantee)
-        return Problem(rows, self._loss(), n, domain, float(self.alpha), sparse, self._entry_bound(features))
+        asked = {"inference": True, "robust": bool(getattr(self, "robust", False))} if self._infers() else {}
+        return Problem(
+            rows,
+            self._loss(),
+            n,
+            domain,
+            float(self.alpha),
+            sparse,
+            self._entry_bound(features),
+            partitions=partitions(features) if asked else (),
+            **asked,
+        )
+
+    def _encoding(self) -> Encoding:
+        """How numeric columns are encoded that do not say so: one coefficient each where intervals are asked for."""
+        return "linear" if self._infers() else "spline"
+
+    def _infers(self) -> bool:
+        """Whether a fit releases what intervals need."""
+        return bool(getattr(self, "inference", False) or self.solver == "inference")
 
     def _loss(self) -> Loss:
         """The loss that was asked for, as a fit may use it: no code but the library's is ever given a row."""
@@ -169,8 +198,12 @@ class PrivateLinearModel(PrivateEstimator):
             raise InvalidInput(f"alpha must be finite and non-negative, got {self.alpha!r}.")
         check_range("alpha", self.alpha, 0.0, LENGTHS[1], "less already leaves nothing but zeros")
         check_lengths(self.row_norm, getattr(self, "target_bounds", None))
+        self._check_inference()
         if self.domain is not None and not isinstance(self.domain, Geometry):
             raise InvalidInput(f"domain must be a set from discreet.geometry, got {self.domain!r}.")
+
+    def _check_inference(self) -> None:
+        """Refuse parameters about intervals that contradict others; a model without intervals has none."""
 
     def _target_column(self, y: Any) -> Column | None:
         name = getattr(y, "name", None)

@@ -14,6 +14,7 @@ from sklearn.base import ClassifierMixin
 from discreet.data.columns import Column
 from discreet.errors import InvalidInput
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.inference import Inferring
 from discreet.estimators.targets import Labels, column_vector, declared_kind
 from discreet.losses import Logistic, Loss, SmoothedHinge, Softmax
 
@@ -71,7 +72,7 @@ def _codes(scores: NDArray[np.float64]) -> NDArray[Any]:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LogisticRegression(_Classifier):
+class LogisticRegression(Inferring, _Classifier):
     """Private logistic regression, binary or multinomial.
 
     Args:
@@ -96,6 +97,9 @@ class LogisticRegression(_Classifier):
         ledger: a `Ledger` or its url; by default one in memory.
         random_state: an integer seed makes the run reproducible and *not private*.
         verbose: show progress: steps and ε.
+        inference: whether standard errors and intervals are asked for (two classes): `summary`, `conf_int`,
+            `cov_params` and `contrast` then have them, from released values within the same ε.
+        robust: whether they are to hold where the model's variance is wrong; one more release.
 
     Example:
         >>> import numpy as np, discreet as dp

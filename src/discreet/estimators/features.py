@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from discreet.data.cells import column_cells, read_floats, untyped
+from discreet.data.columns import Encoding
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, column_names_of, has_column_names
 from discreet.data.schema import Schema, schema_missing
@@ -31,14 +32,23 @@ class Features:
 
     @classmethod
     def declared(
-        cls, X: Any, schema: Schema | None, row_norm: float | None, target: str | None, private: bool
+        cls,
+        X: Any,
+        schema: Schema | None,
+        row_norm: float | None,
+        target: str | None,
+        private: bool,
+        encoding: Encoding = "spline",
     ) -> Features:
-        """Read the declarations; look at X's shape and column names, never at its values."""
+        """Read the declarations; look at X's shape and column names, never at its values.
+
+        ``encoding`` is for numeric columns that do not say their own.
+        """
         if schema is not None:
             if row_norm is not None:
                 raise InvalidInput("give schema (tables) or row_norm (plain arrays), not both.")
             schema = schema if isinstance(schema, Schema) else Schema(schema)
-            encoder = Encoder(schema, target=target if target in schema else None)
+            encoder = Encoder(schema, target=target if target in schema else None, encoding=encoding)
             return cls(encoder.row_norm, encoder.feature_names_out, encoder)
         if row_norm is None:
             if not private:

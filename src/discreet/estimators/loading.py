@@ -27,6 +27,7 @@ from discreet.errors import InvalidInput
 from discreet.estimators import classifiers, regressors
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.features import Features
+from discreet.estimators.inference import Released
 from discreet.estimators.saving import FORMAT, MODELS, PARAMETERS
 from discreet.estimators.targets import Bounded
 from discreet.report.certificate import Certificate
@@ -98,6 +99,9 @@ def _model(facts: dict[str, Any], coef: NDArray[Any], intercept: NDArray[Any]) -
     if rows != outputs or intercept.size != outputs:
         raise InvalidInput(f"coef and intercept are of {rows} and {intercept.size} outputs, and there are {outputs}")
     model.privacy_ = Certificate.from_dict(facts["certificate"])
+    if facts.get("released") is not None:
+        model.released_ = Released.from_dict(facts["released"], model, features, columns)
+        model.released_.estimate()  # which refuses what is not the answers of a fit
     return model
 
 
@@ -110,15 +114,15 @@ def _features(facts: dict[str, Any], columns: int) -> Features:
         if len(names) not in (0, columns) or facts["n_features_in"] != columns:
             raise InvalidInput(f"there are {columns} coefficients for features of another number")
         return Features(row_norm, names)
-    schema = Schema.from_dict(facts["schema"])
+    schema, encoding = Schema.from_dict(facts["schema"]), facts.get("encoding", "spline")
     sizes: dict[str, int] = {}
     for name, column in schema.items():  # one by one: a short declaration may stand for a thousand features
         if name != target and not isinstance(column, Ignore | Person) and sum(sizes.values()) <= columns:
-            sizes[name] = Encoder(Schema({name: column})).n_features
+            sizes[name] = Encoder(Schema({name: column}), encoding=encoding).n_features
     products = sum(sizes.get(left, 0) * sizes.get(right, 0) for left, right in schema.crosses)
     if sum(sizes.values()) + products != columns:
         raise InvalidInput(f"there are {columns} coefficients for a schema of another number of features")
-    encoder = Encoder(schema, target=target)
+    encoder = Encoder(schema, target=target, encoding=encoding)
     return Features(row_norm, encoder.feature_names_out, encoder)
 
 

@@ -173,8 +173,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                     shown(done, planned)
 
             if budget is None:
-                return vault.run(solver, plan.problem, payment=payment, progress=progress)
+                answers: list[Any] | None = [] if plan.name == "inference" else None
+                found = vault.run(solver, plan.problem, payment=payment, progress=progress, answers=answers)
+                self._keep(plan, answers or [])
+                return found
             return vault.run_filtered(solver, plan.problem, budget, payment=payment, progress=progress)
+
+    def _keep(self, plan: Plan, answers: list[Any]) -> None:
+        """Keep released values from which more than the model can be computed; by default none."""
 
     def _payment(self, aim: Guarantee, what: str) -> Payment:
         """How a run is paid for: the line in the ledger's history, and the (ε, δ) that it states."""

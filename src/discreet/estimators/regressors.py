@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from discreet.data.columns import Column
 from discreet.errors import InvalidInput
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.features import Features
+from discreet.estimators.inference import Inferring
 from discreet.estimators.targets import Bounded, column_vector
 from discreet.geometry import L1Ball, SparseSet
 from discreet.geometry.base import Geometry
@@ -65,7 +66,7 @@ class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LinearRegression(_Regressor):
+class LinearRegression(Inferring, _Regressor):
     """Private linear regression by least squares.
 
     Args:
@@ -85,7 +86,7 @@ class LinearRegression(_Regressor):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class HuberRegression(_Regressor):
+class HuberRegression(Inferring, _Regressor):
     """Private robust regression: squared near zero, absolute beyond ``width`` half-ranges of the target."""
 
     width: float = 0.25
@@ -110,7 +111,7 @@ class QuantileRegression(_Regressor):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PoissonRegression(_Regressor):
+class PoissonRegression(Inferring, _Regressor):
     """Private regression of counts with a log link; ``target_bounds`` start at 0 or above."""
 
     _counts: ClassVar[bool] = True
@@ -142,6 +143,9 @@ class PoissonRegression(_Regressor):
         coded, outputs = super()._read_target(y, column, private)
         if not private and (coded < 0).any():
             raise InvalidInput("counts are not negative.")
+        if self._infers():  # counts as they are: their cap is a number of events
+            coded = coded * self._coding.scale
+            self._coding = replace(self._coding, scale=1.0)
         return coded, outputs
 
 

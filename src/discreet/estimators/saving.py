@@ -30,7 +30,17 @@ MODELS = (
     "QuantileRegression",
     "SparseLinearRegression",
 )
-PARAMETERS = ("smoothing", "width", "quantile", "fit_intercept", "radius", "feature_bound", "sparsity")
+PARAMETERS = (
+    "smoothing",
+    "width",
+    "quantile",
+    "fit_intercept",
+    "radius",
+    "feature_bound",
+    "sparsity",
+    "inference",
+    "robust",
+)
 
 
 def save(model: Any, path: str | Path) -> None:
@@ -53,11 +63,14 @@ def save(model: Any, path: str | Path) -> None:
         "names": list(features.names if features.encoder else getattr(model, "feature_names_in_", ())),
         "schema": features.encoder.schema.to_dict() if features.encoder else None,
         "target": features.encoder.target if features.encoder else None,
+        "encoding": features.encoder.encoding if features.encoder else None,
         "n_features_in": model.n_features_in_,
         "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
         "target_coding": [_number(v) for v in vars(model._coding).values()] if hasattr(model, "_coding") else None,
         "certificate": model.privacy_.to_dict(),
     }
+    if hasattr(model, "released_"):
+        facts["released"] = model.released_.to_dict()
     with checked_path(path).open("wb") as file:
         np.savez(
             file,

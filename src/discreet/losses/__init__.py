@@ -9,6 +9,7 @@ depends on the label alone. The maths of each is in ``docs/maths/losses.md``.
 """
 
 from discreet.losses.base import Array, Domain, Loss
+from discreet.losses.capped_poisson import CappedPoisson
 from discreet.losses.custom import OWN, tabulated
 from discreet.losses.hinge import SmoothedHinge
 from discreet.losses.huber import Huber
@@ -25,6 +26,7 @@ from discreet.losses.welsch import Welsch
 __all__ = [
     "OWN",
     "Array",
+    "CappedPoisson",
     "Domain",
     "Huber",
     "Logistic",

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from discreet.losses.base import Array
+from discreet.losses.capped_poisson import CappedPoisson
 from discreet.losses.hinge import SmoothedHinge
 from discreet.losses.huber import Huber
 from discreet.losses.logistic import Logistic
@@ -25,6 +26,7 @@ from discreet.losses.tukey import Tukey
 from discreet.losses.welsch import Welsch
 
 __all__ = [
+    "CAPPED_POISSON",
     "HUBER",
     "LOGISTIC",
     "POISSON",
@@ -35,6 +37,7 @@ __all__ = [
     "SQUARED",
     "TUKEY",
     "WELSCH",
+    "capped_curvature",
     "exp",
     "logistic_slope",
     "slope_of",
@@ -48,6 +51,7 @@ SMOOTHED_HINGE = SmoothedHinge.kind
 POISSON = Poisson.kind
 QUANTILE = Quantile.kind
 SOFTMAX = Softmax.kind
+CAPPED_POISSON = CappedPoisson.kind
 WELSCH = Welsch.kind
 TUKEY = Tukey.kind
 SIGMOID = Sigmoid.kind
@@ -135,6 +139,29 @@ def _sigmoid_slope(z: float, y: float, steepness: float) -> float:
 
 
 @njit(cache=True, error_model="numpy", fastmath=False)
+def _capped_poisson_slope(z: float, y: float, cap: float, largest: float) -> float:
+    mean = exp(min(max(z, -700.0), 7.0))
+    term, total = exp(-mean), 0.0
+    for j in range(int(cap)):
+        total += (cap - j) * term
+        term *= mean / (j + 1)
+    return (max(cap - total, 0.0) - min(max(y, 0.0), cap)) / largest
+
+
+@njit(cache=True, error_model="numpy", fastmath=False)
+def capped_curvature(z: float, cap: float, largest: float) -> float:
+    """e^z·P(Y < cap)/largest for Poisson counts Y of mean e^z, at most 1."""
+    if z > 7.0:
+        return 0.0
+    mean = exp(max(z, -700.0))
+    term, total = exp(-mean), 0.0
+    for j in range(int(cap)):
+        total += term
+        term *= mean / (j + 1)
+    return min(mean * total / largest, 1.0)
+
+
+@njit(cache=True, error_model="numpy", fastmath=False)
 def slope_of(kind: int, z: float, y: float, parameter: float, smoothing: float) -> float:
     """The slope of a scalar loss: ``slope_of(loss.kind, z, y, loss.parameter, loss.smoothing)``.
 
@@ -152,6 +179,8 @@ def slope_of(kind: int, z: float, y: float, parameter: float, smoothing: float) 
         return _poisson_slope(z, y)
     if kind == QUANTILE:
         return _quantile_slope(z, y, parameter, smoothing)
+    if kind == CAPPED_POISSON:
+        return _capped_poisson_slope(z, y, parameter, smoothing)
     if kind == WELSCH:
         return _welsch_slope(z, y, parameter)
     if kind == TUKEY:

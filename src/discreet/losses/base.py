@@ -91,6 +91,11 @@ class Loss(ABC):
         """The second parameter of the compiled kernel (0 when there is none)."""
         return 0.0
 
+    @property
+    def slope_rounding(self) -> float:
+        """A bound on the rounding error of the compiled slope at an exact score, in units of 2^-53."""
+        return 16.0
+
     @abstractmethod
     def value(self, z: ArrayLike, y: ArrayLike) -> Array:
         """ℓ(z, y)."""

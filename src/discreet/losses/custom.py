@@ -15,6 +15,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.losses.base import Array, Domain, Loss
+from discreet.losses.capped_poisson import CappedPoisson
 from discreet.losses.hinge import SmoothedHinge
 from discreet.losses.huber import Huber
 from discreet.losses.logistic import Logistic
@@ -30,7 +31,20 @@ from discreet.losses.welsch import Welsch
 __all__ = ["OWN", "tabulated"]
 
 OWN: frozenset[type] = frozenset(
-    {Squared, Logistic, Huber, SmoothedHinge, Poisson, Quantile, Softmax, Welsch, Tukey, Sigmoid, Tabulated}
+    {
+        Squared,
+        Logistic,
+        Huber,
+        SmoothedHinge,
+        Poisson,
+        CappedPoisson,
+        Quantile,
+        Softmax,
+        Welsch,
+        Tukey,
+        Sigmoid,
+        Tabulated,
+    }
 )
 """The losses whose arithmetic is the library's: no other code is ever given a row's score."""
 _SLACK = 1e-9  # rounding of the object's own arithmetic, relative to what it declares

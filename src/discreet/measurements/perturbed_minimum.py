@@ -13,6 +13,9 @@ exp(−‖b‖/scale). What is released instead is made of exact samples on two 
 Over a set the certificate is not ‖∇J‖ ≤ tolerance but a distance of at most tolerance/λ from θ̂; a move of b by r moves
 θ̂ by at most r/λ there, too.
 
+A ridge about a public point c, (λ/2)‖θ − c‖², is one about 0 and the tilt −λc: b is moved by a public vector, which
+both neighbours have in common, so every bound holds for it as it is.
+
 The minimiser is always certified (`discreet.queries.minimiser.ridge_minimiser`), so no step depends on luck.
 """
 
@@ -43,6 +46,7 @@ from discreet.units import Unit
 __all__ = ["PerturbedMinimum", "longest_tilt"]
 
 _TILT_BITS = 36
+_MOST_STEPS = 2.0**60  # so that the sum with the noise stays inside int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,7 @@ class PerturbedMinimum:
         deviation: the largest distance between neighbours' certified points, over the output noise.
         tolerance: public bound on ‖∇J‖ at the point found; over a set, λ times its distance from the minimiser.
         noise: ``"gaussian"``, or ``"gamma"`` (density ∝ exp(−‖b‖/scale)) for pure ε.
+        centre: the public point c about which the ridge is taken; by default 0.
 
     Raises:
         HypothesisViolated: no regularisation, without which nothing bounds the minimiser's move.
@@ -66,15 +71,26 @@ class PerturbedMinimum:
     deviation: float
     tolerance: float
     noise: Noise = "gaussian"
+    centre: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         check_noise(self.noise_multiplier, self.noise)
+        if self.centre is not None and not (
+            self.centre.shape == self.query.rows.shape and np.isfinite(self.centre).all()
+        ):
+            raise InvalidInput(f"the ridge's centre must have {math.prod(self.query.rows.shape)} finite entries.")
         if not self.noise_multiplier:
             return
         check_hypotheses(self.query, "objective perturbation", "it bounds the minimiser's move")
         if not 0 < self.deviation < math.inf:
             raise InvalidInput(f"deviation must be positive and finite, got {self.deviation!r}.")
-        check_tolerance(self.query, self._scale * longest_tilt(math.prod(self.query.rows.shape)), self.tolerance)
+        tilt_length = self._scale * longest_tilt(math.prod(self.query.rows.shape)) + self._centre_tilt
+        check_tolerance(self.query, tilt_length, self.tolerance)
+
+    @property
+    def _centre_tilt(self) -> float:
+        """‖λc‖."""
+        return 0.0 if self.centre is None else self.query.regularisation * float(np.linalg.norm(self.centre))
 
     @property
     def _scale(self) -> float:
@@ -101,10 +117,20 @@ class PerturbedMinimum:
         scale = self._scale
         grid = 2.0 ** (math.frexp(scale)[1] - _TILT_BITS)
         d = math.prod(self.query.rows.shape)
-        tilt = grid * draw_noise(self.noise, scale / grid, d, bits).astype(np.float64).reshape(self.query.rows.shape)
+        steps = draw_noise(self.noise, scale / grid, d, bits) - self._centre_steps(grid)
+        tilt = grid * steps.astype(np.float64).reshape(self.query.rows.shape)
         theta = self.query.minimise(data, tilt, self.tolerance)
-        error = (self.tolerance + 0.5 * grid * math.sqrt(d)) / self.query.regularisation * ROUNDED_UP
+        # a centre may make the tilt too long for 53 bits, which then rounds it by at most 2^-53 of its length
+        rounded = self.tolerance / 4 if self.centre is not None else 0.0
+        error = (self.tolerance + rounded + 0.5 * grid * math.sqrt(d)) / self.query.regularisation * ROUNDED_UP
         return add_output_noise(theta, error, 0.0, self.deviation, self.noise, bits)
+
+    def _centre_steps(self, grid: float) -> NDArray[np.int64]:
+        """λc in whole steps of the tilt's grid: a public vector, whatever rounding did to it."""
+        if self.centre is None:
+            return np.zeros(1, np.int64)
+        steps = np.rint(self.query.regularisation * self.centre.ravel() / grid)
+        return np.clip(steps, -_MOST_STEPS, _MOST_STEPS).astype(np.int64)
 
     def blank(self) -> NDArray[np.float64]:
         """θ = 0."""

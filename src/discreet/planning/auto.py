@@ -33,7 +33,6 @@ __all__ = [
     "options_of_rules",
     "prefers_peeling",
     "prefers_vertices",
-    "rules_as_markdown",
 ]
 
 
@@ -171,6 +170,13 @@ def _counts(f: Facts) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        "inference",
+        lambda f: f.problem.inference,
+        "intervals are asked for (`inference=True`)",
+        "coefficients with a covariance, from released values alone",
+        "docs/maths/intervals.md",
+    ),
     Rule(
         "exponential_mechanism",
         lambda f: not f.perturbable and f.pure and f.coordinates <= MOST_AXES and not f.problem.ridge,
@@ -388,11 +394,3 @@ def options_of_rules(solver: str, problem: Problem, guarantee: Guarantee) -> dic
     facts = Facts(problem, guarantee)
     found = (rule.options for rule in RULES if rule.solver == solver and rule.options and rule.when(facts))
     return next(found, {})
-
-
-def rules_as_markdown() -> str:
-    """The rules as the table of ``docs/how-to/solvers.md``; the first condition that holds decides."""
-    lines = ["| | if | `auto` takes | because | evidence |", "|---|---|---|---|---|"]
-    for place, rule in enumerate(RULES, start=1):
-        lines.append(f"| {place} | {rule.condition} | `{rule.label}` | {rule.why} | {rule.evidence} |")
-    return "\n".join(lines)

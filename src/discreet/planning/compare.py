@@ -64,12 +64,16 @@ class Comparison:
         return float(getattr(self.plan.solver, "noise_multiplier", math.nan)) if self.plan else math.nan
 
 
+_INTERVALS = "inference"
+
 PlanFor: TypeAlias = Callable[[str, dict[str, str]], Plan]
 """From a solver's name and its options to its plan."""
 
 
 def compare(plan_for: PlanFor, auto: Rule) -> list[Comparison]:
     """Every solver, with every scale model, the one that "auto" takes first; what does not apply says why.
+
+    Intervals are another question than the model alone: the solver that gives them is compared with no other.
 
     Args:
         plan_for: how a plan is made; it raises a `DiscreetError` where a solver does not apply.
@@ -88,8 +92,9 @@ def compare(plan_for: PlanFor, auto: Rule) -> list[Comparison]:
         >>> found[0].name, found[0].chosen, found[0].releases
         ('objective_perturbation', True, 1)
     """
-    ways = [(name, scales) for name in RECIPES for scales in _scale_models(name)]
     chosen = auto.solver, auto.scales
+    others = () if auto.solver == _INTERVALS else (name for name in RECIPES if name != _INTERVALS)
+    ways = [(name, scales) for name in others for scales in _scale_models(name)]
     return [_compared(plan_for, *chosen, auto.why)] + [_compared(plan_for, *way) for way in ways if way != chosen]
 
 

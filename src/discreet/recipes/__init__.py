@@ -23,6 +23,7 @@ RECIPES = (
     "frank_wolfe",
     "hard_threshold",
     "heavy_tailed",
+    "inference",
     "objective_perturbation",
     "output_perturbation",
     "scaled_descent",

@@ -53,7 +53,7 @@ def hidden_descent(
     """
     if guarantee.unit.relation != "replace-one" or guarantee.unit.enforced:
         raise HypothesisViolated(
-            "last-iterate accounting needs replace-one, and rows of which none are left out: their number must be public."
+            "last-iterate accounting needs replace-one, and rows of which none are left out: their number is public."
         )
     curvature = shared.smoothness_bound(problem, 1.0)
     ways = {usual}

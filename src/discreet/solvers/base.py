@@ -21,9 +21,22 @@ from discreet.units import Unit
 if TYPE_CHECKING:
     from discreet.accounting.adaptive.filters import PrivacyFilter
 
-__all__ = ["Filtered", "Problem", "Solver", "Steps"]
+__all__ = ["Filtered", "Partition", "Problem", "Solver", "Steps"]
 
 Steps: TypeAlias = Generator[Measurement, Any, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Columns ``start`` to ``stop`` (exclusive), whose sum is the same in every row; a public fact of an encoding.
+
+    Args:
+        start: the first column.
+        stop: the column after the last.
+    """
+
+    start: int
+    stop: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +53,9 @@ class Problem:
         entry_bound: public bound on every entry |x_ij| of a row, where one was declared; it chooses settings, and is
             enforced by the clip that follows from it.
         initial: a public point to start from, such as a model of public rows; None takes 0.
+        inference: whether intervals for the coefficients are asked for.
+        robust: whether they are to hold where the model of the variance is wrong.
+        partitions: groups of columns that add up to the same number in every row, as indicators of levels do.
     """
 
     rows: RowSpec
@@ -50,6 +66,9 @@ class Problem:
     sparse: bool = False
     entry_bound: float = math.inf
     initial: NDArray[np.float64] | None = None
+    inference: bool = False
+    robust: bool = False
+    partitions: tuple[Partition, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.n > 0:

@@ -12,13 +12,15 @@ the Gaussian profile, three facts bound δ(ε), and the least of what they give 
 - *chord*: a profile is convex in e^ε and is 1 at e^ε = 0, which extends either bound to small ε.
 
 Beside Gaussian releases of μ' in all, a vertex's Gaussian loss becomes one of √(μ² + μ'²): *vertices* bounds the loss
-itself, so it holds for every real ε and may be averaged over what else was released.
+itself, so it holds for every real ε and may be averaged over what else was released. A *linked* bound is averaged over
+the Gaussian loss itself, E δ(ε − μ'w − μ'²/2) with w normal, rounded up on a fine grid of w.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +40,8 @@ _NEAR = (0.3, 0.5, 0.7, 0.85, 1.0)
 _ROUNDING = 1e-12  # relative, of each term of a difference; the functions used are good to a few ulp
 _DRIFT = np.concatenate([np.arange(-2.0, 8.5, 0.5), [40.0]])
 _COARSE_DRIFT = np.array([1.0, 3.0, 5.5, 8.5, 40.0])  # for the many ε that a composition asks for
+_BESIDE = np.concatenate([np.arange(-9.0, 12.0, 1 / 32), [40.0]])
+_COARSE_BESIDE = np.concatenate([np.arange(-6.0, 9.0, 0.25), [40.0]])
 
 
 def objective_profile(event: ObjectivePerturbation, adjacency: Adjacency, beside: float = 0.0) -> Bound:
@@ -56,13 +60,16 @@ def objective_profile(event: ObjectivePerturbation, adjacency: Adjacency, beside
     unit = Unit.of(adjacency)
     added = unit.rows_per_unit
     moved = added * (2 if unit.relation == "replace-one" else 1)
+    if event.link and beside:
+        alone = objective_profile(replace(event, deviation=0.0), unit)
+        return _drifted(alone, math.hypot(event.deviation, beside), _BESIDE, _COARSE_BESIDE)
     mu = 1 / event.noise_multiplier
     bounds = [_beyond(added * event.log_det, _vertices(mu, moved, event.directions, beside))]
-    if event.link and added == 1 and not beside:
+    if event.link and added == 1:
         # a logistic row is a softmax of two classes whose gradient (p − e_y)⊗x is √2 times as long
         link = event.link if event.directions > 1 else event.link / 2
         bounds += [_apart(mu, moved, event.directions, link, near) for near in _NEAR]
-    if event.link and event.directions == 1 and not beside:
+    if event.link and event.directions == 1:
         for part in _TANGENTS:
             # log(1 + v) ≤ log(1 + w) + (v − w)/(1 + w) at v = link·s(1 − s) ≤ link/4, for any w
             w = part * event.link / 4
@@ -72,7 +79,7 @@ def objective_profile(event: ObjectivePerturbation, adjacency: Adjacency, beside
     def least(epsilon: Array) -> Array:
         return np.minimum(np.min([bound(epsilon) for bound in bounds], axis=0), 1.0)
 
-    return _drifted(least, event.deviation) if event.deviation else least
+    return _drifted(least, event.deviation, _DRIFT, _COARSE_DRIFT) if event.deviation else least
 
 
 def _beyond(shift: float, bound: Bound) -> Bound:
@@ -169,12 +176,16 @@ def _linked(mu: float, moved: int, added: int, link: float) -> Bound:
     return bound
 
 
-def _drifted(bound: Bound, deviation: float) -> Bound:
-    """Composed with one more Gaussian loss ηw + η²/2, w normal: E δ(ε − ηw − η²/2), rounded up on a grid of w."""
+def _drifted(bound: Bound, deviation: float, few: Array, many: Array) -> Bound:
+    """Composed with one more Gaussian loss ηw + η²/2, w normal: E δ(ε − ηw − η²/2), rounded up on a grid of w.
+
+    δ falls in ε, so that it is largest at the upper end of each interval of w. The grid is ``few`` for few ε, and
+    ``many`` for many.
+    """
     two_sided = symmetric(bound)
 
     def drifted(epsilon: Array) -> Array:
-        nodes = _DRIFT if np.size(epsilon) <= 64 else _COARSE_DRIFT
+        nodes = few if np.size(epsilon) <= 64 else many
         # beyond the last w there is less than the smallest double; it is charged in full
         total = np.full(np.shape(epsilon), 5e-324)
         if np.size(epsilon) <= 64:

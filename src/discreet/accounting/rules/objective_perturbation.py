@@ -22,9 +22,7 @@ def _(event: ObjectivePerturbation, unit: Unit) -> Rule:
 
     def dominated(other: float) -> Pairs | None:
         """None where a sum over several vertices would count the other releases several times."""
-        one = unit.sensitivity(1.0) == 1 and event.directions == 1
+        one = bool(event.link) or (unit.sensitivity(1.0) == 1 and event.directions == 1)
         return beside(other) if one or other * event.noise_multiplier <= unit.sensitivity(1.0) else None
 
-    alone = beside(0.0)
-    # where curvature and slope are linked, composing the linked profile numerically is tighter than vertices
-    return alone if event.link else replace(alone, beside=dominated)
+    return replace(beside(0.0), beside=dominated)

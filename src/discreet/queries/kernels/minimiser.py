@@ -17,7 +17,7 @@ FLUSH = 256
 
 
 @njit(cache=True, nogil=True)
-def _known(kind, y):  # type: ignore[no-untyped-def]
+def known_target(kind, y):  # type: ignore[no-untyped-def]
     """Whether the target is usable: classifiers need −1 or +1, whose slope has the label's sign and at most size 1."""
     if kind in (LOGISTIC, SMOOTHED_HINGE):
         return y in (1.0, -1.0)
@@ -25,7 +25,7 @@ def _known(kind, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _curvature(loss, a, y, cap):  # type: ignore[no-untyped-def]
+def curvature_of(loss, a, y, cap):  # type: ignore[no-untyped-def]
     """The derivative of the clipped slope, read off the slope ``a`` itself (and for counts the target)."""
     kind, parameter, smoothing = loss
     size = abs(a)
@@ -48,18 +48,19 @@ def _curvature(loss, a, y, cap):  # type: ignore[no-untyped-def]
 def _row(loss, z, y, cap, i, weights):  # type: ignore[no-untyped-def]
     kind, parameter, smoothing = loss
     weights[i] = 0.0
-    if not _known(kind, y):
+    if not known_target(kind, y):
         return 0.0
     a = slope_of(kind, z, y, parameter, smoothing)
     if a != a:
         return 0.0
     a = min(max(a, -cap), cap)
-    weights[i] = _curvature(loss, a, y, cap)
+    weights[i] = curvature_of(loss, a, y, cap)
     return a
 
 
 @njit(cache=True, nogil=True)
-def _flush(total, high, low):  # type: ignore[no-untyped-def]
+def move_exactly(total, high, low):  # type: ignore[no-untyped-def]
+    """high + low += total without error in high, and total = 0."""
     for j in range(total.shape[0]):
         s = high[j] + total[j]
         t = s - high[j]
@@ -98,7 +99,7 @@ def gradient_dense(rows, y, cap, theta, loss, unit, weights, high, low):  # type
             for j in range(d):
                 total[j] += a0 * np.float64(rows[i, j])
             i += 1
-        _flush(total, high, low)
+        move_exactly(total, high, low)
 
 
 @njit(cache=True, nogil=True)
@@ -111,8 +112,8 @@ def gradient_sparse(values, indices, indptr, y, cap, theta, loss, unit, weights,
         for k in range(first, last):
             total[indices[k]] += a * np.float64(values[k])
         if (i + 1) % flush == 0:
-            _flush(total, high, low)
-    _flush(total, high, low)
+            move_exactly(total, high, low)
+    move_exactly(total, high, low)
 
 
 @njit(cache=True, nogil=True)

@@ -25,9 +25,10 @@ from discreet.data.base import Block, Dataset
 from discreet.data.steps import chunks
 from discreet.errors import InvalidInput
 from discreet.geometry.long_projection import project_long
-from discreet.losses import Domain, Huber, Logistic, Loss, Quantile, SmoothedHinge, Softmax, Squared
+from discreet.losses import CappedPoisson, Domain, Huber, Logistic, Loss, Quantile, SmoothedHinge, Softmax, Squared
 from discreet.queries.kernels.slope_caps import slope_caps
 from discreet.queries.minimiser.problem import Array, RidgeProblem
+from discreet.queries.whitened import stretches
 
 __all__ = ["minimise_in_decimals"]
 
@@ -36,7 +37,7 @@ _FEW, _BISECTIONS = 40, 200  # columns for Newton's steps in decimals; places tr
 _LARGEST_MATRIX = 4000  # columns; beyond, M is a multiple of I, so that no exception for want of memory tells of rows
 Gradient = Callable[[list[Decimal]], list[Decimal]]
 Newton = Callable[[list[Decimal], list[Decimal]], list[Decimal] | None]
-_ROW = tuple[list[int], list[int], float, float]  # columns, steps, target, cap on the slope
+_ROW = tuple[list[int], list[int], float, Decimal, Decimal]  # columns, steps, target, cap on the slope, stretch
 
 
 def minimise_in_decimals(problem: RidgeProblem, data: Dataset, tilt: Array, start: Array, tolerance: float) -> Array:
@@ -130,24 +131,26 @@ def _length(vector: list[Decimal]) -> Decimal:
 def _gradient(problem: RidgeProblem, rows: list[_ROW], tilt: list[Decimal], theta: list[Decimal]) -> list[Decimal]:
     outputs, d, unit = problem.rows.outputs, problem.rows.dimension, Decimal(problem.rows.unit)
     gradient = [Decimal(problem.regularisation) * t + v for t, v in zip(theta, tilt, strict=True)]
-    for columns, steps, y, cap in rows:
-        z = [unit * sum(x * theta[k * d + j] for j, x in zip(columns, steps, strict=True)) for k in range(outputs)]
-        for k, a in enumerate(_slopes(problem.loss, z, y, cap)):
+    for columns, steps, y, cap, t in rows:
+        z = [unit * t * sum(x * theta[k * d + j] for j, x in zip(columns, steps, strict=True)) for k in range(outputs)]
+        for k, a in enumerate(_slopes(problem.loss, z, y, cap * t)):
             for j, x in zip(columns, steps, strict=True):
-                gradient[k * d + j] += a * unit * x
+                gradient[k * d + j] += a / t * unit * x
     return gradient
 
 
 def _rows(block: Block, problem: RidgeProblem) -> list[_ROW]:
     cap = np.empty(len(block.y))
     slope_caps(block.squared_length, problem.slope_bound / block.rows.unit, cap)
+    stretch = stretches(block) if problem.weighted else np.ones(len(block.y))
     out: list[_ROW] = []
     for part, piece in chunks(block):
         rows = sp.csr_array(piece)
         for i in range(rows.shape[0]):
             within = slice(rows.indptr[i], rows.indptr[i + 1])
             steps = [int(v) for v in rows.data[within]]
-            out.append((rows.indices[within].tolist(), steps, float(block.y[part][i]), float(cap[part][i])))
+            last = float(block.y[part][i]), Decimal(float(cap[part][i])), Decimal(float(stretch[part][i]))
+            out.append((rows.indices[within].tolist(), steps, *last))
     return out
 
 
@@ -157,11 +160,11 @@ def _majorised(problem: RidgeProblem, rows: list[_ROW]) -> Any:
 
     d, smoothness = problem.rows.dimension, problem.loss.smoothness(Domain())
     if d > _LARGEST_MATRIX:
-        trace = problem.rows.unit**2 * float(sum(x * x for _, steps, _, _ in rows for x in steps))
+        trace = problem.rows.unit**2 * float(sum(x * x for _, steps, *_ in rows for x in steps))
         largest = 1.001 * (smoothness * trace + problem.regularisation)
         return lambda g: g / largest
     total = np.zeros((d, d))
-    for columns, steps, _, _ in rows:
+    for columns, steps, *_ in rows:
         x = problem.rows.unit * np.array(steps, dtype=np.float64)
         total[np.ix_(columns, columns)] += np.outer(x, x)
     matrix = smoothness * total + problem.regularisation * np.eye(d)
@@ -177,9 +180,9 @@ def _newton(
     if problem.rows.outputs > 1 or d > _FEW:
         return None
     hessian = [[Decimal(problem.regularisation) if i == j else Decimal(0) for j in range(d)] for i in range(d)]
-    for columns, steps, y, cap in rows:
-        z = Decimal(problem.rows.unit) * sum(x * theta[j] for j, x in zip(columns, steps, strict=True))
-        weight = square * _curvature(problem.loss, _slopes(problem.loss, [z], y, cap)[0], z, cap)
+    for columns, steps, y, cap, t in rows:
+        z = Decimal(problem.rows.unit) * t * sum(x * theta[j] for j, x in zip(columns, steps, strict=True))
+        weight = square * _curvature(problem.loss, _slopes(problem.loss, [z], y, cap * t)[0], z, cap * t)
         for i, a in zip(columns, steps, strict=True) if weight else ():
             for j, x in zip(columns, steps, strict=True):
                 hessian[i][j] += weight * a * x
@@ -196,10 +199,10 @@ def _newton(
     return right
 
 
-def _curvature(loss: Loss, slope: Decimal, score: Decimal, cap: float) -> Decimal:
+def _curvature(loss: Loss, slope: Decimal, score: Decimal, cap: Decimal) -> Decimal:
     """The derivative of the cut slope, 0 where it is cut or at a kink."""
     size = abs(slope)
-    if size == 0 or size >= Decimal(cap):
+    if size == 0 or size >= cap:
         return Decimal(0)
     match loss:
         case Logistic():
@@ -212,10 +215,23 @@ def _curvature(loss: Loss, slope: Decimal, score: Decimal, cap: float) -> Decima
         case Quantile():
             level, band = Decimal(loss.parameter), Decimal(loss.smoothing)
             return 1 / band if -level < slope < 1 - level else Decimal(0)
+        case CappedPoisson():
+            return _counted(loss, score)[1]
     return Decimal(1)
 
 
-def _slopes(loss: Loss, z: list[Decimal], y: float, cap: float) -> list[Decimal]:
+def _counted(loss: CappedPoisson, score: Decimal) -> tuple[Decimal, Decimal]:
+    """E min(Y, cap) and e^z·P(Y < cap)/κ for Poisson counts Y of mean e^z; beyond a score of 7 the cap and 0."""
+    mean = min(max(score, Decimal(-700)), Decimal(7)).exp()
+    term, short, below = (-mean).exp(), Decimal(0), Decimal(0)
+    for j in range(loss.cap):
+        short, below = short + (loss.cap - j) * term, below + term
+        term *= mean / (j + 1)
+    bend = mean * below / Decimal(loss.largest_curvature) if score <= 7 else Decimal(0)
+    return loss.cap - short, bend
+
+
+def _slopes(loss: Loss, z: list[Decimal], y: float, cap: Decimal) -> list[Decimal]:
     """The slopes of one row by the rules of the compiled kernels; 0 where the target is unknown."""
     zero, one = Decimal(0), Decimal(1)
     if isinstance(loss, Softmax):
@@ -240,7 +256,9 @@ def _slopes(loss: Loss, z: list[Decimal], y: float, cap: float) -> list[Decimal]
         case Quantile():
             level, band = Decimal(loss.parameter), Decimal(loss.smoothing)
             a = min(max((score - target) / band, -level), one - level)
+        case CappedPoisson():
+            seen = min(max(target, zero), Decimal(int(loss.cap)))
+            a = (_counted(loss, score)[0] - seen) / Decimal(loss.largest_curvature)
         case _:
             raise InvalidInput(f"{type(loss).__name__} has no minimiser in longer arithmetic.")
-    bound = Decimal(cap)
-    return [min(max(a, -bound), bound)]
+    return [min(max(a, -cap), cap)]

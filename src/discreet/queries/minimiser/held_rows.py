@@ -17,7 +17,9 @@ from discreet.data.steps import chunks
 from discreet.losses import Loss
 from discreet.queries.kernels import minimiser as kernels
 from discreet.queries.kernels.slope_caps import slope_caps
+from discreet.queries.kernels.weighted_rows import gradient_weighted
 from discreet.queries.minimiser.problem import Array
+from discreet.queries.whitened import stretches
 
 __all__ = ["CHUNK", "HeldRows", "held_rows", "two_sum"]
 
@@ -56,14 +58,19 @@ def two_sum(high: Array, low: Array, term: Array) -> None:
     high[...] = s
 
 
-def held_rows(block: Block, loss: Loss, slope_bound: float, *, rounded: bool) -> HeldRows:
-    """The rows of a block, on the grid if ``rounded``, else as they are; slopes are cut at slope_bound/‖row‖."""
+def held_rows(block: Block, loss: Loss, slope_bound: float, *, rounded: bool, weighted: bool = False) -> HeldRows:
+    """The rows of a block, on the grid if ``rounded``, else as they are; slopes are cut at slope_bound/‖row‖.
+
+    Rows that were shortened count as they are; if ``weighted``, as whole rows of less weight.
+    """
     cap = np.full(len(block.y), np.inf)
     if block.rows.bounded:
         slope_caps(block.squared_length, slope_bound / block.rows.unit, cap)
     rows: Any = _dense_rows(block, rounded) if isinstance(block, DenseBlock) else _sparse_rows(block, rounded)
     if block.rows.outputs > 1:
         return _Softmax(rows, block.y, block.rows.unit, block.rows.outputs)
+    if weighted:
+        return _Weighted(rows, block.y, cap, block.rows.unit, loss, stretches(block))
     return (_Dense if isinstance(block, DenseBlock) else _Sparse)(rows, block.y, cap, block.rows.unit, loss)
 
 
@@ -129,6 +136,25 @@ class _Dense(_Scalar):
 
     def diagonal(self) -> Array:
         return np.asarray(np.einsum("ij,ij,i->j", self.rows, self.rows, self.weights.astype(self.rows.dtype)), float)
+
+
+class _Weighted(_Dense):
+    """Dense rows, each of which stands for a row ``stretch`` times as long with weight 1/stretch²."""
+
+    def __init__(self, rows: Any, y: Array, cap: Array, unit: float, loss: Loss, stretch: Array) -> None:
+        super().__init__(rows, y, cap, unit, loss)
+        self.stretch = stretch
+
+    def thinned(self, stride: int) -> Any:
+        thinned = _Dense(self.rows, self.y, self.cap, self.unit, self.given).thinned(stride)
+        stretch = np.ascontiguousarray(self.stretch[stride // 2 :: stride])
+        return _Weighted(thinned.rows, thinned.y, thinned.cap, self.unit, self.given, stretch)
+
+    def gradient(self, theta: Array) -> tuple[Array, Array]:
+        high, low = np.zeros(len(theta)), np.zeros(len(theta))
+        common = (self.y, self.cap, self.stretch, theta, self.loss, self.unit)
+        gradient_weighted(self.rows, *common, self.weights, high, low)
+        return high, low
 
 
 class _Sparse(_Scalar):

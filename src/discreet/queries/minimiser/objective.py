@@ -49,7 +49,9 @@ class Objective:
     def __init__(self, problem: RidgeProblem, data: Dataset, tilt: Array, *, rounded: bool) -> None:
         self.problem, self.tilt, self.ridge = problem, tilt, problem.regularisation
         self.blocks: list[HeldRows] = data.map_blocks(
-            lambda block: held_rows(block, problem.loss, problem.slope_bound, rounded=rounded)
+            lambda block: held_rows(
+                block, problem.loss, problem.slope_bound, rounded=rounded, weighted=problem.weighted
+            )
         )
         self.n = sum(rows.n for rows in self.blocks)
         self.unit = problem.rows.unit
@@ -68,15 +70,19 @@ class Objective:
         """A bound on ‖computed ∇J(θ) − ∇J(θ)‖.
 
         A dot product of m terms errs by m·u·‖x‖‖θ‖ in any order; scaling and subtracting the target by two more
-        roundings; the slope function by 16 u; each of these reaches the gradient through the smoothness of the loss,
-        times ‖x‖ ≤ R, for n rows. A sum over at most 1024 rows errs by 1024·u·Σ‖a·x‖, and the sums of those not at all.
+        roundings, two more for weighted rows; the slope function by 16 u (or what the loss says); each of these reaches
+        the gradient through the smoothness of the loss, times ‖x‖ ≤ R, for n rows: a weighted row's score is t times as
+        wrong, and its slope is divided by t. A sum over at most 1024 rows errs by 1024·u·Σ‖a·x‖, and the sums of those
+        not at all.
         """
         u, steepest = UNIT_ROUNDOFF, self.problem.gradient_bound
         radius, length = self.problem.rows.radius, float(np.linalg.norm(theta))
         target = max((rows.largest_target for rows in self.blocks), default=0.0)
         entries = max((rows.most_entries for rows in self.blocks), default=0)
         largest_score = radius * length + target + 1
-        slope_error = u * (self.smoothness * ((entries + 6) * radius * length + 4 * largest_score) + 16)
+        slope_error = u * (
+            self.smoothness * ((entries + 6) * radius * length + 4 * largest_score) + self.problem.loss.slope_rounding
+        )
         sums = self.n * (radius * slope_error + (CHUNK + 16) * u * steepest)
         ends = 8 * u * (self.n * steepest + self.ridge * length + float(np.linalg.norm(self.tilt)))
         return 1.01 * (sums + ends)

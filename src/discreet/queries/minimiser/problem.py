@@ -4,7 +4,9 @@
 
 with ℓ_i convex, ‖slope·x_i‖₂ ≤ `RidgeProblem.gradient_bound` and curvature·‖x_i‖² ≤ `RidgeProblem.curvature_bound` for
 rows on the grid, whatever they contain. Slopes are cut at gradient_bound/‖x_i‖, which makes the squared loss a Huber
-loss and keeps it convex.
+loss and keeps it convex. Where rows are *weighted*, a row that was shortened to the row norm by a factor 1/t stands for
+the whole row with weight 1/t²: ℓ_i(s) = ℓ(t·s, y_i)/t², of slope a/t and curvature κ where ℓ has a and κ; t ≥ 1, so
+both bounds hold for it, too.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from discreet.geometry.simplex import Simplex
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import OWN, Domain, Logistic, Loss, Softmax, Tabulated
 from discreet.queries.mapped import RowMap
+from discreet.queries.whitened import Whitening
 from discreet.rows import MOST_ROWS, RowSpec
 
 __all__ = ["Array", "RidgeProblem", "project"]
@@ -44,6 +47,7 @@ class RidgeProblem:
         slope_bound: ℓ2 bound on a row's gradient, enforced by cutting slopes. Losses with bounded slopes need none.
         domain: the set, one whose projection is known in decimal arithmetic.
         through: a public map that makes the rows from the given ones, each from one alone.
+        weighted: whether rows that the map has shortened are weighted, so that no row's score is changed.
 
     Raises:
         HypothesisViolated: the loss is not convex or has a kink, or softmax slopes were to be cut.
@@ -56,8 +60,11 @@ class RidgeProblem:
     slope_bound: float = math.inf
     domain: Geometry = WholeSpace()  # noqa: RUF009 - a frozen value
     through: RowMap | None = None
+    weighted: bool = False
 
     def __post_init__(self) -> None:
+        if self.weighted and not isinstance(self.through, Whitening):
+            raise InvalidInput("rows are weighted by how much a whitening map shortens them; there is no such map.")
         if self.through is not None and self.through.rows != self.rows:
             raise InvalidInput("the map makes other rows than the minimiser is about, so its bounds would not hold.")
         if not 0 <= self.regularisation < math.inf:
@@ -108,10 +115,11 @@ class RidgeProblem:
     def curvature_bound(self) -> float:
         """β: bound on curvature·‖x‖².
 
-        A logistic slope s has the curvature s(1 − s), so with t = s‖x‖ ≤ L it is t(‖x‖ − t) ≤ L(R − L) for L ≤ R/2.
+        A logistic slope s has the curvature s(1 − s), so with t = s‖x‖ ≤ L it is t(‖x‖ − t) ≤ L(R − L) for L ≤ R/2. The
+        slope of a weighted row is smaller than s, so that this does not hold for it.
         """
         cut, radius = self.gradient_bound, self.rows.radius
-        if isinstance(self.loss, Logistic) and cut < radius / 2:
+        if isinstance(self.loss, Logistic) and cut < radius / 2 and not self.weighted:
             return cut * (radius - cut) * ROUNDED_UP
         return self.loss.smoothness(Domain()) * radius**2
 
@@ -136,7 +144,11 @@ class RidgeProblem:
 
     @property
     def link(self) -> float:
-        """R²/λ when curvature = |slope|(1 − |slope|) for every slope up to 1, or diag(p) − ppᵀ; else 0."""
+        """R²/λ when curvature = |slope|(1 − |slope|) for every slope up to 1, or diag(p) − ppᵀ; else 0.
+
+        Of a weighted row the slope is a share 1/t of what it is there, which the theorem allows: it needs log det ≤
+        log(1 + R²/λ·s(1 − s)) at a gradient of s times a fixed vector of length at most L.
+        """
         uncut = isinstance(self.loss, Logistic | Softmax) and self.slope_bound >= self._natural_bound
         return self.rows.radius**2 / self.regularisation if uncut else 0.0
 

@@ -14,10 +14,17 @@ _RESIDUAL = 2.0**-38  # for each row and unit of its gradient's bound: a thousan
 _LONGEST = 2.0**10  # in a set that is larger, minimisers up to this long are allowed for, for rows of length 1
 
 
-def public_tolerance(query: RidgeMinimiser, n: float, noise_multiplier: float) -> float:
-    """A bound on ‖∇J‖ that float64 can certify for about n rows, from public facts."""
+def public_tolerance(query: RidgeMinimiser, n: float, noise_multiplier: float, centre_tilt: float = 0.0) -> float:
+    """A bound on ‖∇J‖ that float64 can certify for about n rows, from public facts.
+
+    Args:
+        query: the objective.
+        n: number of rows.
+        noise_multiplier: scale of the tilt over the bound on a row's gradient.
+        centre_tilt: ‖λc‖, where the ridge is about a public point c.
+    """
     d = math.prod(query.rows.shape)
-    largest_tilt = noise_multiplier * longest_tilt(d) * query.gradient_bound
+    largest_tilt = noise_multiplier * longest_tilt(d) * query.gradient_bound + centre_tilt
     tolerance = max(_RESIDUAL * n * query.gradient_bound, 2 * query.least_tolerance(largest_tilt))
     if query.constrained:  # minimisers may be as long as the set is large, and scores err by d ulps of their length
         length = min(query.domain.radius_in(d), _LONGEST / query.rows.radius)
