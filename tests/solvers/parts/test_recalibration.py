@@ -153,7 +153,7 @@ def test_a_rare_class_gets_its_scale(share: float) -> None:
     """20 000 rows, scores of half the true log-odds, a class of 0.5 or 3 %: scale and share within a quarter.
 
     Most of the class lies beyond the ninth decile of scores. Noise moves the number of its rows by 3 of 100 or 600, and
-    the scale by a tenth; bins from the first to the ninth decile find a scale of 3 to 4 where 2 is right.
+    the scale by a tenth.
     """
     rng, n = np.random.default_rng(2), 20_000
     scores = rng.normal(size=n)
