@@ -216,3 +216,13 @@ def test_dp_accounting_agrees() -> None:
     peer.compose(dp_accounting.LaplaceDpEvent(5.0), 40)
     ours = epsilon(Repeat(Laplace(5.0), 40), 1e-6, "add-remove")
     assert ours.lower <= peer.get_epsilon(1e-6) <= ours.upper * 1.001
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.5, 0.99])
+@pytest.mark.parametrize("pure", [0.1, 1 / 3, 2.0])
+def test_pure_epsilon_of_a_sample_is_that_of_losses_that_occur(rate: float, pure: float) -> None:
+    """Add-remove: ln(1 + q(e^ε − 1)), and not −ln(1 − q), which only a release that may tell all would lose."""
+    found = epsilon(Poisson(rate, PureDP(pure)), 0.0, "add-remove")
+    truth = math.log1p(rate * math.expm1(pure))
+    assert found.lower <= truth * (1 + 1e-14)
+    assert truth * (1 - 1e-14) <= found.upper <= truth * (1 + 1e-12)

@@ -27,17 +27,26 @@ features, each of which costs noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from discreet.data.columns import Boolean, Categorical, Column, Encoding, Ignore, Numeric, Person
+from discreet.data.column_features import (
+    Bins,
+    Both,
+    ColumnFeatures,
+    Cross,
+    Floats,
+    OneHot,
+    Positions,
+    Spline,
+    features_of,
+    natural_units,
+)
+from discreet.data.columns import Encoding, Ignore, Numeric, Person
 from discreet.data.frames import as_table, unknown_columns
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
@@ -47,115 +56,6 @@ __all__ = ["DEFAULT_BINS", "Encoder"]
 DEFAULT_BINS = 6
 _MOST_FEATURES = 1 << 20
 _SPARSE_BELOW = 1 / 4  # a compressed row costs more time than a dense one from about a tenth, less memory up to half
-Floats: TypeAlias = npt.NDArray[Any]
-Positions: TypeAlias = npt.NDArray[np.int32]
-_Entries: TypeAlias = tuple[Positions, Floats]
-
-
-class ColumnFeatures(Protocol):
-    """The features of one column: ``stored`` entries a row, of joint norm at most 1, among its named features."""
-
-    @property
-    def stored(self) -> int:
-        """How many entries each row stores."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the features."""
-
-    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
-        """Write each cell's entries (n × stored); positions come in as 0 and values as 1."""
-
-
-@dataclass(frozen=True)
-class _Linear:
-    column: Numeric
-    names: tuple[str, ...]
-    stored: int = 1
-
-    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
-        values[:, 0] = 2.0 * self.column.rescale(self.column.read(cells)) - 1.0
-
-
-@dataclass(frozen=True)
-class _Bins:
-    column: Numeric
-    names: tuple[str, ...]
-    stored: int = 1
-
-    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
-        positions[:, 0] = _bin(self.column, self.column.read(cells), len(self.names))
-
-
-@dataclass(frozen=True)
-class _Spline:
-    column: Numeric
-    names: tuple[str, ...]
-    stored: int = 2
-
-    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
-        pieces = len(self.names) - 1
-        along = self.column.rescale(self.column.read(cells)) * pieces
-        left = np.minimum(along.astype(np.int32), pieces - 1)
-        positions[:, 0], positions[:, 1] = left, left + 1
-        values[:, 0], values[:, 1] = 1.0 - (along - left), along - left
-
-
-@dataclass(frozen=True)
-class _Both:
-    bins: _Bins
-    linear: _Linear
-    names: tuple[str, ...]
-    stored: int = 2
-
-    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
-        self.bins.fill(cells, positions[:, :1], values[:, :1])
-        self.linear.fill(cells, positions[:, 1:], values[:, 1:])
-        positions[:, 1] = len(self.names) - 1
-        values *= math.sqrt(0.5)
-
-
-@dataclass(frozen=True)
-class _OneHot:
-    column: Categorical
-    names: tuple[str, ...]
-    stored: int = 1
-
-    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
-        positions[:, 0] = self.column.read(cells)
-
-
-@dataclass(frozen=True)
-class _Cross:
-    """All products of a feature of one column and a feature of another, as stored entries of both."""
-
-    left: ColumnFeatures
-    right: ColumnFeatures
-
-    @property
-    def stored(self) -> int:
-        return self.left.stored * self.right.stored
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(f"{one} × {other}" for one in self.left.names for other in self.right.names)
-
-    def multiply(self, left: _Entries, right: _Entries, positions: Positions, values: Floats) -> None:
-        """Write products of two columns' entries, each given as (positions, values)."""
-        width = len(self.right.names)
-        n = len(positions)
-        positions[:] = (left[0][:, :, None] * width + right[0][:, None, :]).reshape(n, -1)
-        values[:] = (left[1][:, :, None] * right[1][:, None, :]).reshape(n, -1)
-
-
-@dataclass(frozen=True)
-class _Sign:
-    column: Boolean
-    names: tuple[str, ...]
-    stored: int = 1
-
-    def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
-        values[:, 0] = self.column.read(cells)
 
 
 class Encoder:
@@ -205,13 +105,13 @@ class Encoder:
         self.dtype = np.dtype(dtype)
         used = schema if target is None else schema.without(target)
         self._blocks = {
-            name: _features_of(name, column, encoding, bins)
+            name: features_of(name, column, encoding, bins)
             for name, column in used.items()
             if not isinstance(column, Ignore | Person)
         }
         if not self._blocks:
             raise InvalidInput("the schema leaves no column to learn from: all are ignored, ids or the target.")
-        self._crosses = {(left, right): _Cross(self._blocks[left], self._blocks[right]) for left, right in used.crosses}
+        self._crosses = {(left, right): Cross(self._blocks[left], self._blocks[right]) for left, right in used.crosses}
         if self.n_features > _MOST_FEATURES:
             raise InvalidInput(
                 f"the schema makes {self.n_features} features, more than {_MOST_FEATURES}: cross fewer columns, or "
@@ -223,7 +123,7 @@ class Encoder:
         self._scale = math.sqrt(1.0 / len(self._all_blocks)) * (1.0 - 8 * float(np.finfo(self.dtype).eps))
 
     @property
-    def _all_blocks(self) -> tuple[ColumnFeatures | _Cross, ...]:
+    def _all_blocks(self) -> tuple[ColumnFeatures | Cross, ...]:
         """The blocks of features in order: columns, then crosses."""
         return (*self._blocks.values(), *self._crosses.values())
 
@@ -267,9 +167,9 @@ class Encoder:
         found, first = [], 0
         for block in self._blocks.values():
             last = first + len(block.names)
-            if isinstance(block, _OneHot | _Bins | _Spline):
+            if isinstance(block, OneHot | Bins | Spline):
                 found.append((first, last))
-            elif isinstance(block, _Both):
+            elif isinstance(block, Both):
                 found.append((first, last - 1))
             first = last
         return tuple(found)
@@ -284,7 +184,7 @@ class Encoder:
         factors, offsets, names = [], [], []
         for block in self._blocks.values():
             for name in block.names:
-                factor, offset, shown = _natural(block, name)
+                factor, offset, shown = natural_units(block, name)
                 factors.append(factor * self._scale)
                 offsets.append(offset * self._scale)
                 names.append(shown)
@@ -350,65 +250,3 @@ class Encoder:
         dense = np.zeros((n, self.n_features), dtype=self.dtype)
         np.put_along_axis(dense, positions.astype(np.intp), values, axis=1)
         return dense
-
-
-def _natural(block: ColumnFeatures, name: str) -> tuple[float, float, str]:
-    """(factor, offset, name) of one feature before rows are scaled."""
-    match block:
-        case _Sign():
-            return 2.0, -1.0, f"{name}: yes" if block.column.true is None else f"{name}: {block.column.true}"
-        case _Linear(column):
-            low, high, shown = column.linear_scale(name)
-            return 2 / (high - low), -1 - 2 * low / (high - low), shown
-        case _Both() if name == block.names[-1]:
-            factor, offset, shown = _natural(block.linear, name)
-            return factor * math.sqrt(0.5), offset * math.sqrt(0.5), shown
-        case _Both():
-            return math.sqrt(0.5), 0.0, name
-    return 1.0, 0.0, name
-
-
-def _features_of(name: str, column: Column, encoding: Encoding, bins: int) -> ColumnFeatures:
-    match column:
-        case Numeric():
-            return _numeric_features(name, column, column.encoding or encoding, column.bins or bins)
-        case Categorical():
-            return _OneHot(column, tuple(f"{name}={level}" for level in column.levels))
-        case Boolean():
-            return _Sign(column, (name,))
-        case Ignore() | Person():
-            raise InvalidInput(f"column {name!r} is not used and has no features.")
-
-
-def _numeric_features(name: str, column: Numeric, encoding: Encoding, bins: int) -> ColumnFeatures:
-    linear = _Linear(column, (name,))
-    if encoding == "linear":
-        return linear
-    if encoding == "spline":
-        knots = column.unscale(np.linspace(0.0, 1.0, bins))
-        return _Spline(column, tuple(f"{name} ~ {knot:.6g}" for knot in knots))
-    if column.integer and column.high - column.low < bins:
-        bins = math.floor(column.high) - math.ceil(column.low) + 1
-    steps = _Bins(column, _bin_names(name, column, bins))
-    return steps if encoding == "bins" else _Both(steps, linear, (*steps.names, name))
-
-
-def _own_bins(column: Numeric, bins: int) -> bool:
-    """Whether every whole number has its own bin."""
-    return column.integer and bins == math.floor(column.high) - math.ceil(column.low) + 1
-
-
-def _bin(column: Numeric, numbers: Floats, bins: int) -> Positions:
-    if _own_bins(column, bins):
-        along = np.rint(numbers) - math.ceil(column.low)
-    else:
-        along = np.floor(column.rescale(numbers) * bins)
-    return np.clip(along, 0, bins - 1).astype(np.int32)
-
-
-def _bin_names(name: str, column: Numeric, bins: int) -> tuple[str, ...]:
-    if _own_bins(column, bins):
-        return tuple(f"{name} {value}" for value in range(math.ceil(column.low), math.floor(column.high) + 1))
-    edges = [f"{edge:.6g}" for edge in column.unscale(np.linspace(0.0, 1.0, bins + 1))]
-    inner = [f"{name} [{left}, {right})" for left, right in pairwise(edges[:-1])]
-    return (*inner, f"{name} [{edges[-2]}, {edges[-1]}]")

@@ -166,7 +166,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _problem(self, features: Features, rows: RowSpec, sparse: bool, n: float, guarantee: Guarantee) -> Problem:
         domain = self._domain(features, rows, n, guarantee)
-        asked = {"inference": True, "robust": bool(getattr(self, "robust", False))} if self._infers() else {}
+        infers = self._infers()
         return Problem(
             rows,
             self._loss(),
@@ -175,8 +175,9 @@ class PrivateLinearModel(PrivateEstimator):
             float(self.alpha),
             sparse,
             self._entry_bound(features),
-            partitions=partitions(features) if asked else (),
-            **asked,
+            inference=infers,
+            robust=infers and bool(getattr(self, "robust", False)),
+            partitions=partitions(features) if infers else (),
         )
 
     def _encoding(self) -> Encoding:

@@ -130,13 +130,14 @@ def amplified(inner: Pair | ProfilePair, rate: float, kind: Literal["remove", "a
     p = inner.probabilities
     q = p * np.exp(-inner.losses)
     if kind == "remove":
-        unseen = max(0.0, 1.0 - math.fsum(q.tolist())) if inner.infinite > 0 else 0.0  # Q where P has nothing
-        losses = np.append(losses, math.log1p(-rate))
-        mass = np.append((1 - rate) * q + rate * p, (1 - rate) * unseen)
-        failure = product_up(inner.infinite, rate)
-        return DiscretePair(losses, mass, failure, float(losses[:-1].max()), error=1e-14)
-    losses = np.append(losses, -math.log1p(-rate) * _UP)
-    return DiscretePair(losses, np.append(p, inner.infinite), 0.0, float(losses.max()), error=1e-14)
+        mass, anchor = (1 - rate) * q + rate * p, float(losses.max())
+        if inner.infinite > 0:  # Q where P has nothing
+            unseen = max(0.0, 1.0 - math.fsum(q.tolist()))
+            losses, mass = np.append(losses, math.log1p(-rate)), np.append(mass, (1 - rate) * unseen)
+        return DiscretePair(losses, mass, product_up(inner.infinite, rate), anchor, error=1e-14)
+    if inner.infinite > 0:  # an atom that never occurs would be the greatest loss all the same
+        losses, p = np.append(losses, -math.log1p(-rate) * _UP), np.append(p, inner.infinite)
+    return DiscretePair(losses, p, 0.0, float(losses.max()), error=1e-14)
 
 
 @dataclass(frozen=True, eq=False)
