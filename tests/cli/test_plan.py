@@ -39,7 +39,7 @@ def test_a_plan_needs_no_data_and_marks_its_choice():
     (one,) = [option for option in found["options"] if option["solver"] == "output_perturbation"]
     assert 0 < one["predicted_excess_risk"] < 1
     assert found["delta"] == 1 / 30_000**2
-    assert {option["solver"] for option in found["options"]} == set(dp.recipes.RECIPES) - {"inference"}
+    assert {option["solver"] for option in found["options"]} == set(dp.recipes.RECIPES) - {"intervals"}
 
 
 def test_a_plan_in_words_says_why_something_is_chosen_does_not_apply_or_is_not_predicted():

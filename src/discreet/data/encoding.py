@@ -274,22 +274,6 @@ class Encoder:
             first = last
         return tuple(found)
 
-    @property
-    def natural_units(self) -> tuple[Floats, Floats, tuple[str, ...]]:
-        """(factor, offset, name) of each feature: feature = factor·u + offset, u in units that a reader knows.
-
-        u is 0 or 1 for a level, a bin, a knot's share or a yes; the number itself for a linear column, or its logarithm
-        where the column is on a logarithmic scale.
-        """
-        factors, offsets, names = [], [], []
-        for block in self._blocks.values():
-            for name in block.names:
-                factor, offset, shown = _natural(block, name)
-                factors.append(factor * self._scale)
-                offsets.append(offset * self._scale)
-                names.append(shown)
-        return np.array(factors), np.array(offsets), tuple(names)
-
     def transform(self, data: Any) -> Any:
         """Encode a table: n × `n_features`, a numpy array or a CSR array as `sparse` says.
 
@@ -350,22 +334,6 @@ class Encoder:
         dense = np.zeros((n, self.n_features), dtype=self.dtype)
         np.put_along_axis(dense, positions.astype(np.intp), values, axis=1)
         return dense
-
-
-def _natural(block: ColumnFeatures, name: str) -> tuple[float, float, str]:
-    """(factor, offset, name) of one feature before rows are scaled."""
-    match block:
-        case _Sign():
-            return 2.0, -1.0, f"{name}: yes" if block.column.true is None else f"{name}: {block.column.true}"
-        case _Linear(column):
-            low, high, shown = column.linear_scale(name)
-            return 2 / (high - low), -1 - 2 * low / (high - low), shown
-        case _Both() if name == block.names[-1]:
-            factor, offset, shown = _natural(block.linear, name)
-            return factor * math.sqrt(0.5), offset * math.sqrt(0.5), shown
-        case _Both():
-            return math.sqrt(0.5), 0.0, name
-    return 1.0, 0.0, name
 
 
 def _features_of(name: str, column: Column, encoding: Encoding, bins: int) -> ColumnFeatures:

@@ -152,7 +152,12 @@ class PrivateLinearModel(PrivateEstimator):
 
         def plan_for(n: float, guarantee: Guarantee) -> Plan:
             problem = self._problem(features, rows, sparse, n, guarantee)
-            return make_plan(problem, guarantee, self.solver, self.solver_options)
+            plan = make_plan(problem, guarantee, self.solver, self.solver_options)
+            if self._infers() and not isinstance(plan.solver, Inference):
+                raise InvalidInput(
+                    f"inference=True chooses the solver; solver={self.solver!r} has no intervals. Nothing was released."
+                )
+            return plan
 
         return plan_for
 
@@ -177,7 +182,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _infers(self) -> bool:
         """Whether a fit releases what intervals need."""
-        return bool(getattr(self, "inference", False) or self.solver == "inference")
+        return bool(getattr(self, "inference", False))
 
     def _loss(self) -> Loss:
         """The loss that was asked for, as a fit may use it: no code but the library's is ever given a row."""
