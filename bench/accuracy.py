@@ -30,6 +30,7 @@ import numpy as np
 import accuracy_command
 import accuracy_table as rows
 import discreet as dp
+import measures
 import peers
 import sets
 from accuracy_table import EPSILONS, Method
@@ -65,18 +66,23 @@ FEW_SETTINGS = [
 
 def own(data: Encoded, adjacency: str, epsilons: list[float], seeds: int, solver: str = "auto") -> Method:
     scores: dict[str, list[float]] = {}
+    others: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     seconds = []
     for epsilon in epsilons:
         scores[str(epsilon)] = []
         for seed in range(seeds):
-            score, spent = one_fit(data, epsilon, adjacency, seed, solver)
-            scores[str(epsilon)].append(score)
+            found, spent = one_fit(data, epsilon, adjacency, seed, solver)
+            scores[str(epsilon)].append(found["R²" if data.task == "regression" else "accuracy"])
+            for name, value in found.items():
+                others[name][str(epsilon)].append(value)
             seconds.append(spent)
-    return {"scores": scores, "seconds": float(np.median(seconds))}
+    return {"scores": scores, "measures": others, "seconds": float(np.median(seconds))}
 
 
-def one_fit(data: Encoded, epsilon: float, adjacency: str, seed: int, solver: str = "auto") -> tuple[float, float]:
-    """Test score, and CPU seconds of the fit."""
+def one_fit(
+    data: Encoded, epsilon: float, adjacency: str, seed: int, solver: str = "auto"
+) -> tuple[dict[str, float], float]:
+    """Measures of the test predictions, and CPU seconds of the fit."""
     n = len(data.y)
     given = {"adjacency": adjacency, "n_public": n, "delta": 1 / n**2, "random_state": seed, "solver": solver}
     if data.name == "adult" and data.table is not None:  # as the command line does it, from the table
@@ -85,8 +91,7 @@ def one_fit(data: Encoded, epsilon: float, adjacency: str, seed: int, solver: st
         start = time.process_time()
         estimator.fit(train, NamedColumn.of(train, target, schema))
         seconds = time.process_time() - start
-        right = estimator.predict(test.drop(target)) == test[target].astype(str)
-        return float(100 * np.mean(right)), seconds
+        return measures.of_classes(data.y_test, estimator.predict_proba(test.drop(target))), seconds
     given["row_norm"] = data.row_norm
     if data.task == "regression":
         estimator = dp.LinearRegression(epsilon, target_bounds=data.bounds, **given)
@@ -95,8 +100,9 @@ def one_fit(data: Encoded, epsilon: float, adjacency: str, seed: int, solver: st
     start = time.process_time()
     estimator.fit(data.X, data.y)
     seconds = time.process_time() - start
-    score = float(estimator.score(data.X_test, data.y_test))
-    return score if data.task == "regression" else 100 * score, seconds
+    if data.task == "regression":
+        return measures.of_numbers(data.y_test, estimator.predict(data.X_test)), seconds
+    return measures.of_classes(data.y_test, estimator.predict_proba(data.X_test)), seconds
 
 
 def ceiling(data: Encoded) -> Method:
@@ -215,7 +221,9 @@ def measure(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -
         method["runs"] = max(len(scores) for scores in method["scores"].values())
     n, d = data.X.shape
     majority = 0.0 if data.task == "regression" else 100 * float(np.bincount(data.y_test).max() / len(data.y_test))
-    return {"task": data.task, "n": n, "d": d, "majority": majority, "methods": methods}
+    constant = measures.of_constant(data.y, data.y_test, classes=data.task != "regression")
+    facts = {"task": data.task, "n": n, "d": d, "majority": majority}
+    return {**facts, "constant": constant, "methods": methods}
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -246,7 +254,8 @@ def main() -> None:
         print(rows.table({data.name: found}, epsilons), flush=True)
         if not options.quick:
             measured[data.name] = keep(data.name, found)
-    print(f"\n{rows.table(measured, epsilons)}\n\n{rows.summary(rows.verdicts(measured))}")
+    print(f"\n{rows.table(measured, epsilons)}\n\n{rows.measure_table(measured, epsilons)}")
+    print(f"\n{rows.summary(rows.verdicts(measured))}")
 
 
 def wanted_rows(options: argparse.Namespace) -> list[str]:
@@ -304,7 +313,7 @@ def _keep(name: str, found: dict[str, Any]) -> dict[str, Any]:
         "% (or R²), mean ± standard error over runs; CPU seconds of the median fit, on a busy machine (of the whole "
         "process for the command line). diffprivlib is pure ε under replace-one, Opacus (ε, δ) under add-remove. 'best "
         "of grid' and 'best C' are chosen on the test set for each ε.\n\n"
-        f"{rows.table(results, EPSILONS)}\n\n{rows.summary(judged)}\n\n"
+        f"{rows.table(results, EPSILONS)}\n\n{rows.measure_table(results, EPSILONS)}\n\n{rows.summary(judged)}\n\n"
         f"Settings that were best for peers:\n\n{rows.chosen_settings(results)}\n\n"
         f"Versions: {described}. discreet at commit {', '.join(sorted(commits)) or 'unknown'}."
     )

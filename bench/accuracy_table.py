@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import measures
 import peers
 
 EPSILONS = [0.1, 0.5, 1.0, 2.0, 8.0]
@@ -72,6 +73,18 @@ def table(results: dict[str, Any], epsilons: list[float]) -> str:
     return peers.markdown(["data", "method", *(f"ε = {e:g}" for e in epsilons), "runs", "CPU s"], rows)
 
 
+def measure_table(results: dict[str, Any], epsilons: list[float]) -> str:
+    """Every measure of our rows beside the constant; empty for results that have none."""
+    lines: list[list[object]] = []
+    for name, found in results.items():
+        for row in (ADD_REMOVE, REPLACE_ONE):
+            for measure, runs in found["methods"].get(row, {}).get("measures", {}).items():
+                means = [f"{np.mean(runs[str(e)]):.4g}" if str(e) in runs else "" for e in epsilons]
+                lines.append([name, row, measure, *means, f"{found['constant'].get(measure, math.nan):.4g}"])
+    head = ["data", "method", "measure", *(f"ε = {e:g}" for e in epsilons), "constant"]
+    return peers.markdown(head, lines) if lines else ""
+
+
 def chosen_settings(results: dict[str, Any]) -> str:
     """The settings that were best for peers, which no user could know."""
     rows: list[list[object]] = []
@@ -121,10 +134,29 @@ def verdicts(results: dict[str, Any]) -> list[dict[str, Any]]:
             if half:
                 judge(f"{name}, replace-one at ε = {epsilon} against add-remove at half", half, runs)
         for ours in (ADD_REMOVE, REPLACE_ONE):
+            judged += _measured_promises(name, ours, methods.get(ours, {}), found.get("constant", {}))
             if ours in methods:
                 seconds = methods[ours]["seconds"]
                 claim = f"{name}, {ours}, CPU seconds of the median fit"
                 judged.append({"claim": claim, "bound": SECONDS, "measured": seconds, "met": seconds <= SECONDS})
+    return judged
+
+
+def _measured_promises(name: str, ours: str, method: Method, constant: dict[str, float]) -> list[dict[str, Any]]:
+    """No measure falls by over two standard errors as ε grows, and none is below the constant's by over one."""
+    judged = []
+    for measure, runs in method.get("measures", {}).items():
+        better = measures.LARGER_IS_BETTER[measure]
+        if measure != "calibration error":
+            lost = measures.losses_in_epsilon(runs, larger_is_better=better)
+            claim = f"{name}, {ours}, steps in ε that lose {measure}" + (f" ({', '.join(lost)})" if lost else "")
+            judged.append({"claim": claim, "bound": 0.0, "measured": float(len(lost)), "met": not lost})
+        if measure in ("accuracy", "log-loss"):
+            for epsilon, scores in runs.items():
+                mean, error = mean_and_error(scores)
+                sign, claim = 1 if better else -1, f"{name}, ε = {epsilon}, {ours}, {measure} against the constant"
+                met = sign * (mean - constant[measure]) >= -error
+                judged.append({"claim": claim, "bound": constant[measure], "measured": mean, "met": met})
     return judged
 
 

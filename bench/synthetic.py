@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.special import expit
 
 import discreet as dp
 from discreet.data.encoding import Encoder
@@ -43,6 +44,15 @@ class Synthetic:
     schema: dp.Schema | None = None
     classes: int = 2
     row_norm: float = 1.0
+    chances: Array | None = None
+    """Of the test rows' second class, where they are known: with a rare class all accuracies are alike."""
+
+    def lost_logarithmic(self, chances: Array) -> float:
+        """The share of what could be learnt, by the expected logarithmic loss, that these probabilities miss."""
+        assert self.chances is not None
+        truth, base = self.chances, np.full_like(self.chances, self.y.mean())
+        missed, all_there_is = (_divergence(truth, found) for found in (chances, base))
+        return missed / all_there_is
 
     def lost(self, score: float) -> float:
         """The share of what could be learnt that was not."""
@@ -204,6 +214,12 @@ def _finish(name: str, family: str, task: Task, X: Any, y: Array, best: Array, n
     return Synthetic(name, family, task, cut(0, n), y[:n], cut(n, len(y)), y_test, truth, nothing, **facts)
 
 
+def _divergence(truth: Array, found: Array) -> float:
+    """The expected logarithmic loss above that of the true probabilities."""
+    found = np.clip(found, 1e-9, 1 - 1e-9)
+    return float(np.mean(truth * np.log(truth / found) + (1 - truth) * np.log((1 - truth) / (1 - found))))
+
+
 def _part(table: dict[str, Any]) -> Callable[[int, int], Any]:
     return lambda a, b: {column: cells[a:b] for column, cells in table.items()}
 
@@ -211,6 +227,24 @@ def _part(table: dict[str, Any]) -> Callable[[int, int], Any]:
 def classified(name: str, family: str, X: Any, rng: Generator, n: int, strength: float, share: float) -> Synthetic:
     y, best = _labels(rng, _scores(rng, X), strength, share)
     return _finish(name, family, "binary", X, y, best, n)
+
+
+def imbalanced(name: str, X: Any, rng: Generator, n: int, strength: float, share: float) -> Synthetic:
+    """A class of about this share, with the true probabilities of the test rows."""
+    logits = strength * _scores(rng, X).ravel()
+    low, high = -30.0, 30.0
+    for _ in range(60):  # the offset that gives the share
+        offset = (low + high) / 2
+        low, high = (offset, high) if expit(logits + offset).mean() < share else (low, offset)
+    chances = expit(logits + offset)
+    y = (rng.random(len(logits)) < chances).astype(float)
+    return _finish(name, "rare", "binary", X, y, (chances > 0.5).astype(float), n, chances=chances[n:])
+
+
+def _encoded_table(rng: Generator, n: int) -> Array:
+    """Rows of a mixed table through its encoder."""
+    rows = tabled("table", rng, n, "binary", 2.0, 0.5).rows()
+    return np.vstack([part.toarray() if sp.issparse(part) else part for part in rows])
 
 
 def several(name: str, family: str, X: Any, rng: Generator, n: int, classes: int, strength: float) -> Synthetic:
@@ -416,6 +450,13 @@ def _gaussian(n: int, d: int, decay: float, mean: float) -> Callable[[Generator]
     return lambda rng: gaussian_rows(rng, n + _TEST_ROWS, d, decay, mean)
 
 
+_RARE_ROWS: dict[str, Callable[[Generator, int], Any]] = {
+    "table": _encoded_table,
+    "dense": lambda rng, n: gaussian_rows(rng, n + _TEST_ROWS, 40, 1.0, 0.5),
+    "indicators": lambda rng, n: binary_rows(rng, n + _TEST_ROWS, 14, 9, False),
+}
+
+
 def collection() -> dict[str, Callable[[], Synthetic]]:
     """Every problem by its name, made when called."""
     made: dict[str, Callable[[], Synthetic]] = {}
@@ -499,6 +540,13 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
             ),
         )
     add("binary regression", lambda m, r: regressed(m, "binary", binary_rows(r, 9000, 20, 8, True), r, 5000, 0.7))
+    # a rare class; 50 % beside them, to see that nothing is lost there
+    for share in (0.005, 0.01, 0.03, 0.1, 0.5):
+        for kind, n in [("table", 5000), ("table", 20_000), ("dense", 5000), ("indicators", 5000)]:
+            add(
+                f"rare {kind} n={n} p={share:g}",
+                lambda m, r, k=kind, n=n, p=share: imbalanced(m, _RARE_ROWS[k](r, n), r, n, 2.0, p),
+            )
     # words
     for n, d, share, length in [(1000, 2000, 0.5, 60), (4000, 1000, 0.13, 15), (10_000, 20_000, 0.4, 80)]:
         add(f"words n={n} d={d}", lambda m, r, n=n, d=d, p=share, k=length: worded(m, r, n, d, 2, p, k))

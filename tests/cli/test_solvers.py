@@ -8,7 +8,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from discreet.cli import app
-from discreet.planning.auto import RULES, rules_as_markdown
+from discreet.cli.solvers import rules_as_markdown
+from discreet.planning.auto import RULES
 from discreet.recipes import RECIPES
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "solvers.md"

@@ -24,6 +24,11 @@ ENCODER = Encoder(SCHEMA, target="sick")
 LOGISTIC = dp.LogisticRegression(row_norm=1.0, classes=[0, 1])
 
 
+@pytest.fixture(autouse=True)
+def two_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "_REPEATS", 2)
+
+
 def test_synthetic_cells_are_as_declared() -> None:
     table = simulation._table(ENCODER, 2000, np.random.default_rng(0))
     assert set(table) == {"age", "visits", "smoker", "job"}

@@ -94,7 +94,12 @@ def test_a_file_with_semicolons_and_decimal_commas(type_in: Type, tmp_path: Path
     found = answers(tmp_path / "out.csv")
     assert [row["id"] for row in found] == [row[0] for row in rows]
     assert {row["prediction"] for row in found} == {"ja", "nein"}
-    assert np.mean([row["prediction"] == truth[3] for row, truth in zip(found, rows, strict=True)]) > 0.75
+    right = np.mean([row["prediction"] == truth[3] for row, truth in zip(found, rows, strict=True)])
+    assert right > 0.75
+    said = type_in("discreet evaluate model.npz leute.csv --public --json --separator ';' --decimal ,")
+    assert said.code == 0, said.err
+    assert f"{right:.6f}"[:6] in said.out
+    assert type_in("discreet check leute.csv --schema schema.yaml --epsilon 1 --separator ';'").code == 0
 
 
 def test_the_number_of_rows_is_not_shown_where_it_is_private(type_in: Type, tmp_path: Path) -> None:

@@ -155,3 +155,19 @@ def test_test_rows_are_private_unless_they_are_said_to_be_public(folder: Path) -
     assert "spent ε = 0 of" in said("ledger budget.db")
     assert "NOT PRIVATE" in said("evaluate model.npz test.csv --epsilon 1 --seed 3")
     assert "has no column 'height'" in refused("show model.npz --column height").replace("the model has", "has")
+
+
+def test_files_with_semicolons_and_decimal_commas_are_checked_and_evaluated(folder: Path) -> None:
+    said(f"{FIT} --target sick".replace("--ledger budget.db ", ""))
+    lines = (folder / "test.csv").read_text().splitlines()
+    rows = [line.split(",") for line in lines]
+    text = [";".join([*row[:3], f"{row[3]},0" if row[3].isdigit() else row[3], *row[4:]]) for row in rows]
+    (folder / "german.csv").write_text("\n".join(text) + "\n")
+    options = "--separator ; --decimal , --json"
+    found = json.loads(said(f"check german.csv --schema schema.yaml --epsilon 5 {options}"))
+    assert found["suspects"] == {}
+    points = json.loads(said("check german.csv --schema schema.yaml --epsilon 5 --separator ; --json"))
+    assert "visits" in points["suspects"]  # 12,0 is no number where the decimal point is a point
+    german = json.loads(said(f"evaluate model.npz german.csv --public {options}"))
+    plain = json.loads(said("evaluate model.npz test.csv --public --json"))
+    assert german["metrics"] == plain["metrics"]

@@ -148,6 +148,8 @@ def test_a_bounded_set_and_the_relation():
     assert run().event(Unit("replace-one", 3)).rounding == pytest.approx(run().event(UNIT).rounding / 3, rel=1e-9)
     with pytest.raises(HypothesisViolated, match="replace-one"):
         run().event(Unit("add-remove"))
+    with pytest.raises(HypothesisViolated, match="left out"):
+        run().event(Unit("replace-one", 3, enforced=True))
 
 
 @pytest.mark.parametrize(

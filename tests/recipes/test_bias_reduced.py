@@ -56,3 +56,23 @@ def test_the_defaults_fit_in_any_number_of_rows_that_a_private_count_may_give(n:
     problem = Problem(RowSpec(2, 1.0), Logistic(), n)
     solver = recipe(problem, Guarantee(1.0, 1e-6, Unit("add-remove", 2)), iterations=3)
     assert solver.smallest << solver.levels <= n
+
+
+def test_the_default_is_the_debiased_estimator_where_projecting_is_proved_to_help() -> None:
+    """d = 1000 words of which one is in a row: the largest batch is projected. With ten columns there is no bias."""
+    guarantee = Guarantee(1.0, 1e-8, REPLACE)
+    many, few = (Problem(RowSpec(d, 1.0), Logistic(), 50_000.0) for d in (1000, 10))
+    debiased = recipe(many, guarantee, sparsity=1)
+    assert debiased.projecting
+    assert debiased.projects(many, debiased.smallest << debiased.levels)
+    assert not recipe(few, guarantee, sparsity=1).projecting
+    assert not recipe(many, guarantee, projecting=False).projecting
+
+
+def test_small_batches_are_projected_only_where_the_largest_is() -> None:
+    """The estimate has the expectation of the largest batch's mean: unless that is projected nothing is undone."""
+    problem = Problem(RowSpec(3000, 1.0), Logistic(), 1e6)
+    for noise in (0.5, 4.0, 32.0, 256.0, 2048.0):
+        solver = BiasReduced(noise, 30, 1.0, 0.5, smallest=1000, levels=4, sparsity=1)
+        levels = [solver.projects(problem, solver.smallest << k) for k in range(solver.levels + 1)]
+        assert levels[-1] or not any(levels)

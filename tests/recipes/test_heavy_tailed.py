@@ -71,6 +71,22 @@ def test_shrinkage_and_step_are_those_of_the_error_bound():
     assert declared.step == 1 / 0.8
 
 
+@pytest.mark.parametrize("unit", [ADD_REMOVE, REPLACE_ONE, Unit("replace-one", 2)], ids=str)
+def test_scales_are_found_with_a_share_of_the_budget_where_nothing_is_declared(unit):
+    """The searches for scales see all rows, and are charged beside the parts, whose costs do not add up."""
+    problem = Problem(RowSpec(200, 20.0, 10.0), Squared(), 10_000.0)
+    solver = recipe(problem, Guarantee(0.8, 1e-6, unit), sparsity=5)
+    plan = compose(rehearse(solver, problem, unit))
+    assert 0.799 < zcdp_epsilon_upper(plan, 1e-6, unit) <= 0.8
+    searches = replace(solver, peeling=Peeling(5, 1e9, 1e9))
+    alone = zcdp_epsilon_upper(compose(rehearse(searches, problem, unit)), 1e-6, unit)
+    assert 0.01 < alone < 0.3
+    free = recipe(problem, Guarantee(math.inf, 0.0, unit), sparsity=5)
+    assert (free.entry_bound, free.slope_bound, free.scale_multiplier) == (math.inf, math.inf, 0.0)
+    assert recipe(problem, Guarantee(0.8, 1e-6, unit), sparsity=5, moment=3.0).scale_multiplier is None
+    assert recipe(problem, Guarantee(0.8, 0.0, unit), sparsity=5).scale_multiplier is None
+
+
 def test_without_privacy_nothing_is_shrunk():
     problem = Problem(RowSpec(20, math.inf), Squared(), 1000.0)
     solver = recipe(problem, Guarantee(math.inf, 0.0, ADD_REMOVE), sparsity=2, radius=1.0)

@@ -62,4 +62,25 @@ def test_bad_input(options: dict, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         recipe(problem, Guarantee(1.0, 1e-6, ADD), **options)
     with pytest.raises(InvalidInput, match="pure DP"):
-        recipe(problem, Guarantee(1.0, 0.0, ADD))
+        recipe(problem, Guarantee(1.0, 0.0, ADD), recalibration_share=0.1)
+    with pytest.raises(InvalidInput, match="batches"):
+        recipe(problem, Guarantee(1.0, 0.0, ADD), rate=0.5)
+
+
+@pytest.mark.parametrize("unit", [ADD, REPLACE, Unit("replace-one", 3)], ids=str)
+@pytest.mark.parametrize("options", [{}, {"estimator": "projection"}], ids=str)
+def test_pure_plans_keep_epsilon_and_spend_it(unit: Unit, options: dict) -> None:
+    """δ = 0: Laplace noise, and the ε of all releases add up to ε."""
+    problem = Problem(RowSpec(30, 1.0, 0.5), Logistic(), 500.0)
+    solver = recipe(problem, Guarantee(2.0, 0.0, unit), sparsity=3, **options)
+    assert (solver.noise, solver.recalibration_multiplier) == ("laplace", 0.0)
+    assert 1.96 <= epsilon(compose(rehearse(solver, problem, unit)), 0.0, unit).upper <= 2.0 * (1 + 1e-12)
+
+
+def test_the_path_of_a_pure_run_is_the_best_of_all_numbers_of_steps() -> None:
+    """Noise of T releases is T times that of one, so T is small where noise is large, and the path stays stable."""
+    few, many = (
+        recipe(Problem(RowSpec(1000, 1.0), Logistic(), n), Guarantee(1.0, 0.0, REPLACE), sparsity=5) for n in (1e3, 1e7)
+    )
+    assert few.iterations < many.iterations
+    assert many.step == pytest.approx(4.0)  # the smoothness is ¼

@@ -79,3 +79,12 @@ def test_bad_input(problem: Problem, options: dict, why: str) -> None:
 def test_pure_privacy_is_refused() -> None:
     with pytest.raises(InvalidInput, match="pure DP"):
         recipe(Problem(RowSpec(5, 1.0), Logistic(), 9.0), Guarantee(1.0, 0.0, ADD))
+
+
+def test_slopes_are_cut_below_their_own_bound_so_that_noise_composes_in_closed_form() -> None:
+    """An option at or above the loss's own bound would ask for a numerical convolution at each try of a calibration."""
+    problem = Problem(RowSpec(50, 1.0, 0.5), Logistic(), 5000.0)
+    for asked in (1.2, math.inf):
+        solver = recipe(problem, Guarantee(1.0, 1e-6, Unit("add-remove")), slope_bound=asked)
+        assert solver.slope_bound < problem.rows.radius
+        assert solver.slope_bound == pytest.approx(problem.rows.radius)

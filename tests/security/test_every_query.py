@@ -27,9 +27,11 @@ from discreet.losses import CappedPoisson, Huber, Logistic, Poisson, Softmax, Sq
 from discreet.queries.base import BoundedDifference, replace_one_factor
 from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import ListedVertices, whole_vertices
+from discreet.queries.histograms.labelled_scores import LabelledScores
 from discreet.queries.histograms.outcomes import ClassCells, ConfidenceCells, LossCells, OutcomeCounts, ScoreCells
 from discreet.queries.histograms.ranks import Grid, Ranks
 from discreet.queries.histograms.score_histogram import ScoreHistogram
+from discreet.queries.largest_entries import LargestEntries
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.queries.sums.candidate_scores import CandidateScores, OneScore
 from discreet.queries.sums.code_counts import CodeCounts, rows_of_codes
@@ -47,6 +49,7 @@ from discreet.queries.sums.row_sum import RowSum
 from discreet.queries.sums.scaled_gradient import ScaledGradientSum, Scaling
 from discreet.queries.sums.sign_sums import SignSums
 from discreet.queries.sums.sketch import Sketch, SketchedSum
+from discreet.queries.sums.sparse_gradient import SparseGradientSum
 from discreet.queries.sums.sparse_sum import SparseSum
 from discreet.queries.whitened import Whitening, WorkingRows
 from discreet.rows import RowSpec
@@ -128,6 +131,10 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: ScoreHistogram(ROWS, theta(rng), np.sort(rng.normal(size=6))),
         lambda rng: ScoreHistogram(PLAIN, theta(rng, PLAIN), np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)),
     ],
+    LabelledScores: [
+        lambda rng: LabelledScores(ROWS, theta(rng), np.sort(rng.normal(size=6))),
+        lambda rng: LabelledScores(PLAIN, theta(rng, PLAIN), np.linspace(-1, 1, 17)),
+    ],
     ColumnSecondMoment: [lambda rng: ColumnSecondMoment(ROWS), lambda rng: ColumnSecondMoment(PLAIN, 2.5)],
     ScaledGradientSum: [
         lambda rng: ScaledGradientSum(scaled(rng, MANY), Softmax(3), theta(rng, MANY), 0.5),
@@ -155,6 +162,10 @@ SUMS: dict[type, list[Make]] = {
     CodeCounts: [
         lambda rng: CodeCounts(rows_of_codes(D, 4), 4),
         lambda rng: CodeCounts(rows_of_codes(D, 4), 4, 2, True),
+    ],
+    SparseGradientSum: [
+        lambda rng: SparseGradientSum(ROWS, Logistic(), theta(rng), 0.5, LargestEntries(ROWS, 2)),
+        lambda rng: SparseGradientSum(MANY, Softmax(3), theta(rng, MANY), 0.5, LargestEntries(MANY, 1)),
     ],
     SketchedSum: [lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7))],
 }

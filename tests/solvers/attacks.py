@@ -48,7 +48,7 @@ def quieter(mechanism, factor=0.5):
         value = getattr(mechanism, field.name)
         if field.name.endswith(("_multiplier", "_noise")):
             changes[field.name] = factor * value
-        elif is_dataclass(value) and field.name in ("peeling", "scales", "solver"):
+        elif is_dataclass(value) and field.name in ("peeling", "scales", "solver", "descent"):
             changes[field.name] = quieter(value, factor)
     assert changes, f"{type(mechanism).__name__} has no noise to halve"
     return replace(mechanism, **changes)

@@ -28,6 +28,7 @@ from discreet.rows import RowSpec
 from discreet.solvers import Filtered, Problem, Solver
 from discreet.solvers.boosted import Boosted
 from discreet.solvers.descent import Descent
+from discreet.solvers.output_perturbation import OutputPerturbation
 from discreet.solvers.parts.private_scales import Scales
 from discreet.solvers.scaled_descent import ScaledDescent
 from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean
@@ -59,6 +60,13 @@ def descent() -> list[Case]:
     ]
     one_each = {"iterations": 2, "batches": 2}
     found += [Case("descent", "allocated", least_squares(), LONGEST[unit], unit, options=one_each) for unit in BOTH]
+    found += [
+        Case(
+            "descent", "best-iterate", least_squares(), LONGEST[unit], unit,
+            options={"iterations": 2, "iterate": "best"},
+        )
+        for unit in BOTH
+    ]  # fmt: skip
     one_of_two = {"iterations": 1, "batch_size": 1}
     pair = rows((1, FAR), (1, -FAR)), rows((1, -FAR), (1, -FAR))
     found.append(Case("descent", "fixed-size", least_squares(), pair, REPLACE, options=one_of_two))
@@ -144,6 +152,15 @@ def perturbation() -> list[Case]:
         found.append(
             Case("output_perturbation", "gamma", small, LONGEST[unit], unit, delta=0.0, options={"regularisation": 2.0})
         )
+        if unit == REPLACE:  # under add-remove it costs as much, and less is left to attack
+            found.append(
+                Case(
+                    "output_perturbation", "laplace", small, LONGEST[unit], unit, delta=0.0,
+                    make=lambda problem, guarantee: OutputPerturbation(
+                        2 / guarantee.epsilon, 2.0, noise="laplace", sparsity=1
+                    ),
+                )
+            )  # fmt: skip
         # a projection that moves some answers, and the attacker sees what it leaves
         inside = Problem(ONE, Huber(1.0), 500.0, domain=L1Ball(1.5))
         cut = {"regularisation": 2.0, "projection": "linf"}
@@ -263,6 +280,8 @@ def sparse_gradients() -> list[Case]:
         for estimator in ("projection", "threshold"):
             settings = {"iterations": 2, "estimator": estimator, "sparsity": 1}
             found.append(Case("sparse_descent", estimator, problem, LONGEST[unit], unit, options=settings))
+        pure = {"iterations": 2, "sparsity": 1, "step": 1e-6}
+        found.append(Case("sparse_descent", "laplace", problem, LONGEST[unit], unit, delta=0.0, options=pure))
         with_constant = least_squares(rows=RowSpec(1, 1.0, 0.5))
         lazy = {"iterations": 2, "sparsity": 1}
         found.append(Case("sparse_descent", "lazy-with-a-line", with_constant, LONGEST[unit], unit, options=lazy))

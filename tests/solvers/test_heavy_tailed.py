@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+import discreet as dp
 from discreet.calibration import Guarantee
 from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
@@ -65,8 +66,31 @@ def test_private_regression_finds_the_support_under_heavy_tails(unit):
     assert np.linalg.norm(theta - truth) < 0.3 * np.linalg.norm(truth)
 
 
+@pytest.mark.parametrize("unit_of_rows", [1.0, 1e-3])
+@pytest.mark.parametrize("tails", [5.0, 2.1])
+def test_defaults_fit_the_scale_of_rows_and_targets(tails, unit_of_rows):
+    """Whatever units rows and targets are in; before, one K in the units of the rows left most of θ unlearnt."""
+    rng = np.random.default_rng(1)
+    n, d = 60_000, 40
+    X, theta = rng.standard_t(tails, (n, d)), np.where(np.arange(d) < 2, 0.5, 0.0)
+    y = 3.0 + X @ theta + 0.5 * rng.standard_t(tails, n)
+    model = dp.SparseLinearRegression(
+        2.0,
+        1e-8,
+        row_norm=12.0 * unit_of_rows,
+        target_bounds=(-20.0, 30.0),
+        sparsity=4,
+        solver="heavy_tailed",
+        random_state=0,
+    ).fit(X * unit_of_rows, y)
+    assert np.sum((model.coef_ * unit_of_rows - theta) ** 2) < 0.02
+    assert abs(model.intercept_ - 3.0) < 0.2
+
+
 def test_bad_input():
     with pytest.raises(InvalidInput, match="squared loss"):
         rehearse(HeavyTailed(Peeling(2, 1.0, 1.0), 2, 1.0, 1.0, 1.0), Problem(ROWS, Logistic(), 10.0), ADD_REMOVE)
     with pytest.raises(InvalidInput, match="step"):
         HeavyTailed(Peeling(2, 1.0, 1.0), 2, 1.0, 0.0, 1.0)
+    with pytest.raises(InvalidInput, match="both or neither"):
+        HeavyTailed(Peeling(2, 1.0, 1.0), 2, 1.0, 1.0, 1.0, slope_bound=1.0)

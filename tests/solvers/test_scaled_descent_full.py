@@ -13,6 +13,7 @@ from scipy.optimize import linprog, minimize
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from tests.solvers.test_sufficient_statistics import fitted, regression
 
+import discreet as dp
 from discreet import events
 from discreet.calibration import Guarantee
 from discreet.calibration.rehearse import rehearse
@@ -130,6 +131,35 @@ def test_releases_are_a_second_moment_and_gradients():
     plan = rehearse(ScaledDescent(Full(7.0, 1.0), 3.0, 4, 1.0), problem, ADD_REMOVE)
     assert [event.noise_multiplier for event in plan] == [7.0, 3.0, 3.0, 3.0, 3.0]
     assert plan[1:] == [events.Gaussian(3.0)] * 4
+
+
+def test_counts_release_their_mean_first():
+    problem = Problem(RowSpec(5, 1.0, 0.5), Poisson(), 4000.0)
+    plan = rehearse(
+        ScaledDescent(Full(7.0, 2.0, target_multiplier=9.0, target_reach=4.0), 3.0, 2, 1.0), problem, ADD_REMOVE
+    )
+    assert [event.noise_multiplier for event in plan] == [9.0, 7.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize("high", [20.0, 1000.0])
+def test_counts_far_below_their_bound_are_learnt(high: float) -> None:
+    """8000 counts of mean 2 under a bound of 20 or 1000, ε = 8: nine tenths of what can be learnt, whatever the bound.
+
+    Without the mean, steps are as short as counts near the bound would need, and three quarters are missed under 1000.
+    """
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, size=(8000, 4)) / 2
+    z = X @ np.array([2.0, -1.0, 0.5, 0.0])
+    y = rng.poisson(np.exp(0.5 + z)).astype(float)
+    model = dp.PoissonRegression(
+        8.0, 1e-8, adjacency="add-remove", n_public=8000, row_norm=1.0, target_bounds=(0.0, high), random_state=0
+    ).fit(X, y)
+
+    def risk(log_mean: np.ndarray) -> float:
+        return float(np.mean(np.exp(log_mean) - np.exp(0.5 + z) * log_mean))
+
+    truth, constant, found = (risk(s) for s in (0.5 + z, np.full(8000, np.log(y.mean())), np.log(model.predict(X))))
+    assert found - truth < 0.1 * (constant - truth)
 
 
 class Corners(Polytope):

@@ -22,6 +22,7 @@ from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.losses import Logistic
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
+from discreet.queries.histograms.labelled_scores import LabelledScores
 from discreet.queries.histograms.score_histogram import ScoreHistogram
 from discreet.queries.mapped import ColumnWeights
 from discreet.queries.sums.row_sum import RowSum
@@ -34,13 +35,15 @@ from discreet.units import Unit
 ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
 
 
-def test_releases_are_mean_second_moments_a_minimiser_and_two_histograms() -> None:
+def test_releases_are_mean_second_moments_a_minimiser_a_histogram_and_sums_of_labels() -> None:
     problem = Problem(RowSpec(30, 1.0, 0.5), Logistic(), 500.0)
     scales = Diagonal(7.0, 0.01, 0.25, 25.0, centred=True, centre_multiplier=9.0)
-    solver = WeightedPerturbation(scales, 3.0, 11.0, 5.0, 50.0, slope_bound=0.5, least_scale=0.5)
+    solver = WeightedPerturbation(scales, 3.0, 11.0, 5.0, 50.0, slope_bound=0.5)
     mean, moments, minimum, place, line = rehearse(solver, problem, ADD)
     assert mean == events.Gaussian(9.0)
-    assert [moments, place, line] == [events.Gaussian(m, math.sqrt(2)) for m in (7.0, 11.0, 5.0)]
+    assert [moments, place] == [events.Gaussian(m, math.sqrt(2)) for m in (7.0, 11.0)]
+    furthest = LabelledScores(problem.rows, np.zeros(31), np.arange(17.0)).replace_one_factor
+    assert line == events.Gaussian(5.0, furthest)
     assert isinstance(minimum, events.ObjectivePerturbation)
     assert minimum.noise_multiplier == 3.0
     # a row's curvature is L(R − L) at most, whatever weights it gets: rows are clipped anew

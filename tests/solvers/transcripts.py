@@ -29,6 +29,7 @@ from discreet.measurements import (
     SampleSplitting,
     SplitBatch,
 )
+from discreet.measurements.laplace_minimum import LaplaceMinimum
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.measurements.program import drive
@@ -205,7 +206,7 @@ def _splits(measurement: SplitBatch, batch: tuple[int, ...]) -> Iterator[list[li
 
 def _sum(query: Any, data: Any) -> Any:
     """The exact sum, remembered for queries that depend on no search's place and no map of earlier answers."""
-    if any(hasattr(query, moving) for moving in ("theta", "centres", "through")):
+    if any(hasattr(query, moving) for moving in ("theta", "centres", "through", "candidates")):
         return query.integers(data)
     known = _SUMS.setdefault(data, {})
     if type(query) not in known:
@@ -369,6 +370,17 @@ def _(measurement: NoisyMinimum, answer: Any, data: Any) -> Any:
         return -(off**2) / 2
     assert off.size == 1
     return -np.abs(off)
+
+
+@log_law.register
+def _(measurement: LaplaceMinimum, answer: Any, data: Any) -> float:
+    """Laplace noise around the minimiser, of half the movement that its own docstring claims for one coordinate."""
+    query = measurement.query
+    if data not in _MINIMISERS:
+        _MINIMISERS[data] = query.minimise(data, np.zeros(query.rows.shape), measurement.tolerance)
+    assert np.size(answer) == 1  # √d·2L/λ is then the least of the bounds, and twice the scale over the multiplier
+    scale = measurement.noise_multiplier * query.gradient_bound / query.regularisation
+    return -float(np.abs(np.ravel(answer) - _MINIMISERS[data].ravel()).sum() / scale)
 
 
 _MINIMISERS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()

@@ -22,8 +22,9 @@ and so small that it costs nothing: a billionth of the noise.
 
 PURE_REFUSED = (
     "delta = 0 asks for pure DP, which Gaussian noise cannot give; use objective_perturbation or output_perturbation "
-    "(losses of bounded slope and curvature), frank_wolfe (over an ℓ1 ball or another polytope), exponential_mechanism "
-    "(candidates, or a grid in few dimensions) or heavy_tailed (sparse least squares), or a delta above 0."
+    "(losses of bounded slope and curvature), sparse_descent (rows with few entries), frank_wolfe (over an ℓ1 ball or "
+    "another polytope), exponential_mechanism (candidates, or a grid in few dimensions) or heavy_tailed (sparse least "
+    "squares), or a delta above 0."
 )
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from discreet.cli.common import console, ledger_for, read_schema, say_not_private
+from discreet.cli.reading import Decimal, File, Separator, as_mark, declared_columns, names_in
+from discreet.data.columns import Numeric
 from discreet.data.frames import read_table
 from discreet.data.problems import PROBLEMS
+from discreet.data.schema import Schema
+from discreet.errors import InvalidInput
 from discreet.report.schema_check import SchemaCheck
 from discreet.units import Unit
 
@@ -18,7 +22,7 @@ __all__ = ["check", "register"]
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="CSV (also .gz) or Parquet file.")],
+    file: File,
     epsilon: Annotated[float, typer.Option(help="Privacy budget of the whole answer (pure DP).")],
     schema: Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="May be repeated. Default: every declared column.")] = None,
@@ -30,15 +34,17 @@ def check(
     dataset: Annotated[str, typer.Option(help="Whose budget is charged, by its name in the ledger.")] = "default",
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
     seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
+    separator: Separator = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Check a file against its schema for little ε: the share of cells that are missing, unreadable, beyond bounds."""
     from discreet.estimators import check as checked
 
     unit, budget = Unit(adjacency, rows_per_unit), ledger_for(ledger, dataset)  # type: ignore[arg-type]
-    table = read_table(file)
+    declared = read_schema(schema, names_in(file, separator))
     found = checked(
-        table,
-        read_schema(schema, table.columns),
+        _cells(file, declared, column, separator, decimal),
+        declared,
         epsilon=epsilon,
         adjacency=unit,
         columns=column,
@@ -53,6 +59,28 @@ def check(
         _show(found)
     if not found.private:
         say_not_private("drawn with a seed, or without noise (ε = ∞).")
+
+
+def _cells(
+    file: Path, schema: Schema, columns: list[str] | None, separator: str | None, decimal: str
+) -> dict[str, Any]:
+    """The cells as they are written: read as numbers, what is no number could not be told from what is missing."""
+    if decimal not in (".", ","):
+        raise InvalidInput(f"--decimal is . or , and not {decimal!r}.")
+    wanted = declared_columns(schema)
+    if columns is not None:
+        person = schema.person
+        wanted = [name for name in schema if name in columns or (person is not None and name == person[0])]
+        for name in columns:
+            schema.target(name)  # an unknown name is refused before the file is read
+    table = read_table(file, columns=wanted, separator=as_mark(separator))
+    swap = str.maketrans(",.", ".,") if decimal == "," else None
+    return {
+        name: [cell.translate(swap) if isinstance(cell, str) else cell for cell in table[name]]
+        if swap is not None and isinstance(schema[name], Numeric)
+        else table[name]
+        for name in wanted
+    }
 
 
 def _show(found: SchemaCheck) -> None:

@@ -9,8 +9,9 @@ import typer
 from rich.table import Table
 
 from discreet.cli.common import console, errors, ledger_for, require_place, say_not_private
-from discreet.cli.fit import NamedColumn
-from discreet.data.frames import read_table
+from discreet.cli.reading import Decimal, File, Separator, as_mark, read_declared
+from discreet.data.frames import NamedColumn, read_table
+from discreet.data.profiles import used_columns
 from discreet.errors import InvalidInput
 from discreet.report.evaluation import CONFIDENCE, Evaluation
 from discreet.units import Unit
@@ -20,7 +21,7 @@ __all__ = ["evaluate", "register"]
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Model written by `discreet fit`.")],
-    file: Annotated[Path, typer.Argument(help="CSV or Parquet file of test rows, with the target.")],
+    file: File,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget of the evaluation (pure DP).")] = None,
     public: Annotated[bool, typer.Option("--public", help="The rows are public: exact figures, at no cost.")] = False,
     target: Annotated[str | None, typer.Option(help="Column to predict; by default the model's own.")] = None,
@@ -32,6 +33,8 @@ def evaluate(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the figures to a JSON file too.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
     seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
+    separator: Separator = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Accuracy, AUC, log-loss, calibration (R², deviance for numbers) on test rows, which are private by default."""
     from discreet.estimators import evaluate as evaluated
@@ -47,14 +50,14 @@ def evaluate(
     if output is not None:
         require_place(output, [model, file, ledger])
     fitted = load(model)
-    budget = ledger_for(ledger, dataset)
-    table = read_table(file)
+    name = _target(fitted, target)
+    budget, unit = ledger_for(ledger, dataset), Unit(adjacency, rows_per_unit)  # type: ignore[arg-type]
     found = evaluated(
         fitted,
-        *_features_and_target(fitted, table, target),
+        *_rows(fitted, file, name, separator, decimal, public),
         epsilon=epsilon,
         public=public,
-        adjacency=Unit(adjacency, rows_per_unit),  # type: ignore[arg-type]
+        adjacency=unit,
         n_public=n_public,
         ledger=budget,
         random_state=seed,
@@ -69,7 +72,8 @@ def evaluate(
         say_not_private("drawn with a seed, or without noise (ε = ∞).")
 
 
-def _features_and_target(fitted: Any, table: Any, target: str | None) -> tuple[Any, NamedColumn]:
+def _target(fitted: Any, target: str | None) -> str:
+    """The column that the model predicts."""
     encoder = fitted._features.encoder
     if encoder is None:
         raise InvalidInput("this model was fitted to plain arrays, not to a table: evaluate it in Python.")
@@ -78,10 +82,23 @@ def _features_and_target(fitted: Any, table: Any, target: str | None) -> tuple[A
     name = target or encoder.target
     if name is None:
         raise InvalidInput("the model does not say which column it predicts: give --target.")
-    column = NamedColumn.of(table, name, encoder.schema)
-    if name in encoder.schema:
-        return table, column
-    return {other: table[other] for other in table if other != name}, column
+    return str(name)
+
+
+def _rows(
+    fitted: Any, file: Path, target: str, separator: str | None, decimal: str, public: bool
+) -> tuple[Any, NamedColumn]:
+    """The columns that the model needs, whose each row is where it is protected, and the target."""
+    encoder = fitted._features.encoder
+    if target not in encoder.schema:  # a model whose schema leaves its target out
+        table = read_table(file, separator=as_mark(separator), decimal=decimal)
+        column = NamedColumn.of(table, target, encoder.schema)
+        return {other: table[other] for other in table if other != target}, column
+    person = encoder.schema.person
+    ids = [] if public or person is None else [person[0]]
+    columns = [*used_columns(encoder), *ids, target]
+    table = read_declared(file, encoder.schema, columns, separator, decimal, shown=False, count_rows=False)
+    return table, NamedColumn.of(table, target, encoder.schema)
 
 
 def _show(found: Evaluation) -> None:

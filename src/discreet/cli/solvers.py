@@ -10,7 +10,7 @@ from rich.table import Column, Table
 
 from discreet.cli.common import console
 
-__all__ = ["register", "solvers"]
+__all__ = ["register", "rules_as_markdown", "solvers"]
 
 
 def solvers(
@@ -24,7 +24,7 @@ def solvers(
 
         print(numbers_as_markdown())
         return
-    from discreet.planning.auto import RULES, rules_as_markdown
+    from discreet.planning.auto import RULES
 
     if as_json:
         shown = ("solver", "scales", "condition", "why", "evidence")
@@ -37,6 +37,16 @@ def solvers(
     for place, rule in enumerate(RULES, start=1):
         table.add_row(str(place), rule.condition, rule.label, rule.why, rule.evidence)
     console.print(table)
+
+
+def rules_as_markdown() -> str:
+    """The rules as the table of ``docs/how-to/solvers.md``; the first condition that holds decides."""
+    from discreet.planning.auto import RULES
+
+    lines = ["| | if | `auto` takes | because | evidence |", "|---|---|---|---|---|"]
+    for place, rule in enumerate(RULES, start=1):
+        lines.append(f"| {place} | {rule.condition} | `{rule.label}` | {rule.why} | {rule.evidence} |")
+    return "\n".join(lines)
 
 
 def register(app: typer.Typer) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
 from discreet.planning.plan import Plan, make_plan
+from discreet.recipes import STARTED
 from discreet.report.effects import ModelEffects
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -152,7 +154,13 @@ class PrivateLinearModel(PrivateEstimator):
 
         def plan_for(n: float, guarantee: Guarantee) -> Plan:
             problem = self._problem(features, rows, sparse, n, guarantee)
-            plan = make_plan(problem, guarantee, self.solver, self.solver_options)
+            options = self.solver_options
+            if isinstance(options, Mapping) and options.get("start") is not None:
+                if self.solver not in STARTED:
+                    raise InvalidInput(f"a start has no effect on solver={self.solver!r}; use {' or '.join(STARTED)}.")
+                problem = replace(problem, initial=self._theta_of(options["start"], rows))
+                options = {name: value for name, value in options.items() if name != "start"}
+            plan = make_plan(problem, guarantee, self.solver, options)
             if self._infers() and not isinstance(plan.solver, Inference):
                 raise InvalidInput(
                     f"inference=True chooses the solver; solver={self.solver!r} has no intervals. Nothing was released."
@@ -163,7 +171,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _problem(self, features: Features, rows: RowSpec, sparse: bool, n: float, guarantee: Guarantee) -> Problem:
         domain = self._domain(features, rows, n, guarantee)
-        asked = {"inference": True, "robust": bool(getattr(self, "robust", False))} if self._infers() else {}
+        asked = self._infers()
         return Problem(
             rows,
             self._loss(),
@@ -173,7 +181,8 @@ class PrivateLinearModel(PrivateEstimator):
             sparse,
             self._entry_bound(features),
             partitions=partitions(features) if asked else (),
-            **asked,
+            inference=asked,
+            robust=asked and bool(getattr(self, "robust", False)),
         )
 
     def _encoding(self) -> Encoding:
@@ -223,6 +232,28 @@ class PrivateLinearModel(PrivateEstimator):
         if not self.fit_intercept:
             return 0.0
         return current(NUMBERS).intercept * features.row_norm if math.isfinite(features.row_norm) else 1.0
+
+    def _theta_of(self, model: Any, rows: RowSpec) -> NDArray[np.float64]:
+        """A public linear model, in the user's units, as the parameter that solvers see: the opposite of `_set`."""
+        if not hasattr(model, "coef_"):
+            raise InvalidInput("a start is a fitted linear model, with coef_ and intercept_, of public rows.")
+        weights = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+        offsets = np.atleast_1d(np.asarray(getattr(model, "intercept_", 0.0), dtype=np.float64))
+        if weights.shape != (rows.outputs, rows.n_features) or offsets.shape != (rows.outputs,):
+            raise InvalidInput(
+                f"a start must have {rows.n_features} coefficients for each of {rows.outputs} outputs, got "
+                f"{weights.shape} and {offsets.shape}."
+            )
+        weights, offsets = self._untake(weights, offsets)
+        if rows.intercept:
+            weights = np.hstack([weights, offsets[:, None] / (rows.constant * rows.unit)])
+        return weights.reshape(rows.shape)
+
+    def _untake(
+        self, weights: NDArray[np.float64], offsets: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coefficients and intercepts in the units of coded targets; the opposite of `_take`."""
+        return weights, offsets
 
     def _set(self, theta: NDArray[np.float64], rows: RowSpec) -> None:
         theta = np.atleast_2d(theta)

@@ -20,9 +20,11 @@ from discreet.estimators.targets import Bounded, column_vector
 from discreet.geometry import L1Ball, SparseSet
 from discreet.geometry.base import Geometry
 from discreet.losses import Huber, Loss, Poisson, Quantile, Squared
-from discreet.planning.auto import prefers_vertices
+from discreet.planning.auto import prefers_peeling, prefers_vertices
 from discreet.recipes.lasso import default_radius
+from discreet.recipes.shared import NUMBERS as SHARED
 from discreet.rows import RowSpec
+from discreet.tuned import current
 
 __all__ = [
     "HuberRegression",
@@ -51,6 +53,12 @@ class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         coding = self._coding
         self.coef_ = weights[0] * coding.scale
         self.intercept_ = float(offsets[0]) * coding.scale + coding.shift
+
+    def _untake(
+        self, weights: NDArray[np.float64], offsets: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        coding = self._coding
+        return weights / coding.scale, (offsets - coding.shift) / coding.scale
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The predicted target of each row, inside the declared bounds."""
@@ -121,6 +129,11 @@ class PoissonRegression(Inferring, _Regressor):
         self.coef_ = weights[0]
         self.intercept_ = float(offsets[0]) + math.log(self._coding.scale)
 
+    def _untake(
+        self, weights: NDArray[np.float64], offsets: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return weights, offsets - math.log(self._coding.scale)
+
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The expected count of each row, inside the declared bounds."""
         with np.errstate(over="ignore"):
@@ -178,9 +191,7 @@ class Lasso(_Regressor):
             if features.encoder is not None:
                 return features.encoder.entry_bound
             return features.row_norm if math.isfinite(features.row_norm) else 1.0
-        if not 0 < self.feature_bound < math.inf:
-            raise InvalidInput(f"feature_bound must be positive and finite, got {self.feature_bound!r}.")
-        return float(self.feature_bound)
+        return _checked_feature_bound(self.feature_bound)
 
     def _domain(self, features: Features, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:
         if self.domain is not None:
@@ -200,22 +211,65 @@ class Lasso(_Regressor):
 class SparseLinearRegression(_Regressor):
     """Private least squares with at most ``sparsity`` coefficients.
 
-    ``solver="auto"`` is the private Newton method, whose quadratic is minimised over sparse vectors in the end; beyond
-    1000 columns it is iterative hard thresholding.
+    ``solver="auto"`` is iterative hard thresholding where a bound on entries is declared that rows are much longer than
+    ((row_norm/feature_bound)² > 50) and beyond 1000 columns: it pays for the largest entries alone. Else it is the
+    private Newton method, whose quadratic is minimised over sparse vectors in the end.
 
     Args:
-        sparsity: the most coefficients that are not 0 (the intercept counts as one). All others: see
-            `LinearRegression`.
+        sparsity: the most coefficients that are not 0 (the intercept counts as one).
+        feature_bound: public bound on every |x_j|, enforced by cutting entries; by default that of the schema's
+            encoding, or none. It is used by hard thresholding alone, whose constant column is no larger. All others:
+            see `LinearRegression`.
+
+    Example:
+        >>> import numpy as np, discreet as dp
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 200))
+        >>> model = dp.SparseLinearRegression(
+        ...     epsilon=2.0, row_norm=200**0.5, feature_bound=1.0, target_bounds=(-2, 2), sparsity=3
+        ... )
+        >>> model.fit(X, X[:, 0] - X[:, 1]).privacy_.solver
+        'hard_threshold'
     """
 
     sparsity: int = 10
+    feature_bound: float | None = None
 
     def _usual_loss(self) -> Loss:
         return Squared()
+
+    def _constant(self, features: Features, columns: int) -> float:
+        """Where entries are released all have one bound, so the constant column is no larger than the others."""
+        usual, entry = super()._constant(features, columns), self._entry_bound(features)
+        return min(usual, entry) if math.isfinite(self.epsilon) and self._peels(features, columns) else usual
+
+    def _peels(self, features: Features, columns: int) -> bool:
+        """Whether the largest entries of gradients are released, by the solver that was named or by "auto"."""
+        entry = self._entry_bound(features)
+        if self.solver != "auto":
+            return self.solver == "hard_threshold"
+        many = columns > current(SHARED).many_columns
+        return (
+            math.isfinite(entry)
+            and self.delta != 0
+            and (many or prefers_peeling(RowSpec(columns, features.row_norm), entry, self.sparsity))
+        )
+
+    def _entry_bound(self, features: Features) -> float:
+        if self.feature_bound is None:
+            return math.inf if features.encoder is None else features.encoder.entry_bound
+        return _checked_feature_bound(self.feature_bound)
 
     def _domain(self, features: Features, rows: RowSpec, n: float, guarantee: Guarantee) -> Geometry:
         if self.domain is not None:
             raise InvalidInput("the set is that of sparse vectors: give sparsity, not domain.")
         if self.sparsity < 1:
             raise InvalidInput(f"sparsity must be at least 1, got {self.sparsity!r}.")
+        if self.feature_bound is not None and self.solver not in ("auto", "hard_threshold"):
+            raise InvalidInput(f"feature_bound has no effect on solver={self.solver!r}: leave it out.")
         return SparseSet(int(self.sparsity))
+
+
+def _checked_feature_bound(bound: float) -> float:
+    if not 0 < bound < math.inf:
+        raise InvalidInput(f"feature_bound must be positive and finite, got {bound!r}.")
+    return float(bound)

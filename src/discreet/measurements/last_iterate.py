@@ -116,12 +116,17 @@ class LastIterate:
         """``LastIterate`` with the contraction of a step, the set's diameter, and what rounding displaces.
 
         Raises:
-            HypothesisViolated: under add-remove the number of rows, and with it the smoothness, is not public.
+            HypothesisViolated: under add-remove, or where the rows of persons are bounded, the number of rows, and with
+                it the smoothness, is not public.
         """
         if unit.relation != "replace-one":
             raise HypothesisViolated(
                 "last-iterate accounting needs replace-one: under add-remove the number of rows is private, and with "
                 "it the smoothness of their mean loss, of which a step must be at most 2 over."
+            )
+        if unit.enforced:
+            raise HypothesisViolated(
+                "last-iterate accounting needs a public number of rows: of the rows of a person some are left out."
             )
         moved = unit.sensitivity(1.0)  # of the sum, over the clip
         diameter: float | None = self.precision.diameter / self.step / self.clip * self.n / moved * ROUNDED_UP

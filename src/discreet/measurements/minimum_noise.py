@@ -14,7 +14,15 @@ from discreet.mechanisms.base import check_multiplier
 from discreet.noise.bits import Bits
 from discreet.queries.minimiser.problem import RidgeProblem
 
-__all__ = ["Noise", "add_output_noise", "check_hypotheses", "check_noise", "check_tolerance", "draw_noise"]
+__all__ = [
+    "Noise",
+    "add_output_noise",
+    "check_hypotheses",
+    "check_noise",
+    "check_tolerance",
+    "draw_noise",
+    "on_output_grid",
+]
 
 Noise: TypeAlias = Literal["gaussian", "gamma"]
 """Gaussian, or of density ∝ exp(−‖·‖₂/scale), whose length has a Gamma distribution: the latter for pure ε."""
@@ -58,11 +66,16 @@ def add_output_noise(
     its exact one: Δ = sensitivity + 2·error + grid·√d, the grid so fine that rounding moves θ by less than ``error``.
     """
     d = theta.size
-    grid = 2.0 ** (math.frexp(error / math.sqrt(d))[1] - 1)
+    steps, grid = on_output_grid(theta, error)
     scale = (sensitivity + 2 * error + grid * math.sqrt(d)) / ratio * ROUNDED_UP
-    # clipping increases no distance between two points, so it needs no bound on θ
-    steps = np.clip(np.rint(theta.ravel() / grid), -_MOST_STEPS, _MOST_STEPS).astype(np.int64)
     return (grid * (steps + draw_noise(noise, scale / grid, d, bits)).astype(np.float64)).reshape(theta.shape)
+
+
+def on_output_grid(theta: NDArray[np.float64], error: float) -> tuple[NDArray[np.int64], float]:
+    """θ in whole steps of a public grid, and the grid: a power of two so small that rounding moves θ by < ``error``."""
+    grid = 2.0 ** (math.frexp(error / math.sqrt(theta.size))[1] - 1)
+    # clipping increases no distance between two points, so it needs no bound on θ
+    return np.clip(np.rint(theta.ravel() / grid), -_MOST_STEPS, _MOST_STEPS).astype(np.int64), grid
 
 
 def draw_noise(noise: Noise, scale: float, d: int, bits: Bits) -> NDArray[np.int64]:

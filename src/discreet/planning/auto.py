@@ -31,8 +31,8 @@ __all__ = [
     "Rule",
     "choose",
     "options_of_rules",
+    "prefers_peeling",
     "prefers_vertices",
-    "rules_as_markdown",
 ]
 
 
@@ -50,7 +50,6 @@ class AutoNumbers(Tuned):
         "coordinates from which vertices of a polytope are chosen instead of releasing gradients",
         "judgement: a step of Frank–Wolfe does not take longer as d grows",
     )
-    most_count_noise: float = tuned(1e-2, "noise of a count over n up to which columns are weighted", "sweep: loudest")
     least_weighted_columns: int = tuned(
         32, "columns from which weights are worth their share of the budget", "judgement: synthetic problems"
     )
@@ -77,6 +76,21 @@ def prefers_vertices(rows: RowSpec, entry_bound: float, *, pure: bool) -> bool:
     numbers = current(NUMBERS)
     short = rows.norm**2 <= numbers.most_entries_in_length * entry_bound**2
     return pure or not (rows.n_features <= current(SHARED).many_columns and short)
+
+
+def prefers_peeling(rows: RowSpec, entry_bound: float, sparsity: int) -> bool:
+    """Whether sparse least squares release the largest entries of a gradient instead of a whole one.
+
+    By the same comparison as `prefers_vertices`, and s released entries must cost less than a gradient: √(2s) times the
+    largest entry, against the length of a row.
+
+    Example:
+        >>> from discreet.rows import RowSpec
+        >>> prefers_peeling(RowSpec(40, norm=40**0.5), 1.0, 5), prefers_peeling(RowSpec(400, norm=20.0), 1.0, 5)
+        (False, True)
+    """
+    cheaper = 2 * sparsity * entry_bound**2 < rows.norm**2
+    return math.isfinite(entry_bound) and cheaper and prefers_vertices(rows, entry_bound, pure=False)
 
 
 @dataclass(frozen=True)
@@ -116,6 +130,12 @@ def _lasso_by_vertices(f: Facts) -> bool:
     return declared and f.private and not p.ridge and prefers_vertices(p.rows, p.entry_bound, pure=f.pure)
 
 
+def _sparse_by_entries(f: Facts) -> bool:
+    p = f.problem
+    sparse = isinstance(p.domain, SparseSet) and isinstance(p.loss, Squared) and f.gaussian
+    return sparse and prefers_peeling(p.rows, p.entry_bound, p.domain.s if isinstance(p.domain, SparseSet) else 0)
+
+
 def _free_least_squares(f: Facts) -> bool:
     p = f.problem
     return f.gaussian and isinstance(p.loss, Squared) and f.free and bool(p.rows.intercept)
@@ -127,11 +147,12 @@ def _bag_of_words(f: Facts) -> bool:
 
 
 def _worth_weights(f: Facts) -> bool:
-    numbers, d = current(NUMBERS), f.problem.rows.dimension
-    if not (f.gaussian and f.two_classes and d >= numbers.least_weighted_columns):
+    d = f.problem.rows.dimension
+    if is_bag_of_words(f.problem) or not (f.gaussian and f.two_classes):
         return False
-    little = f.count_noise * math.sqrt(d) <= current(WEIGHTED).little_noise
-    return f.count_noise <= numbers.most_count_noise and not little
+    if d < current(NUMBERS).least_weighted_columns:
+        return False
+    return f.count_noise * math.sqrt(d) > current(WEIGHTED).little_noise
 
 
 def _few_dimensions(f: Facts) -> bool:
@@ -188,6 +209,13 @@ RULES: tuple[Rule, ...] = (
         "Lasso with a bound F on entries: δ = 0, over 1000 columns, or (row norm/F)² > 50",
         "a choice of vertices pays for a row's largest entry and ln d, a noisy gradient for its length and √d",
         "sweep lasso-narrow",
+    ),
+    Rule(
+        "hard_threshold",
+        _sparse_by_entries,
+        "sparse least squares, entries within ±F, δ > 0: (row norm/F)² > 2·sparsity and > 50, or over 1000 columns",
+        "the largest entries of a gradient pay for a row's largest entry and √sparsity, a whole one for its length",
+        "bench/results/sparse_regression.md",
     ),
     Rule(
         "scaled_descent",
@@ -311,7 +339,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "weighted_perturbation",
         _worth_weights,
-        "two classes, 32 columns or more, ν/n ≤ 0.01 and √d·ν/n > 0.0025, δ > 0",
+        "two classes, 32 columns or more, no bag of words, √d·ν/n > 0.0005, δ > 0",
         "columns nearer to one scale, then a direction, then its scale and offset",
         "sweeps loudest, quiet",
     ),
@@ -366,11 +394,3 @@ def options_of_rules(solver: str, problem: Problem, guarantee: Guarantee) -> dic
     facts = Facts(problem, guarantee)
     found = (rule.options for rule in RULES if rule.solver == solver and rule.options and rule.when(facts))
     return next(found, {})
-
-
-def rules_as_markdown() -> str:
-    """The rules as the table of ``docs/how-to/solvers.md``; the first condition that holds decides."""
-    lines = ["| | if | `auto` takes | because | evidence |", "|---|---|---|---|---|"]
-    for place, rule in enumerate(RULES, start=1):
-        lines.append(f"| {place} | {rule.condition} | `{rule.label}` | {rule.why} | {rule.evidence} |")
-    return "\n".join(lines)

@@ -18,9 +18,20 @@ from discreet.geometry.base import Atomic
 from discreet.geometry.long_projection import has_long_projection
 from discreet.losses import Domain, Tabulated
 from discreet.planning.facts import trivial_risk
-from discreet.recipes import shared
+from discreet.planning.hypotheses import (
+    dimension,
+    distance,
+    gradient_bound,
+    score_bound,
+    target_length,
+    unconstrained,
+    uncut,
+)
+from discreet.planning.predicted_least_squares import scaled_descent_bound, sufficient_statistics_bound
+from discreet.queries.largest_entries import LargestEntries
 from discreet.recipes.bias_reduced import expected_cost, level_costs
 from discreet.recipes.exponential_mechanism import grid_radius
+from discreet.recipes.output_perturbation import noise_std
 from discreet.solvers.base import Problem, Solver
 from discreet.solvers.bias_reduced import BiasReduced
 from discreet.solvers.descent import Descent
@@ -28,7 +39,6 @@ from discreet.solvers.exponential_mechanism import ExponentialMechanism
 from discreet.solvers.frank_wolfe import FrankWolfe
 from discreet.solvers.objective_perturbation import ObjectivePerturbation
 from discreet.solvers.output_perturbation import OutputPerturbation
-from discreet.solvers.parts.private_scales import Diagonal, Full
 from discreet.solvers.scaled_descent import ScaledDescent
 from discreet.solvers.sparse_descent import SparseDescent
 from discreet.solvers.sufficient_statistics import SufficientStatistics
@@ -36,24 +46,22 @@ from discreet.theory.bias_reduced import biased_descent
 from discreet.theory.bound import Bound, gamma_noise_std, require
 from discreet.theory.descent import smooth_average_iterate, strongly_convex_last_iterate, suffix_average
 from discreet.theory.frank_wolfe import frank_wolfe, glm_curvature, selection_gap
-from discreet.theory.least_squares import moment_noise_norm, preconditioned, sufficient_statistics
 from discreet.theory.perturbation import (
     exponential_mechanism,
     objective_perturbation,
     objective_perturbation_constrained,
     output_perturbation,
+    output_perturbation_inf,
 )
 from discreet.theory.sparse import sparse_descent_smooth
 from discreet.theory.stationarity import random_iterate_stationarity
-from discreet.tuned import current
 from discreet.units import Unit
 from discreet.updates import Sgd
 
 __all__ = ["predicted_bound", "predicted_risk"]
 
-_MOMENT_FAILURE = 0.05
-"""The noise of a second moment is taken at a size that it exceeds once in twenty runs."""
 _NO_THEOREM = {
+    "BestIterate": "iterates are compared by clipped losses, from which no bound on the risk follows",
     "Boosted": "runs are compared by clipped losses, from which no bound on the risk follows",
     "HardThreshold": "it needs the rows' restricted eigenvalues, which are not public",
     "HeavyTailed": "it needs the rows' restricted eigenvalues, which are not public",
@@ -105,9 +113,9 @@ def _theorem(solver: Solver, problem: Problem, unit: Unit | None) -> Bound:
         case FrankWolfe():
             return _frank_wolfe(solver, problem)
         case ScaledDescent():
-            return _scaled_descent(solver, problem)
+            return scaled_descent_bound(solver, problem)
         case SufficientStatistics():
-            return _sufficient_statistics(solver, problem)
+            return sufficient_statistics_bound(solver, problem)
         case ExponentialMechanism():
             return _exponential_mechanism(solver, problem)
         case SparseDescent():
@@ -118,39 +126,6 @@ def _theorem(solver: Solver, problem: Problem, unit: Unit | None) -> Bound:
     raise HypothesisViolated(_NO_THEOREM.get(name, f"no theorem here bounds the risk of {name}") + ".")
 
 
-def _dimension(problem: Problem) -> int:
-    return math.prod(problem.rows.shape)
-
-
-def _score_bound() -> float:
-    """The largest score of the minimiser that bounds are stated for: what recipes expect of the best model."""
-    return current(shared.NUMBERS).score_bound
-
-
-def _target(problem: Problem) -> float:
-    """The length of the minimiser that is looked for."""
-    return min(_score_bound() / problem.rows.radius, problem.domain.radius_in(_dimension(problem)))
-
-
-def _gradient_bound(problem: Problem, slope_bound: float) -> float:
-    return min(slope_bound, problem.loss.lipschitz(Domain()) * problem.rows.radius)
-
-
-def _uncut(problem: Problem, gradient_bound: float, radius: float = math.inf) -> None:
-    """Refuses a bound on rows' gradients that some model of length ``radius`` exceeds."""
-    scores = Domain(score_bound=problem.rows.radius * radius, target_low=-1.0, target_high=1.0)
-    longest = problem.loss.lipschitz(scores) * problem.rows.radius
-    require(
-        gradient_bound * (1 + 1e-9) >= longest,
-        f"gradients that are not cut: they may be {longest:.4g} long and are cut at {gradient_bound:.4g}",
-    )
-
-
-def _unconstrained(problem: Problem) -> None:
-    """A projected minimiser of the whole space is not the minimiser over the set: no theorem covers it."""
-    require(isinstance(problem.domain, WholeSpace), "a problem without constraint")
-
-
 def _not_convex(solver: Solver, problem: Problem) -> Bound:
     """How nearly stationary a random late iterate of descent is; the best point of a grid needs no convexity."""
     if isinstance(solver, ExponentialMechanism):
@@ -159,16 +134,21 @@ def _not_convex(solver: Solver, problem: Problem) -> Bound:
     if not isinstance(solver, Descent) or solver.iterate != "random":
         raise HypothesisViolated(f"{what} descent to a random iterate alone.")
     step = solver.update.step if isinstance(solver.update, Sgd) else None
-    if solver.sampling is not None or not isinstance(step, float) or not isinstance(problem.domain, WholeSpace):
+    if (
+        solver.sampling is not None
+        or solver.batches is not None
+        or not isinstance(step, float)
+        or not isinstance(problem.domain, WholeSpace)
+    ):
         raise HypothesisViolated(f"{what} full batches, plain steps of one size and no constraint.")
-    _uncut(problem, solver.clip)
+    uncut(problem, solver.clip)
     targets = np.array([-1.0, 1.0])  # where the loss at score 0 is largest; the others are at least 0
     gap = problem.loss.largest_gap() if isinstance(problem.loss, Tabulated) else problem.loss.value(0.0, targets).max()
     require(math.isfinite(gap), "a loss that is bounded below")
     return random_iterate_stationarity(
         smoothness=problem.loss.smoothness(Domain()) * problem.rows.radius**2 + problem.ridge,
         initial_gap=float(gap),
-        d=_dimension(problem),
+        d=dimension(problem),
         noise_std=solver.noise_multiplier * solver.clip / problem.n,
         iterations=solver.iterations,
         step=step,
@@ -178,15 +158,15 @@ def _not_convex(solver: Solver, problem: Problem) -> Bound:
 
 def _descent(solver: Descent, problem: Problem) -> Bound:
     step = solver.update.step if isinstance(solver.update, Sgd) else None
-    if solver.sampling is not None or not isinstance(step, float):
+    if solver.sampling is not None or solver.batches is not None or not isinstance(step, float):
         raise HypothesisViolated("the bound is for full batches and plain steps of one size.")
-    d, steps, target = _dimension(problem), solver.iterations, _target(problem)
+    d, steps, target = dimension(problem), solver.iterations, distance(problem)
     require(problem.domain.convex, "a convex constraint set")
-    _uncut(problem, solver.clip, problem.domain.radius_in(d))
+    uncut(problem, solver.clip, problem.domain.radius_in(d))
     points = {"average": steps, "suffix": steps - steps // 2, "last": 1, "random": 0}[solver.iterate]
     require(points > 0, "an average or the last iterate")
     noise_std = solver.noise_multiplier * solver.clip / problem.n
-    smoothness = problem.loss.smoothness(Domain(score_bound=_score_bound())) * problem.rows.radius**2 + problem.ridge
+    smoothness = problem.loss.smoothness(Domain(score_bound=score_bound())) * problem.rows.radius**2 + problem.ridge
     free = isinstance(problem.domain, WholeSpace)
     bounds = []
     if step * smoothness <= 1 + 1e-12:
@@ -231,14 +211,14 @@ def _descent(solver: Descent, problem: Problem) -> Bound:
 
 
 def _objective(solver: ObjectivePerturbation, problem: Problem) -> Bound:
-    d, scale = _dimension(problem), solver.noise_multiplier * _gradient_bound(problem, solver.slope_bound)
+    d, scale = dimension(problem), solver.noise_multiplier * gradient_bound(problem, solver.slope_bound)
     domain, n, gaussian = problem.domain, round(problem.n), solver.noise == "gaussian"
-    noise_std, target = scale if gaussian else gamma_noise_std(d, scale), _target(problem)
+    noise_std, target = scale if gaussian else gamma_noise_std(d, scale), target_length(problem)
     within = solver.constraint == "within" or (solver.constraint is None and has_long_projection(domain))
     if not within:
-        _unconstrained(problem)
+        unconstrained(problem)
     require(domain.convex, "a convex constraint set")
-    _uncut(problem, solver.slope_bound, domain.radius_in(d))
+    uncut(problem, solver.slope_bound, domain.radius_in(d))
     # strong convexity holds over a convex set as well as without one
     bounds = [
         objective_perturbation(
@@ -260,24 +240,38 @@ def _objective(solver: ObjectivePerturbation, problem: Problem) -> Bound:
 
 
 def _output(solver: OutputPerturbation, problem: Problem) -> Bound:
-    _unconstrained(problem)
-    _uncut(problem, solver.slope_bound)
-    d, lipschitz = _dimension(problem), _gradient_bound(problem, solver.slope_bound)
-    scale = solver.noise_multiplier * lipschitz / (solver.regularisation + problem.ridge * problem.n)
-    return output_perturbation(
+    d, deviation = dimension(problem), noise_std(solver, problem)
+    lipschitz = gradient_bound(problem, solver.slope_bound)
+    regularisation, target = solver.regularisation / problem.n, target_length(problem)
+    if isinstance(problem.domain, WholeSpace):
+        uncut(problem, solver.slope_bound)
+        return output_perturbation(
+            d=d,
+            regularisation=regularisation,
+            noise_std=deviation,
+            target_norm=target,
+            lipschitz=lipschitz if not problem.ridge else None,
+            smoothness=problem.loss.smoothness(Domain()) * problem.rows.radius**2 + problem.ridge,
+            generalised_linear=problem.rows.outputs == 1 and not problem.ridge,
+            gaussian=solver.noise == "gaussian",
+        )
+    require(solver.constraint == "within" and problem.domain.convex, "a minimiser over the set, or no set")
+    require(solver.projection == "linf" and not problem.ridge, "a projection in the ℓ∞ norm and no ridge")
+    uncut(problem, solver.slope_bound, problem.domain.radius_in(d))
+    through = solver.query(problem).through
+    return output_perturbation_inf(
         d=d,
-        regularisation=solver.regularisation / problem.n,
-        noise_std=scale if solver.noise == "gaussian" else gamma_noise_std(d, scale),
-        target_norm=_target(problem),
-        lipschitz=lipschitz if not problem.ridge else None,
-        smoothness=problem.loss.smoothness(Domain()) * problem.rows.radius**2 + problem.ridge,
-        generalised_linear=problem.rows.outputs == 1 and not problem.ridge,
-        gaussian=solver.noise == "gaussian",
+        sparsity=through.entries if isinstance(through, LargestEntries) else d,
+        lipschitz=lipschitz,
+        regularisation=regularisation,
+        noise_std=deviation,
+        target_norm=target,
+        laplace=solver.noise == "laplace",
     )
 
 
 def _frank_wolfe(solver: FrankWolfe, problem: Problem) -> Bound:
-    domain, d = problem.domain, _dimension(problem)
+    domain, d = problem.domain, dimension(problem)
     require(isinstance(domain, Atomic), "a set with vertices")
     assert isinstance(domain, Atomic)
     feature = max(min(problem.rows.norm, problem.entry_bound), problem.rows.intercept)
@@ -313,26 +307,27 @@ def _sparse_descent(solver: SparseDescent, problem: Problem) -> Bound:
     require(rows.outputs == 1 and problem.domain.convex, "one output and a convex constraint set")
     smoothness = problem.loss.smoothness(Domain()) * rows.radius**2 + problem.ridge
     require(math.isfinite(smoothness) and solver.step * smoothness <= 1 + 1e-12, "a step of at most 1/smoothness")
-    _uncut(problem, solver.clip, problem.domain.radius_in(_dimension(problem)))
+    uncut(problem, solver.clip, problem.domain.radius_in(dimension(problem)))
     return sparse_descent_smooth(
-        d=_dimension(problem),
-        s=min(solver.sparsity + (rows.intercept > 0), _dimension(problem)),
+        d=dimension(problem),
+        s=min(solver.sparsity + (rows.intercept > 0), dimension(problem)),
         bound=solver.clip,
-        noise_std=solver.noise_multiplier * solver.clip / problem.n,
-        diameter=problem.domain.diameter(_dimension(problem)),
+        noise_std=solver.noise_std(problem),
+        diameter=problem.domain.diameter(dimension(problem)),
         smoothness=1 / solver.step,  # a smaller step is that of a less smooth loss
         iterations=solver.iterations,
+        laplace=solver.noise == "laplace",
     )
 
 
 def _bias_reduced(solver: BiasReduced, problem: Problem, unit: Unit | None) -> Bound:
-    rows, diameter = problem.rows, problem.domain.diameter(_dimension(problem))
+    rows, diameter = problem.rows, problem.domain.diameter(dimension(problem))
     require(math.isfinite(diameter), "a bounded constraint set")
     averaged = solver.iterate == "average" and not solver.recalibration_multiplier
     require(averaged, "the average iterate, without recalibration")
     require(rows.outputs == 1 and problem.domain.convex, "one output and a convex constraint set")
     require(not problem.ridge, "no ridge")
-    _uncut(problem, solver.clip, problem.domain.radius_in(_dimension(problem)))
+    uncut(problem, solver.clip, problem.domain.radius_in(dimension(problem)))
     most, least = solver.iterations, None
     if solver.budget:
         # a step is drawn before it is refused: E(τ + 1)·E cost ≤ budget + the dearest step (Wald 1944)
@@ -346,51 +341,11 @@ def _bias_reduced(solver: BiasReduced, problem: Problem, unit: Unit | None) -> B
             most = min(most, average)
             least = min(sure, most)
     return biased_descent(
-        distance=min(_target(problem), diameter),
+        distance=distance(problem),
         diameter=diameter,
         second_moment=solver.second_moment_bound(problem),
         bias=solver.bias_bound(problem),
         step=solver.step,
         iterations=most,
         least_iterations=least,
-    )
-
-
-def _scaled_descent(solver: ScaledDescent, problem: Problem) -> Bound:
-    scales = solver.scales
-    if not isinstance(scales, Full):
-        what = "columns' second moments" if isinstance(scales, Diagonal) else "private estimates of scale"
-        raise HypothesisViolated(f"its steps depend on {what}, which are not public before they are released.")
-    averaged = solver.iterate == "suffix" and not (solver.recalibration_multiplier or solver.offset_multiplier)
-    require(averaged and solver.sampling is None, "full batches and the average of the last half")
-    require(solver.step == 1 and not solver.decay, "whole steps without momentum")
-    require(problem.rows.outputs == 1, "one output")
-    require(math.isfinite(problem.loss.smoothness(Domain())), "a loss of bounded curvature")
-    _unconstrained(problem)
-    _uncut(problem, solver.clip)
-    d, radius, target = _dimension(problem), problem.rows.radius, _target(problem)
-    smoothness = scales.curvature
-    error = moment_noise_norm(d, scales.moment_multiplier * radius**2, _MOMENT_FAILURE)
-    return preconditioned(
-        eigenvalues=[problem.ridge] * d,
-        damping=scales.added_curvature(problem, solver.iterations),
-        moment_error=smoothness * error / problem.n,
-        target_norm=target,
-        noise_std=solver.noise_multiplier * solver.clip / problem.n,
-        iterations=solver.iterations,
-        score_square=(smoothness * radius**2 + problem.ridge) * target**2,
-        quadratic=False,
-    )
-
-
-def _sufficient_statistics(solver: SufficientStatistics, problem: Problem) -> Bound:
-    d, radius = _dimension(problem), problem.rows.radius
-    return sufficient_statistics(
-        n=round(problem.n),
-        eigenvalues=[0.0] * d,
-        moment_std=solver.noise_multiplier * radius**2,
-        cross_std=solver.noise_multiplier * radius * solver.target_bound,
-        target_norm=_target(problem),
-        ridge=problem.ridge * problem.n,
-        failure=solver.failure,
     )

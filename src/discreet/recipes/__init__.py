@@ -13,7 +13,7 @@ from typing import Any
 
 from discreet.errors import InvalidInput, did_you_mean
 
-__all__ = ["RECIPES", "recipe"]
+__all__ = ["RECIPES", "STARTED", "recipe"]
 
 RECIPES = (
     "bias_reduced",
@@ -32,6 +32,8 @@ RECIPES = (
     "weighted_perturbation",
 )
 """Names of the solvers of linear models: each is a module of this room."""
+STARTED = ("descent", "hard_threshold")
+"""Solvers that begin where they are told to, at ``Problem.start``."""
 _OF_MEANS = "sparse_mean"
 _FORMER = {"preconditioned": "full", "reweighted": "diagonal", "wide_descent": "single"}
 """Solvers that are now scale models of scaled_descent."""

@@ -6,8 +6,9 @@ gradient matters through the scores alone: if nothing is projected, T steps of s
 of variance η²·T·v·radius², v = `BiasReduced.score_variance`, which costs ½·smoothness times that, and stopping early
 costs D²/(2ηT). The sum is least at the path length ηT with (ηT)³ = D²T/(2β·v), β = smoothness·radius².
 
-T is the filter's budget over a step's expected cost. The best of a grid of noises, batches and Rényi orders, projecting
-or not, is found without data.
+T is the filter's budget over a step's expected cost. The best of a grid of noises, batches and Rényi orders is found
+without data, by the second prediction. Gradients are then debiased (projected, and the bias of that reduced) where
+projecting the largest batch is proved to help under this noise; ``projecting=True`` takes the first prediction instead.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def recipe(
         iterate: ``"average"``, ``"last"`` or, for losses that are not convex, ``"random"``; by default the last where
             scale and offset are fitted, else the average.
         seed: public seed of the levels.
-        projecting: whether means are projected where that is proved to help; by default what promises less risk.
+        projecting: whether means are projected and debiased. By default they are where projecting the largest batch is
+            proved to help under the noise that is best without; True searches for settings by the proved bound, and
+            False never projects.
         recalibration_share: of the filter's budget for fits of offset and scale before and after; default 0.1 without
             constraint or ridge on a loss of bounded curvature, else 0: no such fits.
 
@@ -99,7 +102,7 @@ def recipe(
     outline = replace(outline, iterations=most, iterate=iterate or ("last" if share else "average"))
     grid = _grid(problem, guarantee, noise_multiplier, smallest, levels, projecting)
     search = _Search(problem, guarantee.unit, outline, step, share, _distance(problem, share))
-    best = _best(search, grid, guarantee)
+    best = _best(search, grid, guarantee, debias=projecting is None)
     if guarantee.private and noise_multiplier is None:
         best = _spending_all(best, 1 - share, problem, guarantee.unit)
     return _with_fits(best, share, problem, guarantee.unit) if share else best
@@ -197,7 +200,7 @@ def _grid(
                 f"no Rényi filter keeps ε = {guarantee.epsilon:g} at δ = {guarantee.delta:g}: ask for a larger ε or δ, "
                 "or use solver='descent'."
             )
-    return itertools.product(noises, shapes, budgets, [False, True] if projecting is None else [projecting])
+    return itertools.product(noises, shapes, budgets, [bool(projecting)])
 
 
 def _shapes(problem: Problem, smallest: int | None, levels: int | None) -> list[tuple[int, int]]:
@@ -267,6 +270,19 @@ class _Search:
             return self._proved(made, taken)
         return self._by_scores(made, taken)
 
+    def debiased(self, plain: BiasReduced) -> BiasReduced:
+        """The debiased estimator at the same noise and batches, where projecting its largest batch is proved to help.
+
+        Elsewhere there is no bias to reduce: nothing is projected, the correction is 0, and leaves only add noise.
+        """
+        made = replace(plain, projecting=True)
+        if not made.projects(self.problem, made.smallest << made.levels):
+            return plain
+        taken = float(made.iterations)
+        if made.budget:
+            taken = min(taken, made.budget * (1 - self.share) / expected_cost(made, self.problem, self.unit))
+        return self._by_scores(made, taken)[1]
+
     def _proved(self, made: BiasReduced, taken: float) -> tuple[float, BiasReduced]:
         """By the bound on stochastic descent with bias (`theory.biased_descent`)."""
         longest, distance = self.outline.step, self.distance
@@ -285,15 +301,15 @@ class _Search:
         return risk, replace(made, step=eta)
 
 
-def _best(search: _Search, grid: Iterator[_Point], guarantee: Guarantee) -> BiasReduced:
-    """The candidate of least predicted risk."""
+def _best(search: _Search, grid: Iterator[_Point], guarantee: Guarantee, *, debias: bool) -> BiasReduced:
+    """The candidate of least predicted risk, debiased if asked for and there is a bias."""
     risk, best = min((search.candidate(*point) for point in grid), key=lambda pair: pair[0])
     if math.isinf(risk):
         raise InvalidInput(
             f"ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g} on {search.problem.n:g} rows admits no step of this "
             "noise and these batches; ask for more noise or smaller batches."
         )
-    return best
+    return search.debiased(best) if debias and guarantee.private else best
 
 
 def _spending_all(solver: BiasReduced, share: float, problem: Problem, unit: Unit) -> BiasReduced:
@@ -313,6 +329,6 @@ def _spending_all(solver: BiasReduced, share: float, problem: Problem, unit: Uni
 def _with_fits(solver: BiasReduced, share: float, problem: Problem, unit: Unit) -> BiasReduced:
     """The solver that leaves ``share`` of its budget to the fits, whose releases cost 1/ν² of what ν = 1 does."""
     reserve = share * solver.budget
-    alone = _divergence(Recalibration(1.0).event(), solver.order, unit)
+    alone = _divergence(Recalibration(1.0).event(problem.loss), solver.order, unit)
     costs = (*level_costs(solver, problem, unit), reserve * (1 + _ROUNDING))
     return replace(solver, recalibration_multiplier=math.sqrt(alone / reserve), costs=costs)

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.selections import Kind, rough_selection_multiplier, selection_multiplier
 from discreet.errors import HypothesisViolated, InvalidInput
-from discreet.geometry.base import Atomic
+from discreet.geometry.base import Atomic, LinearOracle
 from discreet.losses import Domain, Logistic, Squared
 from discreet.queries.frank_wolfe.vertices import whole_vertices
 from discreet.recipes import shared
 from discreet.recipes.shared import slope_at_zero
 from discreet.solvers.base import Problem
-from discreet.solvers.frank_wolfe import FrankWolfe
+from discreet.solvers.frank_wolfe import FrankWolfe, has_vertices
 from discreet.tuned import Tuned, current, tuned
 
 __all__ = ["NUMBERS", "FrankWolfeNumbers", "recipe", "selection_noise"]
@@ -77,14 +77,20 @@ def recipe(
         selection: as in `FrankWolfe`.
 
     Raises:
-        InvalidInput: the set has no vertices to choose from, or bounds were given that would have no effect.
+        InvalidInput: the set has no vertices to choose from (without privacy: no linear minimiser), or bounds were
+            given that would have no effect.
         HypothesisViolated: the loss has no finite slope or curvature over the set, so theory chooses nothing.
     """
     domain, d = problem.domain, math.prod(problem.rows.shape)
-    vertices = whole_vertices(domain, d).count
     if not guarantee.private:
+        if not (domain.convex and (isinstance(domain, LinearOracle) or has_vertices(domain))):
+            raise InvalidInput(
+                f"{type(domain).__name__} is not convex with a linear minimiser, which Frank–Wolfe steps towards; use "
+                "a ball, a box or a polytope such as L1Ball."
+            )
         steps = current(shared.NUMBERS).exact_iterations if iterations is None else iterations
         return FrankWolfe(0.0, steps, math.inf if clip is None else clip, selection)
+    vertices = whole_vertices(domain, d).count
     entries = problem.entry_bound if isinstance(problem.loss, Squared) else math.inf
     if clip is None and math.isfinite(entries):
         clip = current(NUMBERS).entry_clip * entries

@@ -46,7 +46,7 @@ class FullOptions:
             more noise.
         iterations: None takes 18√d, at most 400, and fewer under much noise; 400 for losses of curvature above 1;
             without privacy 8 for squared loss, else 2000.
-        moment_share: of the budget (in 1/σ²) for XᵀX; None takes 0.1.
+        moment_share: of the budget (in 1/σ²) for XᵀX; None takes 0.1. Counts take half as much for their mean.
         damping: see `Full`; None takes 1.5, or more where even one step would fit noise.
     """
 
@@ -70,7 +70,7 @@ def settings(problem: Problem, guarantee: Guarantee, asked: FullOptions) -> Scal
             with counts.
     """
     part = current(shared.NUMBERS).large_share if asked.moment_share is None else asked.moment_share
-    if not 0 < part < 1:
+    if not 0 < part < (2 / 3 if isinstance(problem.loss, Poisson) else 1):
         raise InvalidInput(f"moment_share must be in (0, 1), got {asked.moment_share!r}.")
     if asked.clip is not None and asked.target_bound is not None:
         raise InvalidInput("target_bound chooses the clip, which was given too: leave one out.")
@@ -82,16 +82,31 @@ def settings(problem: Problem, guarantee: Guarantee, asked: FullOptions) -> Scal
     curvature = curvature_bound(problem)
     prior = numbers.prior_rows / max(1.0, curvature)  # rows of a curvature of at most 1
 
+    mean_part = _mean_part(problem, guarantee, part)
+
     def make(noise: float) -> ScaledDescent:
         bound = largest * clip_share(problem, noise) if guarantee.private else largest
         return ScaledDescent(
-            scales=Full(multiplier(noise, part), curvature, held, prior),
-            noise_multiplier=noise * math.sqrt(steps / (1 - part)),
+            scales=Full(
+                multiplier(noise, part),
+                curvature,
+                held,
+                prior,
+                multiplier(noise, mean_part) if mean_part else 0.0,
+                1 / current(shared.NUMBERS).least_clip,  # the least clip is then one mean
+            ),
+            noise_multiplier=noise * math.sqrt(steps / (1 - part - mean_part)),
             iterations=steps,
             clip=bound if asked.clip is None else asked.clip,
         )
 
     return calibrated(make, problem, guarantee)
+
+
+def _mean_part(problem: Problem, guarantee: Guarantee, part: float) -> float:
+    """The share of the budget for the mean of counts: half of that for XᵀX; 0 for other losses, or no intercept."""
+    counts = isinstance(problem.loss, Poisson) and bool(problem.rows.intercept)
+    return part / 2 if counts and guarantee.private else 0.0
 
 
 def _largest_gradient(problem: Problem, guarantee: Guarantee, target_bound: float) -> float:

@@ -66,7 +66,7 @@ def recipe(
         peel: release s coordinates a step instead of all; None compares the two noise levels, √(2s)·(largest entry)
             against the length of a row.
         target_bound: public bound on |y|; None takes 1, or clips nothing without privacy.
-        entry_bound: public bound on |x_ij|; None takes the bound on a row's length.
+        entry_bound: public bound on |x_ij|; None takes the problem's, or else the bound on a row's length.
         radius: ℓ2 bound on θ; None takes the problem's set.
         iterations: None takes (smoothness/a)·ln n, limited by the noise as above; without privacy 2000.
         smoothness: public bound on the mean loss's smoothness along 2s-sparse directions; None takes
@@ -82,7 +82,8 @@ def recipe(
     """
     s, radius = declared_sparsity(problem, sparsity, radius)
     length = problem.rows.radius
-    entry = length if entry_bound is None else max(entry_bound, problem.rows.intercept)
+    declared = problem.entry_bound if entry_bound is None else entry_bound
+    entry = max(declared, problem.rows.intercept) if math.isfinite(declared) else length
     least, smoothness = _curvatures(problem, s, entry, smoothness, condition)
     if peel is None:
         peel = entry * math.sqrt(2 * s) < length

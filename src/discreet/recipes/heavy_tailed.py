@@ -1,14 +1,20 @@
 """Settings of heavy-tailed sparse regression (`discreet.solvers.heavy_tailed`) from public facts.
 
-All of them are those of the error bound (`discreet.theory.heavy_tailed`): T = ⌈ln n⌉ parts, the step η = 1/smoothness,
-which contracts if 1 − 1/φ < η·(restricted eigenvalues of E xxᵀ) < 1 + 1/φ, φ the golden ratio, and the bound K on
-entries that balances the bias of shrinkage with the noise (`theory.balanced_entry_bound`). No number is tuned.
+By default the scales of columns and targets are found privately first, with a small share of the budget, and all
+bounds are in units of them: entries are shrunk to `theory.balanced_entry_bound` of columns with the fourth moment of a
+normal law, 3, and slopes are cut at 1.345, where Huber's loss loses 5 % to least squares under normal noise (Huber
+1964). Where moments, K or a step are declared, where rows have no bound, and for δ = 0 there are no searches.
+
+Then all settings are those of the error bound (`discreet.theory.heavy_tailed`): the step η = 1/smoothness, which
+contracts if 1 − 1/φ < η·(restricted eigenvalues of E xxᵀ) < 1 + 1/φ, φ the golden ratio, and the bound K on entries and
+targets that balances the bias of shrinkage with the noise. T = ⌈ln n⌉ parts in either case. No number is tuned.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 from discreet.calibration.by_zcdp import calibrated_by_zcdp
@@ -18,14 +24,22 @@ from discreet.errors import InvalidInput
 from discreet.events import Event, compose
 from discreet.losses import Squared
 from discreet.mechanisms.peeling import LaplacePeeling, Peeling
+from discreet.recipes import shared
 from discreet.recipes.shared import declared_sparsity
 from discreet.solvers.base import Problem
 from discreet.solvers.heavy_tailed import HeavyTailed
+from discreet.solvers.parts import location_scale
 from discreet.theory.heavy_tailed import balanced_entry_bound
+from discreet.tuned import current
 
 __all__ = ["recipe"]
 
 Mechanism = Literal["gumbel", "laplace"]
+
+_NORMAL = 3.0  # fourth moment of a standard normal law
+_HUBER = (
+    1.345  # slopes over the scale, at which Huber's loss keeps 95 % of the efficiency of least squares (Huber 1964)
+)
 
 
 def recipe(
@@ -47,25 +61,28 @@ def recipe(
         problem: squared loss.
         guarantee: what must be kept.
         sparsity: s; None takes the problem's `SparseSet`.
-        radius: ℓ2 bound C on θ; None takes the problem's set, or 1.
-        moment: public bound M on E[x_ij⁴] and E[y⁴]; None takes 1.
+        radius: ℓ2 bound C on θ; None takes the problem's set, or else none, without searches for scales 1.
+        moment: public bound M on E[x_ij⁴] and E[y⁴]; None finds scales instead, or where there are no searches takes 1.
         smoothness: public bound on the eigenvalues of E[xxᵀ] along sparse directions; None takes √M, which bounds
             E[x_ij²], so that columns without correlation contract if their kurtosis is below 6.8.
         mechanism: ``"gumbel"`` for `Peeling`; ``"laplace"`` for `LaplacePeeling`, which is pure DP and what None
             takes where δ = 0.
         parts: T; None takes ⌈ln n⌉.
-        entry_bound: K; None takes `balanced_entry_bound`, without privacy none.
-        step: η; None takes 1/smoothness.
+        entry_bound: K, of entries and targets; None takes `balanced_entry_bound`, without privacy none.
+        step: η; None takes 1/smoothness. With any of these five there are no searches for scales.
 
     Raises:
         InvalidInput: a moment or smoothness that is not positive or would have no effect, an unknown mechanism, or
             δ = 0 without Laplace noise.
     """
     _check_effects(problem, moment, smoothness, entry_bound, step)
+    nothing_declared = (moment, smoothness, entry_bound, step, mechanism) == (None,) * 5
+    if nothing_declared and problem.rows.bounded and not (guarantee.private and guarantee.delta == 0):
+        return _in_scales(problem, guarantee, *declared_sparsity(problem, sparsity, radius), parts)
     moment = 1.0 if moment is None else moment
     s, declared = declared_sparsity(problem, sparsity, radius)
     laplace = _takes_laplace(moment, smoothness, mechanism, guarantee)
-    steps = max(1, math.ceil(math.log(max(problem.n, 2)))) if parts is None else parts
+    steps = _parts(problem) if parts is None else parts
     eta = 1 / (math.sqrt(moment) if smoothness is None else smoothness) if step is None else step
 
     def make(peeling: Peeling | LaplacePeeling, bound: float = 1.0) -> HeavyTailed:
@@ -76,6 +93,28 @@ def recipe(
         rows, d = problem.n / steps, problem.rows.dimension
         entry_bound = balanced_entry_bound(moment, rows, d, scale) if guarantee.private else math.inf
     return make(peeling, entry_bound)
+
+
+def _parts(problem: Problem) -> int:
+    """⌈ln n⌉."""
+    return max(1, math.ceil(math.log(max(problem.n, 2))))
+
+
+def _in_scales(problem: Problem, guarantee: Guarantee, s: int, radius: float | None, parts: int | None) -> HeavyTailed:
+    """In units of scales that are found privately with a share of the budget."""
+    count = _parts(problem) if parts is None else parts
+    share, searches = current(shared.NUMBERS).estimate_share, current(location_scale.NUMBERS).steps
+
+    def make(noise: float, entry_bound: float = 1.0) -> HeavyTailed:
+        peeling = Peeling.balanced(s, noise / math.sqrt(1 - share))
+        return HeavyTailed(peeling, count, entry_bound, 1.0, radius, _HUBER, noise * math.sqrt(searches / share))
+
+    found = calibrated_by_zcdp(make, problem, guarantee)
+    if not guarantee.private:
+        return replace(found, entry_bound=math.inf, slope_bound=math.inf)
+    assert isinstance(found.peeling, Peeling)
+    scale, rows = found.peeling.selection_multiplier, problem.n / count
+    return replace(found, entry_bound=balanced_entry_bound(_NORMAL, rows, problem.rows.dimension, scale))
 
 
 def _check_effects(

@@ -51,8 +51,10 @@ def hidden_descent(
     Raises:
         HypothesisViolated: the theorem does not cover the run, or the run would take too long.
     """
-    if guarantee.unit.relation != "replace-one":
-        raise HypothesisViolated("last-iterate accounting needs replace-one, under which the number of rows is public.")
+    if guarantee.unit.relation != "replace-one" or guarantee.unit.enforced:
+        raise HypothesisViolated(
+            "last-iterate accounting needs replace-one, and rows of which none are left out: their number is public."
+        )
     curvature = shared.smoothness_bound(problem, 1.0)
     ways = {usual}
     if problem.ridge and iterations is None:

@@ -31,20 +31,24 @@ class WeightedPerturbationNumbers(Tuned):
         "sweep: weighted-shrink",
     )
     little_noise: float = tuned(
-        2.5e-3,
-        "noise in the mean gradient, √d·ν/n, above which columns are weighted; above four times that rows are centred",
+        5e-4,
+        "noise in the mean gradient, √d·ν/n, above which columns are weighted; above 20 times that rows are centred",
         "sweep: quiet",
     )
-    word_cut: float = tuned(0.25, "slope at which logistic losses of bags of words are cut", "sweep: word-cut")
-    least_scale: float = tuned(
-        0.5,
-        "least scale of the scores after recalibration",
-        "judgement: with classes of one size any direction found is better than none; the offset decides else",
+    count_noise: float = tuned(
+        1e-2,
+        "noise of a count over n above which scale and offset get a share of the budget in proportion to it; twice "
+        "that is how far the share of a class is taken to be off that the sum of slopes tells",
+        "sweep: loudest",
     )
+    word_cut: float = tuned(0.25, "slope at which logistic losses of bags of words are cut", "sweep: word-cut")
 
 
 NUMBERS = WeightedPerturbationNumbers()
 
+_NEARLY = 1 - 1e-9
+"""Slopes that are cut at all have a privacy profile that composes with Gaussians in closed form. With that of uncut
+slopes, where large slopes have little curvature, calibration takes many times as long for nearly the same noise."""
 _MOST_ENTRIES = 1e7  # centred rows are dense, and must fit in memory
 
 
@@ -74,8 +78,8 @@ def recipe(
         power: weights are (f_j + τ)^−power, by default ¼; 0 leaves columns as they are.
         spread: over how many entries a row's squared length is expected to be spread, by default 25.
         moment_share: of the budget (in 1/σ²) for the columns' second moments, by default 0.05.
-        place_share: of the budget for the range of the scores, by default 0.02.
-        recalibration_share: of the budget for scale and offset, by default 0.08.
+        place_share: of the budget for the range of the scores, by default 0.02, more under much noise.
+        recalibration_share: of the budget for scale and offset, by default 0.08, and in proportion to ν/n above 0.01.
         centre_share: of the budget for the mean row; 0 leaves rows uncentred. By default 0.05, or 0 for more than 1000
             columns (or 1e7 entries), little noise (√d·κ/n ≤ 0.01), and models without an intercept.
         damping: τ in units of the squared row norm; by default (ν/2)²·radius²/(norm²·n).
@@ -85,18 +89,20 @@ def recipe(
         HypothesisViolated: the loss has no bounded curvature.
     """
     check(problem)
-    numbers, weights = current(NUMBERS), current(column_weights.NUMBERS)
+    weights = current(column_weights.NUMBERS)
     shares = _shares(problem, guarantee, moment_share, place_share, recalibration_share, centre_share)
     bound = _slope_bound(problem, guarantee) if slope_bound is None else slope_bound
+    if guarantee.private and isinstance(problem.loss, Logistic):
+        bound = min(bound, _NEARLY * problem.rows.radius)
     exponent, entries = weights.power if power is None else power, weights.spread if spread is None else spread
     if not guarantee.private:
         scales = Diagonal(0.0, damping or 1 / problem.n, exponent, entries)
-        return WeightedPerturbation(scales, 0.0, 0.0, 0.0, regularisation or 0.0, bound, numbers.least_scale)
+        return WeightedPerturbation(scales, 0.0, 0.0, 0.0, regularisation or 0.0, bound)
     nu = multiplier(gaussian_multiplier(guarantee), _left(shares))
     ridge = _regularisation(problem, guarantee, nu, bound) if regularisation is None else regularisation
     tau = column_weights.chance_damping(problem, nu) if damping is None else damping
     scales = Diagonal(0.0, tau, exponent, entries, centred=shares["centre_share"] > 0)
-    rest = bound, numbers.least_scale, objective_perturbation.deviation(guarantee)
+    rest = bound, objective_perturbation.deviation(guarantee), 2 * current(NUMBERS).count_noise
     noiseless = WeightedPerturbation(scales, 0.0, 0.0, 0.0, ridge, *rest)
     return _with_noise(noiseless, problem, guarantee, shares)
 
@@ -123,14 +129,28 @@ def _shares(
     By default the range of the scores has a fifth of what it has together with scale and offset.
     """
     usual, place = current(shared.NUMBERS), current(recalibration.NUMBERS).place_share
+    fits = _fit_share(problem, guarantee)
     shares = {
         "moment_share": usual.estimate_share if moment_share is None else moment_share,
-        "place_share": place * usual.large_share if place_share is None else place_share,
-        "recalibration_share": (1 - place) * usual.large_share if recalibration_share is None else recalibration_share,
+        "place_share": place * fits if place_share is None else place_share,
+        "recalibration_share": (1 - place) * fits if recalibration_share is None else recalibration_share,
         "centre_share": _centre_share(problem, guarantee) if centre_share is None else centre_share,
     }
     _left(shares)
     return shares
+
+
+def _fit_share(problem: Problem, guarantee: Guarantee) -> float:
+    """A tenth for scale and offset together, and in proportion to ν/n above a hundredth, up to a half.
+
+    The share of the second class then errs by a few per cent at most until ν/n exceeds a twentieth: a model that says
+    little else should not be worse than that share alone.
+    """
+    usual = current(shared.NUMBERS).large_share
+    if not guarantee.private:
+        return usual
+    much = rough_multiplier(guarantee) / problem.n / current(NUMBERS).count_noise
+    return min(0.5, usual * max(1.0, much))
 
 
 def _left(shares: dict[str, float]) -> float:
@@ -145,7 +165,7 @@ def _centre_share(problem: Problem, guarantee: Guarantee) -> float:
     rows, n, usual = problem.rows, problem.n, current(shared.NUMBERS)
     small = rows.n_features <= min(usual.many_columns, _MOST_ENTRIES / n)
     noise = rough_multiplier(guarantee) * math.sqrt(rows.n_features) / n if guarantee.private else 0.0
-    return usual.estimate_share if small and noise > 4 * current(NUMBERS).little_noise and rows.intercept else 0.0
+    return usual.estimate_share if small and noise > 20 * current(NUMBERS).little_noise and rows.intercept else 0.0
 
 
 def _slope_bound(problem: Problem, guarantee: Guarantee) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
-from discreet.geometry.base import Geometry
+from discreet.geometry.base import Geometry, Projectable
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import OWN, Loss
 from discreet.measurements import Measurement
@@ -52,6 +52,7 @@ class Problem:
         sparse: whether rows come in compressed sparse form: a fact about the container, not about its cells.
         entry_bound: public bound on every entry |x_ij| of a row, where one was declared; it chooses settings, and is
             enforced by the clip that follows from it.
+        initial: a public point to start from, such as a model of public rows; None takes 0.
         inference: whether intervals for the coefficients are asked for.
         robust: whether they are to hold where the model of the variance is wrong.
         partitions: groups of columns that add up to the same number in every row, as indicators of levels do.
@@ -64,6 +65,7 @@ class Problem:
     ridge: float = 0.0
     sparse: bool = False
     entry_bound: float = math.inf
+    initial: NDArray[np.float64] | None = None
     inference: bool = False
     robust: bool = False
     partitions: tuple[Partition, ...] = ()
@@ -81,11 +83,16 @@ class Problem:
             self.domain.radius_in(math.prod(self.rows.shape))
         except InvalidInput as mismatch:
             raise InvalidInput(f"the domain does not fit the model: {mismatch} {_counted(self.rows)}") from None
+        if self.initial is not None and not (self.initial.shape == self.rows.shape and np.isfinite(self.initial).all()):
+            raise InvalidInput(f"a start must have finite numbers, one a coefficient. {_counted(self.rows)}")
 
     @property
     def start(self) -> NDArray[np.float64]:
-        """θ = 0."""
-        return np.zeros(self.rows.shape)
+        """A new array: the point of the set nearest to the start that was given, or to 0."""
+        first = np.zeros(self.rows.shape) if self.initial is None else self.initial.copy()
+        if not isinstance(self.domain, Projectable) or self.domain.contains(first.ravel()):
+            return first
+        return np.array(self.domain.project(first.ravel()), dtype=np.float64).reshape(self.rows.shape)
 
 
 def _counted(rows: RowSpec) -> str:

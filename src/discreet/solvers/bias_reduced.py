@@ -188,8 +188,15 @@ class BiasReduced:
         return self.noise_multiplier * self.clip * noises / rows
 
     def projects(self, problem: Problem, rows: int) -> bool:
-        """Whether means of ``rows`` rows are projected."""
-        return self.projecting and projecting_helps(problem, self.sparsity, self.clip, self.noise_std(rows))
+        """Whether means of ``rows`` rows are projected: where it is proved to help them *and* the largest batch.
+
+        The estimate has the expectation of the largest batch's G. If that is not projected there is no bias to reduce,
+        and projecting smaller batches would only add the variance of undoing it.
+        """
+        if not self.projecting:
+            return False
+        both = (rows, self.smallest << self.levels)
+        return all(projecting_helps(problem, self.sparsity, self.clip, self.noise_std(b)) for b in both)
 
     def error(self, problem: Problem, rows: int) -> float:
         """e ≥ √E‖G − mean of the batch‖² for ``rows`` rows: √(R·τ·E max|g|) if projected, R = C√s, else τ√d.

@@ -8,14 +8,20 @@ which is never larger, and the query enforces it in integers. Fresh rows at each
 that move it. Parts compose in parallel: T steps cost as much as one.
 
 Each part's size is private under add-remove; sums are divided by the public m.
+
+Nobody knows the scale of heavy-tailed columns and targets beforehand, and one K for both fits neither. So with
+``scale_multiplier`` the scales σ_x of the columns and σ_y of the targets are released first, from all rows
+(`discreet.solvers.parts.location_scale`, whose signs no tail can move), and K, the step and the bound on slopes are in
+units of them: entries are shrunk to K·σ_x, slopes to ``slope_bound``·σ_y, the step is η/σ_x². A cut slope makes the
+squared loss Huber's, of which the linear model of symmetric noise is the minimiser too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +35,11 @@ from discreet.mechanisms.peeling import LaplacePeeling, Peeling
 from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import sparse_domain
+from discreet.solvers.parts.location_scale import LocationScale, location_and_scale
 
 __all__ = ["HeavyTailed"]
+
+_Query: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], EntrywiseGradientSum]
 
 
 @dataclass(frozen=True)
@@ -42,16 +51,23 @@ class HeavyTailed:
         parts: T, the number of steps and of disjoint parts.
         entry_bound: K, to which entries and targets are shrunk; inf only without noise.
         step: η.
-        radius: ℓ2 bound C on θ.
+        radius: ℓ2 bound C on θ; None for none.
+        slope_bound: where slopes are cut; None takes K(‖θ‖₁ + 1), which no slope of shrunken rows exceeds.
+        scale_multiplier: noise of the searches for σ_x and σ_y; None for no searches: K and the step are then in the
+            units of the rows, and targets are shrunk to ±K, too.
     """
 
     peeling: Peeling | LaplacePeeling
     parts: int
     entry_bound: float
     step: float
-    radius: float
+    radius: float | None
+    slope_bound: float | None = None
+    scale_multiplier: float | None = None
 
     def __post_init__(self) -> None:
+        if (self.slope_bound is None) != (self.scale_multiplier is None):
+            raise InvalidInput("a bound on slopes is in units of a scale that is found: give both or neither.")
         if not 0 < self.step < math.inf:
             raise InvalidInput(f"step must be positive and finite, got {self.step!r}.")
 
@@ -59,18 +75,49 @@ class HeavyTailed:
         """One measurement: all steps, each on its own part of the rows."""
         if not isinstance(problem.loss, Squared):
             raise InvalidInput(f"heavy-tailed regression has squared loss, not {type(problem.loss).__name__}.")
-        theta = yield SampleSplitting(lambda: self._over_parts(problem), self.parts)
-        return np.asarray(theta, dtype=np.float64)
+        if self.scale_multiplier is None:
+            theta = yield SampleSplitting(lambda: self._over_parts(problem), self.parts)
+            return np.asarray(theta, dtype=np.float64)
+        found = yield from location_and_scale(problem, self.scale_multiplier, 1.0)
+        column = found.row_scale / math.sqrt(problem.rows.n_features)  # of a projection on signs, all columns together
+        theta = yield SampleSplitting(lambda: self._in_scales(problem, column, found), self.parts)
+        theta = np.array(theta, dtype=np.float64)
+        if problem.rows.intercept:  # the constant column was as large as the others
+            theta[-1] *= column / problem.rows.intercept
+        return theta
 
     def _over_parts(self, problem: Problem) -> Generator[Measurement, Any, NDArray[np.float64]]:
+        """In the units of the rows, with the slopes that shrunken rows have."""
+
+        def query(theta: NDArray[np.float64], start: NDArray[np.float64]) -> EntrywiseGradientSum:
+            slope = self.entry_bound * (float(np.abs(theta).sum()) + 1)
+            return EntrywiseGradientSum(
+                problem.rows, problem.loss, theta, self.entry_bound, slope, self.entry_bound, start
+            )
+
+        return self._steps(problem, problem.start, self.step, query)
+
+    def _in_scales(
+        self, problem: Problem, column: float, found: LocationScale
+    ) -> Generator[Measurement, Any, NDArray[np.float64]]:
+        """In units of the scales found, from the targets' median."""
+        assert self.slope_bound is not None
+        entry, slope, first = self.entry_bound * column, self.slope_bound * found.scale, problem.start
+        if problem.rows.intercept:
+            first[-1] = found.location / column
+
+        def query(theta: NDArray[np.float64], start: NDArray[np.float64]) -> EntrywiseGradientSum:
+            return EntrywiseGradientSum(problem.rows, problem.loss, theta, entry, slope, math.inf, start, column)
+
+        return self._steps(problem, first, self.step / column**2, query)
+
+    def _steps(
+        self, problem: Problem, theta: NDArray[np.float64], step: float, query: _Query
+    ) -> Generator[Measurement, Any, NDArray[np.float64]]:
         domain = sparse_domain(problem, self.peeling.s, self.radius)
-        rate = self.step / (problem.n / self.parts)
-        bound = self.entry_bound
-        theta = problem.start
+        rate = step / (problem.n / self.parts)
         for _ in range(self.parts):
-            slope = bound * (float(np.abs(theta).sum()) + 1)
-            start = -(1 - self.step * problem.ridge) / rate * theta
-            query = EntrywiseGradientSum(problem.rows, problem.loss, theta, bound, slope, bound, start)
-            peeled = yield Noisy(query, self.peeling)
+            start = -(1 - step * problem.ridge) / rate * theta
+            peeled = yield Noisy(query(theta, start), self.peeling)
             theta = domain.project(-rate * peeled)
         return theta

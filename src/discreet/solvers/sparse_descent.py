@@ -19,7 +19,9 @@ of *one* release, κC/n. So ``"lazy"`` projects the mean of all gradients so far
 dual averaging on a sparse mean. Offset and scale are fitted around the descent
 (`discreet.solvers.parts.recalibration`).
 
-The sparsity s enters the projection alone: rows with more entries cost accuracy, never privacy.
+Under Gaussian noise the sparsity s enters the projection alone: rows with more entries cost accuracy, never privacy.
+For pure ε the noise is Laplace, in proportion to the ℓ1 norm of a row's gradient, so the sparsity is enforced: the s
+largest entries of a row are kept (`discreet.queries.sums.sparse_gradient`), and T gradients cost T times one.
 """
 
 from __future__ import annotations
@@ -34,18 +36,21 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
 from discreet.measurements import Noisy, Sampling
-from discreet.mechanisms import Gaussian
+from discreet.mechanisms import Gaussian, Laplace
+from discreet.queries.largest_entries import LargestEntries
 from discreet.queries.sums.gradient import GradientSum
+from discreet.queries.sums.sparse_gradient import SparseGradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.public_draws import public_uniform
 from discreet.solvers.parts.recalibration import Recalibration
 from discreet.solvers.parts.shrinkage import best_threshold, soft
 from discreet.solvers.parts.sparse_means import gradient_entries, project, projecting_helps
 
-__all__ = ["Estimator", "Iterate", "SparseDescent"]
+__all__ = ["Estimator", "Iterate", "Noise", "SparseDescent"]
 
 Estimator = Literal["lazy", "auto", "projection", "threshold"]
 Iterate = Literal["average", "last", "random"]
+Noise = Literal["gaussian", "laplace"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class SparseDescent:
         seed: public seed of the random iterate.
         recalibration_multiplier: noise of the fits of offset and scale before and after, were they one release; 0
             leaves them out.
+        noise: ``"gaussian"``, or ``"laplace"`` for pure ε, whose multiplier is over √entries·clip, the ℓ1 bound.
     """
 
     noise_multiplier: float
@@ -79,6 +85,7 @@ class SparseDescent:
     iterate: Iterate = "average"
     seed: int = 0
     recalibration_multiplier: float = 0.0
+    noise: Noise = "gaussian"
 
     def __post_init__(self) -> None:
         for name in ("iterations", "sparsity"):
@@ -89,6 +96,7 @@ class SparseDescent:
         for name, value, kinds in (
             ("estimator", self.estimator, get_args(Estimator)),
             ("iterate", self.iterate, get_args(Iterate)),
+            ("noise", self.noise, get_args(Noise)),
         ):
             if value not in kinds:
                 raise InvalidInput(f"{name} must be one of {', '.join(map(repr, kinds))}, got {value!r}.")
@@ -108,9 +116,9 @@ class SparseDescent:
             raise InvalidInput(f"{type(problem.domain).__name__} has no projection; descent needs one.")
         theta = kept = start
         total, pull = np.zeros_like(start), np.zeros_like(start)  # of gradients and of the ridge, all steps together
+        kept_entries = LargestEntries(problem.rows, self.sparsity)
         for t in range(self.iterations):
-            query = GradientSum(problem.rows, problem.loss, theta.reshape(problem.rows.shape), self.clip)
-            answer = yield Noisy(query, Gaussian(self.noise_multiplier), self.sampling)
+            answer = yield self._gradient(problem, theta.reshape(problem.rows.shape), kept_entries)
             if self.iterate == "random" and public_uniform(self.seed, "iterate", t) * (t + 1) < 1:
                 kept = theta  # each of t + 1 points is then the kept one with equal probability
             if self.estimator == "lazy":
@@ -125,17 +133,31 @@ class SparseDescent:
                 kept = kept + (theta - kept) / (t + 1)
         return theta if self.iterate == "last" else kept
 
+    def _gradient(self, problem: Problem, theta: NDArray[np.float64], through: LargestEntries) -> Noisy:
+        if self.noise == "laplace" and self.noise_multiplier:
+            query = SparseGradientSum(problem.rows, problem.loss, theta, self.clip, through)
+            return Noisy(query, Laplace(self.noise_multiplier), self.sampling)
+        dense = GradientSum(problem.rows, problem.loss, theta, self.clip)
+        return Noisy(dense, Gaussian(self.noise_multiplier), self.sampling)
+
+    def noise_std(self, problem: Problem) -> float:
+        """Standard deviation of the noise in each coordinate of a mean gradient."""
+        bound = self.clip
+        if self.noise == "laplace":
+            bound *= math.sqrt(2 * gradient_entries(problem, self.sparsity))
+        return self.noise_multiplier * bound / self._rows(problem) if self.noise_multiplier else 0.0
+
     def _rows(self, problem: Problem) -> float:
         return self.sampling.expected_rows(problem.n) if self.sampling else problem.n
 
     def estimate(self, total: NDArray[np.float64], problem: Problem) -> NDArray[np.float64]:
         """G from a noisy sum: post-processing."""
-        rows = self._rows(problem)
-        mean, noise = total / rows, self.noise_multiplier * self.clip / rows
-        if self.estimator == "auto" and not projecting_helps(problem, self.sparsity, self.clip, noise):
+        mean, noise = total / self._rows(problem), self.noise_std(problem)
+        if self.estimator == "auto" and not projecting_helps(problem, self.sparsity, self.clip, noise, self.noise):
             return np.asarray(mean)
         if self.estimator == "threshold" and noise:
-            mean = soft(mean, best_threshold(mean, noise, "gaussian"))
+            scale = noise / math.sqrt(2) if self.noise == "laplace" else noise
+            mean = soft(mean, best_threshold(mean, scale, self.noise))
         return self._projected(mean, problem)
 
     def _projected(self, mean: NDArray[np.float64], problem: Problem) -> NDArray[np.float64]:

@@ -31,6 +31,7 @@ from discreet.theory.frank_wolfe import (
     best_frank_wolfe_iterations,
     frank_wolfe,
     frank_wolfe_rate,
+    frank_wolfe_tail,
     glm_curvature,
     selection_gap,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "exponential_mechanism_tail",
     "frank_wolfe",
     "frank_wolfe_rate",
+    "frank_wolfe_tail",
     "gamma_noise_std",
     "gaussian_noise_std",
     "glm_curvature",

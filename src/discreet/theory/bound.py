@@ -20,6 +20,7 @@ __all__ = [
     "expected_max_abs_normal",
     "gamma_noise_std",
     "gaussian_noise_std",
+    "harmonic",
     "require",
     "require_count",
     "require_non_negative",
@@ -29,6 +30,8 @@ __all__ = [
     "top_gaussian",
     "zcdp_budget",
 ]
+
+_SUMMED = 10**6  # terms of the harmonic series that are added up
 
 
 @dataclass(frozen=True)
@@ -170,6 +173,20 @@ def symmetric_noise_norm(d: int, off_diagonal_std: float, failure: float) -> flo
 def expected_max_abs_normal(d: int) -> float:
     """E max_i |g_i| over d standard normals."""
     return float(L1Ball(1.0).gaussian_width(d).value)
+
+
+@lru_cache(maxsize=64)
+def harmonic(d: int) -> float:
+    """H_d = 1 + 1/2 + … + 1/d: the mean of the largest |w_i| over d Laplace variables of scale 1.
+
+    Example:
+        >>> round(harmonic(2), 12), round(harmonic(10**9), 6)
+        (1.5, 21.300482)
+    """
+    require_count(d=d)
+    if d > _SUMMED:  # ln d + γ + 1/(2d) − 1/(12d²) + …, alternating: cut after a term of 1e-13
+        return math.log(d) + float(np.euler_gamma) + 1 / (2 * d)
+    return float((1.0 / np.arange(1, d + 1)).sum())
 
 
 def top_gaussian(k: int, d: int) -> float:

@@ -9,7 +9,14 @@ from discreet.errors import InvalidInput
 from discreet.theory.bound import Bound, require, require_count, require_non_negative, require_positive
 from discreet.units import Adjacency, Unit
 
-__all__ = ["best_frank_wolfe_iterations", "frank_wolfe", "frank_wolfe_rate", "glm_curvature", "selection_gap"]
+__all__ = [
+    "best_frank_wolfe_iterations",
+    "frank_wolfe",
+    "frank_wolfe_rate",
+    "frank_wolfe_tail",
+    "glm_curvature",
+    "selection_gap",
+]
 
 
 def selection_gap(*, atoms: int, scale: float, noise: Literal["gumbel", "laplace"] = "gumbel") -> float:
@@ -75,6 +82,53 @@ def frank_wolfe(*, curvature: float, iterations: int, gap: float, convex: bool =
     require_non_negative(gap=gap)
     require_count(iterations=iterations)
     return Bound.of("private Frank–Wolfe", optimisation=2 * curvature / (iterations + 2), privacy=gap)
+
+
+def frank_wolfe_tail(
+    *,
+    curvature: float,
+    iterations: int,
+    atoms: int,
+    scale: float,
+    failure: float,
+    noise: Literal["gumbel", "laplace"] = "gumbel",
+) -> Bound:
+    """After T steps of size 2/(t + 2), but for a probability p: 2Γ/(T + 2) + b·ln(mT/p), with Laplace noise twice that.
+
+    The excess after T steps is at most 2Γ/(T + 2) plus a weighted mean of the T gaps, hence plus the largest of them.
+    A choice with P ∝ exp(−score/b) takes a vertex of gap above b·ln(m/q) with probability at most q: such a vertex has
+    at most q/m times the weight of the best one. Of m Laplace variables one exceeds b·ln(m/q) in size with probability
+    at most q, and the gap is at most twice the largest. With q = p/T a union bound over the steps does the rest, since
+    each choice has this law whatever the earlier ones were (Talwar–Thakurta–Zhang 2015, Theorem 5.5).
+
+    Args:
+        curvature: Γ.
+        iterations: T.
+        atoms: m.
+        scale: b, of the noise of a choice, on scores of the mean gradient.
+        failure: p.
+        noise: of the exponential mechanism or permute-and-flip (``"gumbel"``), or Laplace noise on every score.
+
+    Raises:
+        HypothesisViolated: a constant that is not positive, or p outside (0, 1).
+
+    Example:
+        >>> args = dict(curvature=1.0, iterations=98, atoms=2000, scale=0.001)
+        >>> round(frank_wolfe_tail(**args, failure=0.05).value, 4)
+        0.0352
+    """
+    require_positive(curvature=curvature)
+    require_non_negative(scale=scale)
+    require_count(iterations=iterations, atoms=atoms)
+    require(0 < failure < 1, f"a probability of failure in (0, 1), got {failure}")
+    if noise not in ("gumbel", "laplace"):
+        raise InvalidInput(f"noise must be 'gumbel' or 'laplace', got {noise!r}.")
+    gap = scale * math.log(atoms * iterations / failure) * (2 if noise == "laplace" else 1)
+    return Bound.of(
+        "private Frank–Wolfe, high probability",
+        optimisation=2 * curvature / (iterations + 2),
+        privacy=gap if atoms > 1 else 0.0,
+    )
 
 
 def frank_wolfe_rate(

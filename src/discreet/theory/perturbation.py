@@ -8,6 +8,7 @@ from discreet.geometry import Geometry
 from discreet.theory.bound import (
     Bound,
     expected_max_abs_normal,
+    harmonic,
     require,
     require_count,
     require_non_negative,
@@ -137,13 +138,21 @@ def output_perturbation(
 
 
 def output_perturbation_inf(
-    *, d: int, sparsity: int, lipschitz: float, regularisation: float, noise_std: float, target_norm: float
+    *,
+    d: int,
+    sparsity: int,
+    lipschitz: float,
+    regularisation: float,
+    noise_std: float,
+    target_norm: float,
+    laplace: bool = False,
 ) -> Bound:
     """The noisy regularised minimiser over 𝒞, ℓ∞-projected on 𝒞, for s-sparse gradients: λ‖θ*‖²/2 + 2L√s·σ·E max|g_i|.
 
     θ̂ lies in 𝒞, so projecting moves θ̂ + ξ by at most ‖ξ‖∞ and ends within 2‖ξ‖∞ of θ̂; an s-sparse gradient
     of ℓ2 norm L has ℓ1 norm at most L√s, and Hölder's inequality does the rest. Dimension enters through √(ln
-    d) alone (Ghazi, Guzmán, Kamath, Kumar and Manurangsi 2024).
+    d) alone (Ghazi, Guzmán, Kamath, Kumar and Manurangsi 2024). For Laplace noise of deviation σ in each coordinate
+    (``laplace=True``), of scale σ/√2, E‖ξ‖∞ is H_d·σ/√2.
 
     Raises:
         HypothesisViolated: a constant that is not positive.
@@ -156,10 +165,11 @@ def output_perturbation_inf(
     require_count(d=d, sparsity=sparsity)
     require_positive(lipschitz=lipschitz, regularisation=regularisation)
     require_non_negative(noise_std=noise_std, target_norm=target_norm)
+    largest = harmonic(d) / math.sqrt(2) if laplace else expected_max_abs_normal(d)
     return Bound.of(
         "output perturbation with ℓ∞ projection, sparse gradients",
         regularisation=regularisation * target_norm**2 / 2,
-        privacy=2 * lipschitz * math.sqrt(min(sparsity, d)) * noise_std * expected_max_abs_normal(d),
+        privacy=2 * lipschitz * math.sqrt(min(sparsity, d)) * noise_std * largest,
     )
 
 

@@ -14,6 +14,7 @@ from discreet.theory.bound import (
     Bound,
     expected_max_abs_normal,
     gaussian_noise_std,
+    harmonic,
     require,
     require_count,
     require_non_negative,
@@ -24,6 +25,7 @@ from discreet.theory.perturbation import best_output_regularisation, output_pert
 from discreet.units import Adjacency, Unit
 
 __all__ = [
+    "laplace_projection_error",
     "log_packing",
     "sparse_descent_gaussian",
     "sparse_descent_pure",
@@ -66,10 +68,14 @@ def sparse_mean_laplace(*, n: int, d: int, s: int, bound: float, epsilon: float,
     """
     require_count(n=n, d=d, s=s)
     require_positive(bound=bound, epsilon=epsilon)
-    radius = bound * math.sqrt(min(s, d))
-    scale = Unit.of(adjacency).sensitivity(radius) / (n * epsilon)
-    squares = min(radius * scale * _harmonic(d), 2 * d * scale**2)
-    return Bound.of("projection mechanism, Laplace noise", privacy=math.sqrt(squares)).capped(2 * bound)
+    scale = Unit.of(adjacency).sensitivity(bound * math.sqrt(min(s, d))) / (n * epsilon)
+    error = laplace_projection_error(d=d, s=s, bound=bound, scale=scale)
+    return Bound.of("projection mechanism, Laplace noise", privacy=error).capped(2 * bound)
+
+
+def laplace_projection_error(*, d: int, s: int, bound: float, scale: float) -> float:
+    """√min(L√s·b·H_d, 2db²): root mean square error of a mean under Laplace noise of scale b, projected on its ball."""
+    return math.sqrt(min(bound * math.sqrt(min(s, d)) * scale * harmonic(d), 2 * d * scale**2))
 
 
 def sparse_descent_pure(
@@ -142,14 +148,23 @@ def sparse_erm_gaussian(
 
 
 def sparse_descent_smooth(
-    *, d: int, s: int, bound: float, noise_std: float, diameter: float, smoothness: float, iterations: int
+    *,
+    d: int,
+    s: int,
+    bound: float,
+    noise_std: float,
+    diameter: float,
+    smoothness: float,
+    iterations: int,
+    laplace: bool = False,
 ) -> Bound:
-    """T projected Gaussian gradients of a convex β-smooth loss, steps 1/β on a set of diameter D: βD²/(2T) + D·e.
+    """T projected noisy gradients of a convex β-smooth loss, steps 1/β on a set of diameter D: βD²/(2T) + D·e.
 
     With g̃ = ∇ + ξ the three points θ, θ⁺ = Π(θ − g̃/β), θ* satisfy ⟨g̃, θ⁺ − θ*⟩ ≤ β(‖θ − θ*‖² − ‖θ⁺ − θ*‖² − ‖θ⁺ −
     θ‖²)/2, and smoothness gives 𝓛(θ⁺) − 𝓛(θ*) ≤ ⟨∇, θ⁺ − θ*⟩ + β‖θ⁺ − θ‖²/2: summed, the squares telescope and ⟨ξ, θ* −
-    θ⁺⟩ ≤ D‖ξ‖ remains, with E‖ξ‖ ≤ e of `sparse_mean_gaussian`. The mean of the points stepped to is meant. This is
-    what `discreet.solvers.sparse_descent` runs.
+    θ⁺⟩ ≤ D‖ξ‖ remains, with E‖ξ‖ ≤ e of `sparse_mean_gaussian`, or of `laplace_projection_error` for Laplace noise of
+    deviation ``noise_std`` (``laplace=True``). The mean of the points stepped to is meant. This is what
+    `discreet.solvers.sparse_descent` runs.
 
     Example:
         >>> args = dict(d=10**6, s=50, bound=1.0, noise_std=1e-5, diameter=2.0, smoothness=0.25, iterations=20)
@@ -158,9 +173,12 @@ def sparse_descent_smooth(
     """
     require_positive(diameter=diameter, smoothness=smoothness)
     require_count(iterations=iterations)
-    error = sparse_mean_gaussian(d=d, s=s, bound=bound, noise_std=noise_std).value
+    if laplace:
+        error = laplace_projection_error(d=d, s=s, bound=bound, scale=noise_std / math.sqrt(2))
+    else:
+        error = float(sparse_mean_gaussian(d=d, s=s, bound=bound, noise_std=noise_std).value)
     return Bound.of(
-        "descent with projected Gaussian gradients, smooth loss",
+        f"descent with projected {'Laplace' if laplace else 'Gaussian'} gradients, smooth loss",
         optimisation=smoothness * diameter**2 / (2 * iterations),
         bias=diameter * error,
     ).capped(bound * diameter)
@@ -322,10 +340,3 @@ def _hardest_instance(
 
 def _log_choose(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
-
-def _harmonic(d: int) -> float:
-    """H_d; beyond a thousand terms from above, H_d < ln d + γ + 1/(2d) (and above it less 1/(8d²))."""
-    if d <= 1000:
-        return math.fsum(1.0 / k for k in range(1, d + 1))
-    return math.log(d) + float(np.euler_gamma) + 1 / (2 * d)

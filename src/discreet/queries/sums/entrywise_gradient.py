@@ -47,6 +47,7 @@ class EntrywiseGradientSum:
         slope_bound: every slope is clipped to ± this.
         target_bound: targets are clipped to ± this; inf leaves them.
         offset: a public vector that is added to the sum.
+        constant: value of the constant column, where rows have one; None takes that of ``rows``.
     """
 
     rows: RowSpec
@@ -56,6 +57,7 @@ class EntrywiseGradientSum:
     slope_bound: float
     target_bound: float = math.inf
     offset: NDArray[np.float64] | None = None
+    constant: float | None = None
 
     norm: ClassVar[Norm] = "linf"
     bound: ClassVar[int] = 2 ** (_ENTRY_BITS + _SLOPE_BITS)
@@ -123,18 +125,31 @@ class EntrywiseGradientSum:
             count = part.stop - part.start
             rows: Any
             if isinstance(block, DenseBlock):
-                rows = self._shrunken(block.X[part], entry)
+                rows = self._shrunken(block.X[part], entry) if entry is None else self._whole(block, entry)[part]
+                rows = rows.astype(np.float64, copy=False)
             else:
                 edges = block.indptr[part.start : part.stop + 1]
                 within = slice(edges[0], edges[-1])
                 values = self._shrunken(block.values[within], entry)
                 rows = sp.csr_array((values, block.indices[within], edges - edges[0]), (count, self.rows.n_features))
             if self.rows.intercept:
-                constant = self._shrunken(np.full((count, 1), self.rows.intercept), entry)
+                value = self.rows.intercept if self.constant is None else self.constant
+                constant = self._shrunken(np.full((count, 1), value), entry)
                 rows = (
                     np.hstack([rows, constant]) if isinstance(block, DenseBlock) else sp.hstack([rows, constant], "csr")
                 )
             yield part, rows
+
+    def _whole(self, block: DenseBlock, entry: float) -> NDArray[np.float32]:
+        """All entries in whole steps, made once for all steps of a run: at most 2^15, so float32 holds them exactly."""
+
+        def made() -> NDArray[np.float32]:
+            whole, size = np.empty(block.X.shape, np.float32), max(1, _CHUNK // max(1, block.X.shape[1]))
+            for low in range(0, len(whole), size):
+                whole[low : low + size] = self._shrunken(block.X[low : low + size], entry)
+            return whole
+
+        return block.once(("entries in steps", self.entry_bound), made)
 
     def _shrunken(self, values: NDArray[Any], entry: float | None) -> NDArray[np.float64]:
         entries = np.where(np.isfinite(values), values, 0.0).astype(np.float64)

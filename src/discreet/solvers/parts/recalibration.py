@@ -4,17 +4,19 @@ What a solver finds under much noise is shrunk: its direction is more accurate t
 outweighs shrunken scores every row is predicted to be of the larger class. Given a public θ,
 
 1. a histogram of scores over octaves shows in which range most of them lie;
-2. a histogram of scores in that range and of targets shows how targets change with the score.
+2. a histogram of scores in that range and of targets shows how targets change with the score. For the logistic loss it
+   is a histogram of scores and three sums of labels, whose noise does not grow with the number of bins
+   (`discreet.solvers.parts.logistic_recalibration`), and the range is as wide as noise lets quantiles be seen: a rare
+   class lies beyond the deciles.
 
-A row counts once in each (`ScoreHistogram`). Noisy counts are replaced by the nearest possible ones (none negative, n
-in all), and the loss of scale·score + offset over them is minimised, with a ridge towards leaving the scores as they
-are.
+A row counts once in each (`ScoreHistogram`, `LabelledScores`). Noisy counts are replaced by the nearest possible ones
+(none negative, n in all), and the loss of scale·score + offset over them is minimised, with a ridge towards leaving the
+scores as they are.
 
 Three things keep a score that is not informative from doing worse than a constant. Every bin adds its noise to the
 odds, so under much noise there are few of them; that depends on public facts alone. θ was found from the same targets,
 so it fits them better than others: the loss of scores scaled by α is α·Σ_i cov(score_i, −slope_i) too low (Efron 2004),
-of which the solver knows a bound, and that is added. And the scale is never negative: where counts say so, it is 0, or
-the least that the solver allows.
+of which the solver knows a bound, and that is added. And the scale is never negative: where counts say so, it is 0.
 """
 
 from __future__ import annotations
@@ -32,11 +34,14 @@ from discreet.errors import InvalidInput
 from discreet.events import Event
 from discreet.geometry.simplex import Simplex
 from discreet.geometry.whole_space import WholeSpace
-from discreet.losses import Domain, Loss, Tabulated
+from discreet.losses import Domain, Logistic, Loss, Tabulated
 from discreet.measurements import Measurement, Noisy
 from discreet.mechanisms import Gaussian
+from discreet.queries.histograms.labelled_scores import LabelledScores
 from discreet.queries.histograms.score_histogram import ScoreHistogram
+from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Steps
+from discreet.solvers.parts.logistic_recalibration import Expected, ScoreSums, SlopeSum, fitted_line
 from discreet.tuned import Tuned, current, tuned
 
 __all__ = ["NUMBERS", "Recalibration", "RecalibrationNumbers", "fits", "fitted_offset", "recalibrated"]
@@ -76,6 +81,8 @@ class RecalibrationNumbers(Tuned):
 
 NUMBERS = RecalibrationNumbers()
 
+_PLACES = 16  # bins of scores for the logistic loss: 12 to 24 are alike on simulated scores
+
 Array = NDArray[np.float64]
 
 
@@ -94,7 +101,8 @@ def recalibrated(
     recalibration_multiplier: float,
     leverage: float = 0.0,
     anchor: float = 0.0,
-    least: float = 0.0,
+    expected: Expected | None = None,
+    slopes: SlopeSum | None = None,
 ) -> Steps:
     """θ with its scale and offset fitted: two releases.
 
@@ -102,30 +110,56 @@ def recalibrated(
         problem: public facts; one score a row.
         theta: public.
         place_multiplier: noise in the counts that show the range of the scores.
-        recalibration_multiplier: noise in the counts by which scale and offset are fitted.
+        recalibration_multiplier: noise in the counts and sums by which scale and offset are fitted.
         leverage: at most what rows' own slopes moved their own scores, added up over rows, for slopes of 1.
         anchor: a public score about which others lie, such as that of a row of zeros.
-        least: the least scale, over that which scores have.
+        expected: the scale that the solver expects, given the mean curvature of a row, to which the fit for a logistic
+            loss is shrunk; None expects 1.
+        slopes: the sum of all rows' slopes at θ, where the solver knows it and the loss is logistic.
     """
     rows, n, numbers = problem.rows, problem.n, current(NUMBERS)
     octaves = _longest_score(problem, theta, anchor) * 2.0 ** -np.arange(_octaves(n), -1.0, -1.0)
     edges = anchor + np.concatenate([-octaves[::-1], octaves])
     seen = yield Noisy(ScoreHistogram(rows, theta, edges), Gaussian(place_multiplier))
-    middle, half_range = _score_range(_possible(np.asarray(seen, dtype=np.float64), n), edges)
+    scores = _possible(np.asarray(seen, dtype=np.float64), n)
+    optimism = numbers.optimism * leverage
+    if isinstance(problem.loss, Logistic):
+        visible = min(numbers.tail, place_multiplier * math.sqrt(len(scores)) / n)
+        middle, half_range = _score_range(scores, edges, visible, 1.0)
+        half_range = max(half_range, octaves[0])
+        sums = yield from _labelled(problem, theta, middle, half_range, recalibration_multiplier)
+        line = fitted_line(sums, half_range, middle, optimism, expected, slopes, intercept=bool(rows.intercept))
+        return _moved(problem, theta, *line)
+    middle, half_range = _score_range(scores, edges, numbers.tail, numbers.widening)
     half_range = max(half_range, octaves[0])
     bins = np.linspace(middle - half_range, middle + half_range, _bins(n, recalibration_multiplier) + 1)
     counts = yield from _counted(problem, theta, bins, recalibration_multiplier)
-    centres, ridge = (bins[1:] + bins[:-1]) / 2, recalibration_multiplier**2 / n
-    optimism = numbers.optimism * leverage / half_range
+    centres, ridge, gained = (bins[1:] + bins[:-1]) / 2, recalibration_multiplier**2 / n, optimism / half_range
     if not rows.intercept:
         design, prior = (centres / half_range)[:, None], np.array([half_range])
-        (scale,) = _fit(problem.loss, counts, design, prior, ridge, optimism, least)
-        return theta * (scale / half_range)
+        return _moved(problem, theta, float(_fit(problem.loss, counts, design, prior, ridge, gained)[0]) / half_range)
     design = np.column_stack([(centres - middle) / half_range, np.ones_like(centres)])
-    scale, offset = _fit(problem.loss, counts, design, np.array([half_range, middle]), ridge, optimism, least)
-    found = theta * (scale / half_range)
-    found[-1] += (offset - scale * middle / half_range) / rows.intercept
+    scale, offset = _fit(problem.loss, counts, design, np.array([half_range, middle]), ridge, gained)
+    return _moved(problem, theta, scale / half_range, offset - scale * middle / half_range)
+
+
+def _moved(problem: Problem, theta: Array, scale: float, offset: float = 0.0) -> Array:
+    """θ of the scores scale·s + offset."""
+    found = theta * scale
+    if offset:
+        found[-1] += offset / problem.rows.intercept
     return found
+
+
+def _labelled(
+    problem: Problem, theta: Array, middle: float, half_range: float, multiplier: float
+) -> Generator[Measurement, Any, ScoreSums]:
+    """Scores counted in bins whose outermost centres are the ends of the range, and sums of labels: one release."""
+    beyond = half_range * _PLACES / (_PLACES - 1)
+    query = LabelledScores(problem.rows, theta, np.linspace(middle - beyond, middle + beyond, _PLACES + 1))
+    answer = np.asarray((yield Noisy(query, Gaussian(multiplier))), dtype=np.float64)
+    noise, counts = multiplier * query.bound * query.grid, _possible(answer[:-3], problem.n)
+    return ScoreSums(counts, float(answer[-3]), (float(answer[-2]), float(answer[-1])), noise)
 
 
 def fitted_offset(problem: Problem, multiplier: float) -> Steps:
@@ -157,9 +191,13 @@ class Recalibration:
         if not 0 < self.noise_multiplier < math.inf:
             raise InvalidInput(f"noise_multiplier must be positive and finite, got {self.noise_multiplier!r}.")
 
-    def event(self) -> Event:
-        """One release that costs as much as the three."""
-        return events.Gaussian(self.noise_multiplier, ScoreHistogram.replace_one_factor)
+    def event(self, loss: Loss) -> Event:
+        """One release that costs as much as the three: Σ (factor/ν)² is the same under either relation."""
+        factor = ScoreHistogram.replace_one_factor
+        if isinstance(loss, Logistic):
+            fit = 1 - 2 * current(NUMBERS).place_share
+            factor = math.sqrt((1 - fit) * factor**2 + fit * _label_factor() ** 2) * (1 + 1e-15)
+        return events.Gaussian(self.noise_multiplier, factor)
 
     def _noise(self, share: float) -> float:
         return self.noise_multiplier / math.sqrt(share)
@@ -174,6 +212,11 @@ class Recalibration:
         place, fit = self._noise(share), self._noise(1 - 2 * share)
         anchor = float(theta[-1]) * problem.rows.intercept
         return (yield from recalibrated(problem, theta, place, fit, leverage, anchor))
+
+
+def _label_factor() -> float:
+    """The replace-one factor of `LabelledScores`, which depends on the number of bins alone."""
+    return LabelledScores(RowSpec(1, 1.0), np.zeros(1), np.arange(_PLACES + 1.0)).replace_one_factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,17 +264,16 @@ def _possible(counts: Array, n: float) -> Array:
     return np.asarray(Simplex(n).project(counts.ravel())).reshape(counts.shape)
 
 
-def _score_range(counts: Array, edges: Array) -> tuple[float, float]:
+def _score_range(counts: Array, edges: Array, tail: float, widening: float) -> tuple[float, float]:
     """Middle of the range of most scores, and half its width: from quantiles of the counts, widened."""
-    numbers = current(NUMBERS)
     shares = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
     # where no row lies the quantile function jumps: take it as rising a little everywhere
-    low, high = np.interp((numbers.tail, 1 - numbers.tail), shares + 1e-12 * np.arange(len(shares)), edges)
-    return float(low + high) / 2, numbers.widening * float(high - low) / 2
+    low, high = np.interp((tail, 1 - tail), shares + 1e-12 * np.arange(len(shares)), edges)
+    return float(low + high) / 2, widening * float(high - low) / 2
 
 
-def _fit(loss: Loss, table: _Counts, design: Array, prior: Array, ridge: float, optimism: float, least: float) -> Array:
-    """argmin Σ counts·ℓ + optimism·v·w_0 + (ridge/2)‖w − prior‖², w_0 ≥ least·prior_0, v the mean squared slope.
+def _fit(loss: Loss, table: _Counts, design: Array, prior: Array, ridge: float, optimism: float) -> Array:
+    """argmin Σ counts·ℓ + optimism·v·w_0 + (ridge/2)‖w − prior‖², w_0 ≥ 0, v the mean squared slope.
 
     v is that of the best constant first, then that of the fit found with it. The sum is convex, so its minimiser is on
     the boundary if it is beyond it.
@@ -248,8 +290,8 @@ def _fit(loss: Loss, table: _Counts, design: Array, prior: Array, ridge: float, 
     for _ in range(2):
         drift = np.append(optimism * table.squared_slope(loss, design @ found), np.zeros(rest))
         found = _newton(loss, table, design, prior, ridge, drift)
-        if found[0] < least * prior[0]:
-            return at(least * prior[0])
+        if found[0] < 0:
+            return at(0.0)
     return found
 
 

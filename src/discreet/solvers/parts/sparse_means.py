@@ -9,17 +9,19 @@ convex set that contains the mean brings it nearer to the mean, whatever the noi
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.geometry import L1Ball, L2Ball
 from discreet.solvers.base import Problem
-from discreet.theory.bound import expected_max_abs_normal
+from discreet.theory.bound import expected_max_abs_normal, harmonic
 
 __all__ = ["gradient_entries", "project", "projected_square", "projecting_helps"]
 
 Array = NDArray[np.float64]
+Noise = Literal["gaussian", "laplace"]
 
 
 def project(mean: Array, length: float, entries: int) -> Array:
@@ -45,13 +47,19 @@ def gradient_entries(problem: Problem, sparsity: int) -> int:
     return int(min(entries, math.prod(problem.rows.shape)))
 
 
-def projected_square(problem: Problem, sparsity: int, clip: float, noise_std: float) -> float:
-    """E‖P(m + ξ) − m‖² ≤ C√s·τ·E max|g_i| for a mean m of gradients clipped at C, under noise ξ of deviation τ."""
-    radius = clip * math.sqrt(gradient_entries(problem, sparsity))
-    return radius * noise_std * expected_max_abs_normal(math.prod(problem.rows.shape))
+def projected_square(
+    problem: Problem, sparsity: int, clip: float, noise_std: float, noise: Noise = "gaussian"
+) -> float:
+    """E‖P(m + ξ) − m‖² ≤ C√s·E‖ξ‖∞ for a mean m of gradients clipped at C, under noise ξ of deviation τ.
+
+    E‖ξ‖∞ is τ·E max|g_i| for Gaussian noise, and τ·H_d/√2 for Laplace noise.
+    """
+    radius, d = clip * math.sqrt(gradient_entries(problem, sparsity)), math.prod(problem.rows.shape)
+    largest = expected_max_abs_normal(d) if noise == "gaussian" else harmonic(d) / math.sqrt(2)
+    return radius * noise_std * largest
 
 
-def projecting_helps(problem: Problem, sparsity: int, clip: float, noise_std: float) -> bool:
+def projecting_helps(problem: Problem, sparsity: int, clip: float, noise_std: float, noise: Noise = "gaussian") -> bool:
     """Whether the proved error is below both C/2, half of the estimate 0's largest error, and the noise's own τ√d."""
     d = math.prod(problem.rows.shape)
-    return bool(projected_square(problem, sparsity, clip, noise_std) < min(clip**2 / 4, d * noise_std**2))
+    return bool(projected_square(problem, sparsity, clip, noise_std, noise) < min(clip**2 / 4, d * noise_std**2))

@@ -13,6 +13,9 @@ more, for few rows), so that noise is not mistaken for curvature; T steps with d
 iterate is θ* plus fresh noise, and an average over iterates removes most of it. Over a set the result is the projection
 in the metric β·X̂ᵀX/n + λ/T: the quadratic that the steps have minimised, minimised over the set, which releases
 nothing more.
+
+Counts are coded as shares of their public bound, which is often far above most of them. Their mean m is released first:
+steps begin at the constant model of mean m, and slopes are clipped, and curvature is bounded, by a multiple of m.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from discreet.measurements import Measurement, Noisy
 from discreet.mechanisms import Gaussian
 from discreet.queries.minimiser.problem import project
 from discreet.queries.sums.moments import SecondMoment
+from discreet.queries.sums.residual import ResidualSum
 from discreet.solvers.base import Problem
 from discreet.solvers.parts.metric_projection import metric_projection
 from discreet.solvers.parts.private_scales.base import Array, Coordinates
@@ -51,12 +55,16 @@ class Full:
         damping: λ as a multiple of the norm of the noise in X̂ᵀX.
         prior_rows: the ridge λ/T is raised by that of so many further rows in every direction with targets at 0: a
             prior against the sampling error of weak directions, which fades as n grows.
+        target_multiplier: noise over the bound in the sum of targets from 0 to 1; 0 releases none.
+        target_reach: clips and curvature are in units of so many means of the targets, at most their bound.
     """
 
     moment_multiplier: float
     curvature: float
     damping: float = 1.0
     prior_rows: float = 0.0
+    target_multiplier: float = 0.0
+    target_reach: float = 1.0
     kind: str = field(default="full", init=False)
 
     def __post_init__(self) -> None:
@@ -75,10 +83,18 @@ class Full:
     def released(self, problem: Problem, iterations: int) -> Generator[Measurement, Any, Whitened]:
         """The second moment, and the coordinates for ``iterations`` steps."""
         self.check(problem)
+        mean = (yield from self._target_mean(problem)) if self.target_multiplier else None
+        scale = 1.0 if mean is None else min(1.0, self.target_reach * mean)
         moment = SecondMoment(problem.rows)
         packed = yield Noisy(moment, Gaussian(self.moment_multiplier))
-        hessian = self.curvature / problem.n * moment.matrix(packed)
-        return Whitened(problem, hessian, self.curvature, self.added_curvature(problem, iterations), iterations)
+        curvature, added = self.curvature * scale, self.added_curvature(problem, iterations) * scale
+        hessian = curvature / problem.n * moment.matrix(packed)
+        return Whitened(problem, hessian, curvature, added, iterations, mean, scale)
+
+    def _target_mean(self, problem: Problem) -> Generator[Measurement, Any, float]:
+        """The mean of targets from 0 to 1, at least the standard deviation of its noise: one release."""
+        total = yield Noisy(ResidualSum(problem.rows, problem.start, 1.0), Gaussian(self.target_multiplier))
+        return min(1.0, max(float(total), self.target_multiplier, 1.0) / problem.n)
 
     def added_curvature(self, problem: Problem, iterations: int) -> float:
         """λ in units of the mean loss's Hessian, from public facts: β/n·(damping·‖noise‖ + prior_rows·T·r²)."""
@@ -99,6 +115,8 @@ class Whitened(Coordinates):
         curvature: β.
         added: λ.
         iterations: T, the number of steps that are taken.
+        mean: of the targets, where it was released.
+        target_scale: in which clips are measured.
     """
 
     problem: Problem
@@ -106,6 +124,16 @@ class Whitened(Coordinates):
     curvature: float
     added: float
     iterations: int
+    mean: float | None = None
+    target_scale: float = 1.0
+
+    @property
+    def start(self) -> Array:
+        """The model of all 0; for counts whose mean is known, the constant model of that mean."""
+        start = self.problem.start
+        if self.mean is not None:
+            start[-1] = math.log(self.mean) / self.problem.rows.intercept
+        return start
 
     def direction(self, gradient: Array, theta: Array) -> Array:
         """(β·X̂ᵀX/n + ridge + λ)⁻¹(g + ridge·θ), output by output."""
