@@ -39,7 +39,7 @@ from discreet.data.memory import in_memory
 from discreet.losses import Logistic, Poisson, Squared
 from discreet.measurements.program import drive
 from discreet.noise.bits import Bits
-from discreet.recipes.inference import recipe
+from discreet.recipes.intervals import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.units import Unit

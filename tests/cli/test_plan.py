@@ -39,7 +39,7 @@ def test_a_plan_needs_no_data_and_marks_its_choice():
     (one,) = [option for option in found["options"] if option["solver"] == "output_perturbation"]
     assert 0 < one["predicted_excess_risk"] < 1
     assert found["delta"] == 1 / 30_000**2
-    assert {option["solver"] for option in found["options"]} == set(dp.recipes.RECIPES) - {"inference"}
+    assert {option["solver"] for option in found["options"]} == set(dp.recipes.RECIPES) - {"intervals"}
 
 
 def test_a_plan_in_words_says_why_something_is_chosen_does_not_apply_or_is_not_predicted():
@@ -238,3 +238,12 @@ def test_a_choice_that_is_refused_is_said_to_be():
     assert not any(option["chosen"] for option in found)
     assert [option["solver"] for option in found if option["applies"]] == ["exponential_mechanism"]
     assert "auto takes frank_wolfe and is refused" in plan(*options)
+
+
+def test_a_plan_for_intervals_says_how_many_rows_they_need_before_anything_is_spent():
+    few = plan("--model", "linear", "--inference", "--n", "3000")
+    assert "WARNING: intervals will hardly be estimable at this ε: needs about n ≥" in few
+    assert "auto takes intervals" in few
+    assert "intervals can be expected" in plan("--model", "linear", "--inference", "--n", "10000000")
+    assert facts("--model", "linear", "--inference")["rows_needed"] > 30_000
+    assert RUN.invoke(app, ["plan", *SIZE, "--model", "svc", "--inference"]).exit_code != 0

@@ -80,7 +80,7 @@ def test_everything_follows_from_released_values_and_public_facts(model: Any, tm
     np.testing.assert_array_equal(loaded.cov_params(), model.cov_params())
     assert str(loaded.summary()) == str(model.summary())
     assert loaded.predict(TABLE)[0] == model.predict(TABLE)[0]
-    assert model.privacy_.solver == "inference"
+    assert model.privacy_.solver == "intervals"
     assert len(released.answers) == 7
     with pytest.raises(InvalidInput, match="not the released values"):
         Released(released.answers[:-1], released.solver, released.problem).estimate()

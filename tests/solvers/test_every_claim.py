@@ -402,10 +402,10 @@ def inference() -> list[Case]:
     settled = [(1.0, -1.0)] * 30
     drawn = rows((1, 1), *settled), rows(*settled)
     some = {"hessian_share": 0.02, "moment_share": 0.05}
-    labels = Case("inference", "logistic", Problem(ONE, Logistic(), 75.0), drawn, ADD, options=some, runs=400)
+    labels = Case("intervals", "logistic", Problem(ONE, Logistic(), 75.0), drawn, ADD, options=some, runs=400)
     bent = {"hessian_share": 0.95, "moment_share": 0.02, "regularisation": 1e4}
     flat = Problem(ONE, Logistic(), 20.0)
-    return [labels, Case("inference", "hessian", flat, (rows((1, 1)), rows()), ADD, options=bent, runs=250)]
+    return [labels, Case("intervals", "hessian", flat, (rows((1, 1)), rows()), ADD, options=bent, runs=250)]
 
 
 CASES = [

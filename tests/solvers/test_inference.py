@@ -25,7 +25,7 @@ from discreet.queries.mapped import MappedRows
 from discreet.queries.minimiser.extended_precision import minimise_in_decimals
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.queries.whitened import Whitening, WorkingRows, stretches
-from discreet.recipes.inference import recipe
+from discreet.recipes.intervals import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.base import Partition

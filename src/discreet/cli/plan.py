@@ -186,7 +186,7 @@ def _intervals(kind: str, inference: bool) -> dict[str, Any]:
 
 def _rows_needed(guarantee: Guarantee, d: int) -> int:
     """About how many rows intervals need for d features and an intercept."""
-    from discreet.recipes.inference import rows_needed
+    from discreet.recipes.intervals import rows_needed
 
     return math.ceil(rows_needed(guarantee, d + 1))
 

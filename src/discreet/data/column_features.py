@@ -15,7 +15,7 @@ from discreet.data.columns import Boolean, Categorical, Column, Encoding, Ignore
 from discreet.errors import InvalidInput
 
 __all__ = ["Bins", "Both", "ColumnFeatures", "Cross", "Floats", "Linear", "OneHot", "Positions", "Sign", "Spline"]
-__all__ += ["features_of", "natural_units"]
+__all__ += ["features_of"]
 
 Floats: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int32]
@@ -146,22 +146,6 @@ class Sign:
     def fill(self, cells: Iterable[Any], positions: Positions, values: Floats) -> None:
         """Write each cell's entries."""
         values[:, 0] = self.column.read(cells)
-
-
-def natural_units(block: ColumnFeatures, name: str) -> tuple[float, float, str]:
-    """(factor, offset, name) of one feature before rows are scaled."""
-    match block:
-        case Sign():
-            return 2.0, -1.0, f"{name}: yes" if block.column.true is None else f"{name}: {block.column.true}"
-        case Linear(column):
-            low, high, shown = column.linear_scale(name)
-            return 2 / (high - low), -1 - 2 * low / (high - low), shown
-        case Both() if name == block.names[-1]:
-            factor, offset, shown = natural_units(block.linear, name)
-            return factor * math.sqrt(0.5), offset * math.sqrt(0.5), shown
-        case Both():
-            return math.sqrt(0.5), 0.0, name
-    return 1.0, 0.0, name
 
 
 def features_of(name: str, column: Column, encoding: Encoding, bins: int) -> ColumnFeatures:

@@ -44,7 +44,6 @@ from discreet.data.column_features import (
     Positions,
     Spline,
     features_of,
-    natural_units,
 )
 from discreet.data.columns import Encoding, Ignore, Numeric, Person
 from discreet.data.frames import as_table, unknown_columns
@@ -173,22 +172,6 @@ class Encoder:
                 found.append((first, last - 1))
             first = last
         return tuple(found)
-
-    @property
-    def natural_units(self) -> tuple[Floats, Floats, tuple[str, ...]]:
-        """(factor, offset, name) of each feature: feature = factor·u + offset, u in units that a reader knows.
-
-        u is 0 or 1 for a level, a bin, a knot's share or a yes; the number itself for a linear column, or its logarithm
-        where the column is on a logarithmic scale.
-        """
-        factors, offsets, names = [], [], []
-        for block in self._blocks.values():
-            for name in block.names:
-                factor, offset, shown = natural_units(block, name)
-                factors.append(factor * self._scale)
-                offsets.append(offset * self._scale)
-                names.append(shown)
-        return np.array(factors), np.array(offsets), tuple(names)
 
     def transform(self, data: Any) -> Any:
         """Encode a table: n × `n_features`, a numpy array or a CSR array as `sparse` says.

@@ -160,7 +160,12 @@ class PrivateLinearModel(PrivateEstimator):
                     raise InvalidInput(f"a start has no effect on solver={self.solver!r}; use {' or '.join(STARTED)}.")
                 problem = replace(problem, initial=self._theta_of(options["start"], rows))
                 options = {name: value for name, value in options.items() if name != "start"}
-            return make_plan(problem, guarantee, self.solver, options)
+            plan = make_plan(problem, guarantee, self.solver, options)
+            if self._infers() and not isinstance(plan.solver, Inference):
+                raise InvalidInput(
+                    f"inference=True chooses the solver; solver={self.solver!r} has no intervals. Nothing was released."
+                )
+            return plan
 
         return plan_for
 
@@ -186,7 +191,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _infers(self) -> bool:
         """Whether a fit releases what intervals need."""
-        return bool(getattr(self, "inference", False) or self.solver == "inference")
+        return bool(getattr(self, "inference", False))
 
     def _loss(self) -> Loss:
         """The loss that was asked for, as a fit may use it: no code but the library's is ever given a row."""

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.calibration import Guarantee
+from discreet.data.natural_units import natural_units
 from discreet.errors import InvalidInput, NotEstimable
 from discreet.estimators.features import Features
 from discreet.estimators.intervals import GATE, Coefficient, Contrast, Intervals, Summary
 from discreet.measurements.program import drive
-from discreet.recipes.inference import rows_needed
+from discreet.recipes.intervals import rows_needed
 from discreet.report.certificate import Certificate
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -155,7 +156,7 @@ def intervals(
 def _units(features: Features, rows: RowSpec) -> tuple[Array, Array, tuple[str, ...], tuple[str, ...]]:
     """(factor, offset, name, column) of each column of a row: value = factor·natural + offset."""
     if features.encoder is not None:
-        factors, offsets, names = features.encoder.natural_units
+        factors, offsets, names = natural_units(features.encoder)
         columns = features.encoder.feature_columns
     else:
         names = features.names or tuple(f"x{j}" for j in range(rows.n_features))
@@ -214,13 +215,8 @@ class Inferring:
     robust: bool = False
 
     def _check_inference(self) -> None:
-        solver = getattr(self, "solver", "auto")
-        if self.robust and not self.inference and solver != "inference":
+        if self.robust and not self.inference:
             raise InvalidInput("robust=True is about intervals: give inference=True, too. Nothing was released.")
-        if self.inference and solver not in ("auto", "inference"):
-            raise InvalidInput(
-                f"inference=True chooses the solver; solver={solver!r} has no intervals. Nothing was released."
-            )
 
     def _intervals(self) -> Intervals:
         check_is_fitted(self, "coef_")

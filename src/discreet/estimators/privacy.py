@@ -28,6 +28,7 @@ from discreet.planning.plan import Plan, spent_epsilon
 from discreet.queries.sums.count import RowCount
 from discreet.report.certificate import FROM_THE_DATA, PREPROCESSING, Certificate, unprotected_kind
 from discreet.solvers import Filtered
+from discreet.solvers.inference import Inference
 from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
@@ -173,7 +174,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                     shown(done, planned)
 
             if budget is None:
-                answers: list[Any] | None = [] if plan.name == "inference" else None
+                answers: list[Any] | None = [] if isinstance(plan.solver, Inference) else None
                 found = vault.run(solver, plan.problem, payment=payment, progress=progress, answers=answers)
                 self._keep(plan, answers or [])
                 return found

@@ -171,7 +171,7 @@ def _counts(f: Facts) -> bool:
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        "inference",
+        "intervals",
         lambda f: f.problem.inference,
         "intervals are asked for (`inference=True`)",
         "coefficients with a covariance, from released values alone",

@@ -13,7 +13,7 @@ from typing import TypeAlias, get_args
 
 from discreet.calibration import Guarantee
 from discreet.errors import DiscreetError
-from discreet.planning.auto import Rule
+from discreet.planning.auto import RULES, Rule
 from discreet.planning.options import labelled, option_types
 from discreet.planning.plan import Plan
 from discreet.planning.predicted import predicted_bound
@@ -64,7 +64,7 @@ class Comparison:
         return float(getattr(self.plan.solver, "noise_multiplier", math.nan)) if self.plan else math.nan
 
 
-_INTERVALS = "inference"
+_OF_INTERVALS = RULES[0].solver
 
 PlanFor: TypeAlias = Callable[[str, dict[str, str]], Plan]
 """From a solver's name and its options to its plan."""
@@ -93,7 +93,7 @@ def compare(plan_for: PlanFor, auto: Rule) -> list[Comparison]:
         ('objective_perturbation', True, 1)
     """
     chosen = auto.solver, auto.scales
-    others = () if auto.solver == _INTERVALS else (name for name in RECIPES if name != _INTERVALS)
+    others = () if auto.solver == _OF_INTERVALS else (name for name in RECIPES if name != _OF_INTERVALS)
     ways = [(name, scales) for name in others for scales in _scale_models(name)]
     return [_compared(plan_for, *chosen, auto.why)] + [_compared(plan_for, *way) for way in ways if way != chosen]
 

@@ -23,7 +23,7 @@ RECIPES = (
     "frank_wolfe",
     "hard_threshold",
     "heavy_tailed",
-    "inference",
+    "intervals",
     "objective_perturbation",
     "output_perturbation",
     "scaled_descent",

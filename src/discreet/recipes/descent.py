@@ -71,15 +71,8 @@ def recipe(
     sampling = shared.batches(problem, rate, batch_size)
     if batches is not None and sampling is not None:
         raise InvalidInput("give rate, batch_size or batches (random allocation), one of the three.")
-    run = _outline(
-        problem,
-        guarantee,
-        Descent(0.0, 1, math.inf, Sgd(1.0), sampling, shown, batches, seed),
-        clip,
-        step,
-        update,
-        iterations,
-    )
+    batched = Descent(0.0, 1, math.inf, Sgd(1.0), sampling, shown, batches, seed)
+    run = _outline(problem, guarantee, batched, clip, step, update, iterations)
     if iterate == "best":
         return _best(run, problem, guarantee)
     if shown != "last" or accounting == "composition" or not guarantee.private:

@@ -102,7 +102,7 @@ class Inference:
         return estimate.theta
 
     def estimated(self, problem: Problem) -> Generator[Measurement, Any, Estimate]:
-        """The same releases, with all that they say."""
+        """All releases, and what they say of the coefficients."""
         check(problem)
         moment = SecondMoment(problem.rows)
         packed = yield Noisy(moment, Gaussian(self.moment_multiplier))

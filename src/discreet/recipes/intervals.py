@@ -113,18 +113,20 @@ def recipe(
     ridge = _regularisation(problem, guarantee) if regularisation is None else regularisation
     settings = replace(noiseless, regularisation=ridge, deviation=objective_perturbation.deviation(guarantee))
 
-    def make(noise: float) -> Inference:
-        return replace(
-            settings,
-            moment_multiplier=multiplier(noise, shares["moment_share"]),
-            scale_multiplier=multiplier(noise, shares["scale_share"]),
-            start_multiplier=multiplier(noise, shares["start_share"]),
-            noise_multiplier=multiplier(noise, left),
-            hessian_multiplier=multiplier(noise, shares["hessian_share"]),
-            score_multiplier=multiplier(noise, shares["score_share"]),
-        )
+    return calibrated(lambda noise: _with_noise(settings, shares, left, noise), problem, guarantee)
 
-    return calibrated(make, problem, guarantee)
+
+def _with_noise(settings: Inference, shares: dict[str, float], left: float, noise: float) -> Inference:
+    """All noise in proportion to that of one release with the whole budget."""
+    return replace(
+        settings,
+        moment_multiplier=multiplier(noise, shares["moment_share"]),
+        scale_multiplier=multiplier(noise, shares["scale_share"]),
+        start_multiplier=multiplier(noise, shares["start_share"]),
+        noise_multiplier=multiplier(noise, left),
+        hessian_multiplier=multiplier(noise, shares["hessian_share"]),
+        score_multiplier=multiplier(noise, shares["score_share"]),
+    )
 
 
 def rows_needed(guarantee: Guarantee, dimension: int) -> float:
