@@ -143,7 +143,7 @@ def test_counts_release_their_mean_first():
 
 @pytest.mark.parametrize("high", [20.0, 1000.0])
 def test_counts_far_below_their_bound_are_learnt(high: float) -> None:
-    """8000 counts of mean 2 under a bound of 20 or 1000, ε = 8: nine tenths of what can be learnt, whatever the bound."""
+    """8000 counts of mean 2 under a bound of 20 or 1000, ε = 8: nine tenths of what can be learnt."""
     rng = np.random.default_rng(5)
     X = rng.uniform(-1, 1, size=(8000, 4)) / 2
     z = X @ np.array([2.0, -1.0, 0.5, 0.0])

@@ -71,8 +71,8 @@ def recipe(
     sampling = shared.batches(problem, rate, batch_size)
     if batches is not None and sampling is not None:
         raise InvalidInput("give rate, batch_size or batches (random allocation), one of the three.")
-    batched = Descent(0.0, 1, math.inf, Sgd(1.0), sampling, shown, batches, seed)
-    run = _outline(problem, guarantee, batched, clip, step, update, iterations)
+    settings = _settings(problem, guarantee, clip, step, update, iterations)
+    run = Descent(0.0, *settings, sampling, shown, batches, seed)
     if iterate == "best":
         return _best(run, problem, guarantee)
     if shown != "last" or accounting == "composition" or not guarantee.private:
@@ -80,16 +80,15 @@ def recipe(
     return _last_iterate(problem, guarantee, run, accounting, iterations, step)
 
 
-def _outline(
+def _settings(
     problem: Problem,
     guarantee: Guarantee,
-    run: Descent,
     clip: float | None,
     step: float | Schedule | None,
     update: Update | str | None,
     iterations: int | None,
-) -> Descent:
-    """The run with its clip, its number of steps and its update, but for its noise."""
+) -> tuple[int, float, Update]:
+    """(number of steps, clip, update)."""
     _require_bounded_rows(problem, guarantee)
     bound = _clip(problem, guarantee) if clip is None else clip
     beta = shared.curvature_bound(problem) * problem.rows.radius**2 + problem.ridge
@@ -100,7 +99,7 @@ def _outline(
         rule = _update(beta, length, count, step, momentum)
     else:
         rule = _other_update(update, problem, _step_size(beta, length, count, momentum), count)
-    return replace(run, iterations=count, clip=bound, update=rule)
+    return count, bound, rule
 
 
 def _require_consistent(iterate: str | None, accounting: str | None, update: object, step: object) -> None:
