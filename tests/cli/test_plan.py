@@ -236,7 +236,7 @@ def test_a_choice_that_is_refused_is_said_to_be():
     options = ["--delta", "0", "--model", "quantile", "--param", "smoothing=0", "--l1-radius", "2", "--d", "3"]
     found = facts(*options)["options"]
     assert not any(option["chosen"] for option in found)
-    assert [option["solver"] for option in found if option["applies"]] == ["exponential_mechanism"]
+    assert [option["solver"] for option in found if option["applies"]] == ["exponential_mechanism", "sparse_descent"]
     assert "auto takes frank_wolfe and is refused" in plan(*options)
 
 

@@ -154,7 +154,7 @@ def test_a_loaded_model_has_the_same_effects(tmp_path: Path) -> None:
 
 def test_bands_are_drawn_where_a_model_has_standard_errors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     size = LOGISTIC.coef_.size + 1
-    monkeypatch.setattr(LOGISTIC, "coef_covariance_", 4.0 * np.eye(size), raising=False)
+    monkeypatch.setattr(type(LOGISTIC), "coef_covariance_", 4.0 * np.eye(size))
     effects = LOGISTIC.effects()
     height = next(effect for effect in effects.effects[0] if effect.column == "height")
     # one feature, ±1/√8 at the ends: a standard error of 2/√8 at each
@@ -162,7 +162,7 @@ def test_bands_are_drawn_where_a_model_has_standard_errors(monkeypatch: pytest.M
     assert "±" in effects.to_html()
     assert "<polygon" in effects.to_html()
     effects.plot(tmp_path / "bands.svg")
-    monkeypatch.setattr(LOGISTIC, "coef_covariance_", np.eye(2), raising=False)
+    monkeypatch.setattr(type(LOGISTIC), "coef_covariance_", np.eye(2))
     assert LOGISTIC.effects().effects[0][0].points[0].error is None
 
 

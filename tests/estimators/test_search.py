@@ -70,7 +70,7 @@ def test_a_refused_search_fits_nothing(monkeypatch):
 def test_the_charge_comes_before_the_first_fit(monkeypatch):
     ledger = dp.Ledger()
 
-    def dies(*_):
+    def dies(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(search_module, "Vault", dies)

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,21 @@ from numpy.typing import NDArray
 
 import discreet.measurements
 from discreet import mechanisms
+from discreet.calibration import Guarantee
 from discreet.data.memory import in_memory
 from discreet.geometry import L1Ball
 from discreet.losses import Logistic, Squared
-from discreet.measurements import BestOf, Joint, Noisy, PoissonSampling, QuantileDraw, SplitBatch
+from discreet.measurements import (
+    BestOf,
+    Joint,
+    LastIterate,
+    Noisy,
+    PoissonSampling,
+    QuantileDraw,
+    RandomAllocation,
+    SplitBatch,
+)
+from discreet.measurements.laplace_minimum import LaplaceMinimum
 from discreet.measurements.minimum_noise import add_output_noise
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum, longest_tilt
@@ -43,7 +55,10 @@ from discreet.queries.sums.moments import CrossMoment, LeastEigenvalue, SecondMo
 from discreet.queries.sums.scaled_gradient import ScaledGradientSum, Scaling
 from discreet.queries.sums.sketch import Sketch, SketchedSum
 from discreet.queries.sums.sparse_sum import SparseSum
+from discreet.recipes import recipe
 from discreet.rows import RowSpec
+from discreet.solvers import Problem
+from discreet.solvers.output_perturbation import OutputPerturbation
 from discreet.units import Unit
 
 D = 12
@@ -196,6 +211,32 @@ def test_no_minimiser_is_released_that_the_neighbour_could_not_release(
             assert (np.abs(places - steps) <= reach * scale / grid).all()
 
 
+def test_a_minimiser_of_sparse_rows_is_released_on_a_public_grid() -> None:
+    """On both neighbours alike, every coordinate is a whole number of steps far coarser than those of doubles."""
+    here, there = neighbours()
+    problem = Problem(ROWS, Logistic(), float(len(here)))
+    measurement = next(OutputPerturbation(2.0, 2.0, noise="laplace", sparsity=2).steps(problem))
+    assert isinstance(measurement, LaplaceMinimum)
+    bits, step = Bits.seeded(8), 2.0**60
+    values = np.array([measurement.sample(data, UNIT, bits) for data in (here, there) for _ in range(20)])
+    while not (values / step == np.rint(values / step)).all():
+        step /= 2
+    assert step > 2.0**-40 * np.abs(values).max()
+
+
+def test_a_last_iterate_is_a_whole_number_of_public_steps() -> None:
+    guarantee, bits = Guarantee(1.0, 1e-6, Unit("replace-one")), Bits.seeded(9)
+    options = {"iterate": "last", "accounting": "last-iterate", "iterations": 5}
+    for data in neighbours():
+        problem = Problem(ROWS, Logistic(), float(len(data)), ridge=0.1)
+        measurement = next(recipe("descent")(problem, guarantee, **options).steps(problem))
+        assert isinstance(measurement, LastIterate)
+        factors = Fraction(measurement.step) * Fraction(measurement.clip) / Fraction(measurement.n)
+        step = factors / measurement._query(measurement.start).bound
+        for value in measurement.sample(data, guarantee.unit, bits).tolist():
+            assert float(round(Fraction(value) / step) * step) == value
+
+
 # --- nothing is forgotten ---------------------------------------------------------------------------------------
 
 
@@ -214,8 +255,9 @@ def test_every_mechanism_and_measurement_is_probed() -> None:
     probed = {type(m).__name__ for _, m, _ in ADDITIVE} | {type(m).__name__ for m, _ in PEELING} | {"Choice"}
     assert _public_classes(mechanisms, lambda kind: hasattr(kind, "perturb")) == probed
     # These only pass on what other measurements release; the next test is about them.
-    combined = {"Joint", "SampleSplitting", "SplitBatch", "BestOf"}
-    asked = {"Noisy", "VertexChoice", "QuantileDraw", "PerturbedMinimum", "NoisyMinimum"} | combined
+    combined = {"Joint", "SampleSplitting", "SplitBatch", "BestOf", "RandomAllocation"}
+    minima = {"PerturbedMinimum", "NoisyMinimum", "LaplaceMinimum", "LastIterate"}
+    asked = {"Noisy", "VertexChoice", "QuantileDraw"} | minima | combined
     assert _public_classes(discreet.measurements, lambda kind: hasattr(kind, "blank")) == asked
 
 
@@ -239,6 +281,7 @@ def test_combinations_release_what_their_parts_release() -> None:
         answers = SampleSplitting(program, 2).sample(here, UNIT, bits)
         cut = SplitBatch(query, Gaussian(1.3), PoissonSampling(0.5), 3).sample(here, UNIT, bits)
         best = BestOf(scored, 2.0).sample(here, UNIT, bits)
-        for value in (gradient, *answers, *cut, best):
+        epoch = RandomAllocation(program, 2).sample(here, UNIT, bits)
+        for value in (gradient, *answers, *cut, best, *epoch):
             assert (value / query.grid == np.rint(value / query.grid)).all()
         assert count == np.rint(count)

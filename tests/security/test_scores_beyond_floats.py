@@ -92,7 +92,8 @@ def _minimiser(query: RidgeMinimiser, data: Any, tilt: Any) -> list[Decimal]:
 def _gradient(query: RidgeMinimiser, rows: Any, tilt: list[Decimal], theta: list[Decimal]) -> list[Decimal]:
     unit = Decimal(query.rows.unit)
     total = [Decimal(query.regularisation) * t + b for t, b in zip(theta, tilt, strict=True)]
-    for columns, steps, y, cap in rows:
+    for columns, steps, y, cap, stretch in rows:
+        assert stretch == 1  # no row is weighted here
         x = {j: unit * step for j, step in zip(columns, steps, strict=True)}
         z, y = sum(value * theta[j] for j, value in x.items()), Decimal(y)
         match query.loss:

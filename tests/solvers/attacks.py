@@ -46,7 +46,7 @@ def quieter(mechanism, factor=0.5):
     changes = {}
     for field in fields(mechanism):
         value = getattr(mechanism, field.name)
-        if field.name.endswith(("_multiplier", "_noise")):
+        if field.name.endswith(("_multiplier", "_noise")) and value is not None:
             changes[field.name] = factor * value
         elif is_dataclass(value) and field.name in ("peeling", "scales", "solver", "descent"):
             changes[field.name] = quieter(value, factor)

@@ -281,7 +281,9 @@ def sparse_gradients() -> list[Case]:
             settings = {"iterations": 2, "estimator": estimator, "sparsity": 1}
             found.append(Case("sparse_descent", estimator, problem, LONGEST[unit], unit, options=settings))
         pure = {"iterations": 2, "sparsity": 1, "step": 1e-6}
-        found.append(Case("sparse_descent", "laplace", problem, LONGEST[unit], unit, delta=0.0, options=pure))
+        found.append(
+            Case("sparse_descent", "laplace", problem, LONGEST[unit], unit, delta=0.0, options=pure, runs=1500)
+        )
         with_constant = least_squares(rows=RowSpec(1, 1.0, 0.5))
         lazy = {"iterations": 2, "sparsity": 1}
         found.append(Case("sparse_descent", "lazy-with-a-line", with_constant, LONGEST[unit], unit, options=lazy))

@@ -72,6 +72,7 @@ class Encoder:
         InvalidInput: an unknown option, or no column left to learn from.
 
     Example:
+        >>> from discreet.data.columns import Boolean
         >>> schema = Schema({"age": Numeric(0, 100), "smoker": Boolean(), "sick": Boolean()})
         >>> encoder = Encoder(schema, target="sick", encoding="bins", bins=2)
         >>> encoder.feature_names_out

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -129,10 +129,13 @@ def _search(function: str, names: Any) -> Search | None:
     return None
 
 
-def require_all_fits(ledger: Ledger, event: Event, unit: Unit, stated: tuple[float, float] | None) -> None:
+def require_all_fits(
+    ledger: Ledger, event: Callable[[], Event], unit: Unit, stated: tuple[float, float] | None
+) -> None:
     """In a search of scikit-learn, say at its first fit what all fits will cost; refuse all where that is too much.
 
-    Fits are taken to be alike: their plans may differ in what depends on the number of rows.
+    Fits are taken to be alike: their plans may differ in what depends on the number of rows. ``event`` is what this one
+    will cost, asked for in a search alone.
 
     Raises:
         BudgetExceeded: the budget does not cover all fits. Nothing was charged.
@@ -142,7 +145,7 @@ def require_all_fits(ledger: Ledger, event: Event, unit: Unit, stated: tuple[flo
     if budget is None or search is None:
         return
     if search.token not in _ANNOUNCED:
-        total = spent_after(ledger, event, unit, stated, search.fits)
+        total = spent_after(ledger, event(), unit, stated, search.fits)
         if total is None:  # another unit, which the ledger will refuse
             return
         what = (

@@ -78,7 +78,7 @@ def largest_sums(
     mechanism = _calibrated(total, s, float(epsilon), float(delta), unit)
     bits = bits_for(random_state)
     data = in_memory(matrix, -np.ones(matrix.shape[0]), rows)
-    vault = Vault(data, unit, opened(ledger), bits)
+    vault = Vault(data, unit, opened(ledger), bits, persons=None)
     answer = np.asarray(vault.release(Noisy(total, mechanism), note=f"the {s} largest column sums"))
     if not protected(float(epsilon), bits) or is_unprotected((epsilon, delta, entry_bound, s)):
         return answer.view(UnprotectedArray)

@@ -154,7 +154,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             else:
                 plan = plan_for(self._public_rows(n, guarantee, persons), aim)
                 payment = self._payment(aim, plan.name)
-                require_all_fits(vault.ledger, plan.event, vault.unit, payment.stated)
+                require_all_fits(vault.ledger, lambda: plan.event, vault.unit, payment.stated)
             found = self._run(vault, plan, guarantee, payment)
         except KeyboardInterrupt as stop:
             stop.add_note(_stays_charged(vault, guarantee))
@@ -231,7 +231,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         count, promise, rest = self._count(aim)
         likely = plan_for(SOME_ROWS, rest)
         both = compose([count.event(vault.unit), promise])
-        require_all_fits(vault.ledger, both, vault.unit, self._payment(aim, asked).stated)
+        require_all_fits(vault.ledger, lambda: both, vault.unit, self._payment(aim, asked).stated)
         try:
             rows, payment = vault.release_first(count, promise, self._payment(aim, asked))
         except BudgetExceeded:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from discreet.geometry import WholeSpace
+from discreet.geometry import L1Ball, L2Ball, SparseSet, WholeSpace
 from discreet.losses import Domain
 from discreet.recipes import shared
 from discreet.solvers.base import Problem
@@ -33,7 +33,8 @@ def target_length(problem: Problem) -> float:
 
 def distance(problem: Problem) -> float:
     """How far the minimiser that is looked for may be from where a descent starts."""
-    start = float(np.linalg.norm(problem.start))
+    begins_at_zero = problem.initial is None and isinstance(problem.domain, WholeSpace | L1Ball | L2Ball | SparseSet)
+    start = 0.0 if begins_at_zero else float(np.linalg.norm(problem.start))
     return min(target_length(problem) + start, problem.domain.diameter(dimension(problem)))
 
 

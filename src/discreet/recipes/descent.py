@@ -35,7 +35,7 @@ def recipe(
     rate: float | None = None,
     batch_size: int | None = None,
     batches: int | None = None,
-    iterate: Iterate | Literal["best"] | None = None,
+    iterate: Literal["last", "average", "suffix", "random", "best"] | None = None,
     seed: int = 0,
     accounting: Literal["last-iterate", "composition"] | None = None,
 ) -> Descent | BestIterate:

@@ -105,16 +105,17 @@ def posterior_share(estimate: float, deviation: float) -> float:
         >>> round(posterior_share(0.3, 0.01), 6), round(posterior_share(0.0, 0.01), 6), posterior_share(0.5, 1e9)
         (0.3, 0.007979, 0.5)
     """
-    from scipy.stats import norm
+    from scipy.special import ndtr
 
     if deviation <= 0:
         return min(max(estimate, 1e-12), 1 - 1e-12)
     inside = min(max(estimate, -_CUT * deviation), 1 + _CUT * deviation)
     low, high = -inside / deviation, (1 - inside) / deviation
-    mass = float(norm.cdf(high) - norm.cdf(low)) if low < 0 else float(norm.sf(low) - norm.sf(high))
+    mass = float(ndtr(high) - ndtr(low)) if low < 0 else float(ndtr(-low) - ndtr(-high))
     if mass < 1e-6 and deviation > 1:  # the interval is all but a point of so wide a law
         return 0.5
-    mean = inside + deviation * float(norm.pdf(low) - norm.pdf(high)) / mass
+    density = [math.exp(-z * z / 2) / math.sqrt(2 * math.pi) for z in (low, high)]
+    mean = inside + deviation * (density[0] - density[1]) / mass
     return min(max(mean, 1e-12), 1 - 1e-12)
 
 
