@@ -152,7 +152,8 @@ def _worth_weights(f: Facts) -> bool:
         return False
     if d < current(NUMBERS).least_weighted_columns:
         return False
-    return f.count_noise * math.sqrt(d) > current(WEIGHTED).little_noise
+    numbers = current(WEIGHTED)
+    return f.count_noise <= numbers.count_noise and f.count_noise * math.sqrt(d) > numbers.little_noise
 
 
 def _few_dimensions(f: Facts) -> bool:
@@ -339,7 +340,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "weighted_perturbation",
         _worth_weights,
-        "two classes, 32 columns or more, no bag of words, √d·ν/n > 0.0005, δ > 0",
+        "two classes, 32 columns or more, no bag of words, ν/n ≤ 0.01 and √d·ν/n > 0.0005, δ > 0",
         "columns nearer to one scale, then a direction, then its scale and offset",
         "sweeps loudest, quiet",
     ),

@@ -29,6 +29,11 @@ class FullScalesNumbers(Tuned):
     steps_per_root_dimension: float = tuned(18, "steps over √d under little noise", "sweep: steps")
     damping: float = tuned(1.5, "damping over the norm of the noise in XᵀX", "sweep: damping")
     prior_rows: float = tuned(2.0, "rows of prior in every direction, with targets at 0", "sweep: prior-rows")
+    count_reach: float = tuned(
+        8.0,
+        "largest slope of counts over their mean, of which the clip is a share",
+        "judgement: bench/results/counts.md, on synthetic counts; those of people spread more than Poisson's",
+    )
 
 
 NUMBERS = FullScalesNumbers()
@@ -93,7 +98,7 @@ def settings(problem: Problem, guarantee: Guarantee, asked: FullOptions) -> Scal
                 held,
                 prior,
                 multiplier(noise, mean_part) if mean_part else 0.0,
-                1 / current(shared.NUMBERS).least_clip,  # the least clip is then one mean
+                numbers.count_reach,
             ),
             noise_multiplier=noise * math.sqrt(steps / (1 - part - mean_part)),
             iterations=steps,

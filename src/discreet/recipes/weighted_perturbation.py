@@ -37,8 +37,9 @@ class WeightedPerturbationNumbers(Tuned):
     )
     count_noise: float = tuned(
         1e-2,
-        "noise of a count over n above which scale and offset get a share of the budget in proportion to it; twice "
-        "that is how far the share of a class is taken to be off that the sum of slopes tells",
+        "noise of a count over n above which columns are not weighted, and scale and offset get a share of the "
+        "budget in proportion to it; twice that is how far the share of a class is taken to be off that the sum of "
+        "slopes tells",
         "sweep: loudest",
     )
     word_cut: float = tuned(0.25, "slope at which logistic losses of bags of words are cut", "sweep: word-cut")
