@@ -161,3 +161,50 @@ def test_a_ledger_may_be_named_by_its_file(tmp_path: Path, monkeypatch: pytest.M
     for wrong in ("budget", "memory", "postgres://budget.db", ""):
         with pytest.raises(dp.errors.InvalidInput, match="a ledger lives in a file"):
             dp.Ledger(wrong)
+
+
+def _scaled(model):
+    return make_pipeline(StandardScaler(), model)
+
+
+@pytest.mark.filterwarnings("ignore::discreet.PrivacyWarning")
+def test_what_stands_between_a_pipeline_and_the_model_hides_no_step():
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.ensemble import BaggingClassifier
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.multiclass import OneVsRestClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2)) / 4
+    y = (X[:, 0] > 0).astype(int)
+    model = dp.LogisticRegression(1.0, 1e-6, row_norm=1.0, classes=[0, 1])
+    search = dp.PrivateSearchCV(model, {"alpha": [0.0, 0.1]}, epsilon=2.0, delta=1e-6, trials=2)
+    assert not _scaled(search).fit(X, y)[-1].privacy_.private
+    grid = _scaled(GridSearchCV(model, {"alpha": [0.0]}, cv=2)).fit(X, y)[-1]
+    assert not grid.best_estimator_.privacy_.private
+    rest = _scaled(OneVsRestClassifier(model)).fit(X, y)[-1]
+    assert not any(one.privacy_.private for one in rest.estimators_)
+    bagged = BaggingClassifier(model, n_estimators=1).fit(X, y)
+    assert not bagged.estimators_[0].privacy_.private
+    line = dp.LinearRegression(1.0, 1e-6, row_norm=1.0, target_bounds=(-3, 3))
+    target = TransformedTargetRegressor(line, transformer=StandardScaler()).fit(X, X[:, 0])
+    assert not target.regressor_.privacy_.private
+    assert OneVsRestClassifier(model).fit(X, y).estimators_[0].privacy_.private
+
+
+@pytest.mark.filterwarnings("ignore::discreet.PrivacyWarning")
+def test_steps_that_take_a_setting_from_the_rows_have_learned():
+    from sklearn.kernel_approximation import RBFSampler
+    from sklearn.random_projection import GaussianRandomProjection
+
+    X = np.random.default_rng(0).normal(size=(200, 2)) / 4
+    y = (X[:, 0] > 0).astype(int)
+    model = dp.LogisticRegression(1.0, 1e-6, row_norm=1.0, classes=[0, 1])
+    for step, private in (
+        (RBFSampler(gamma="scale", n_components=4), False),
+        (RBFSampler(gamma=1.0, n_components=4), True),
+        (GaussianRandomProjection(n_components=2), True),
+        (GaussianRandomProjection(eps=0.9), False),
+    ):
+        wide = np.tile(X, (1, 80)) if isinstance(step, GaussianRandomProjection) else X
+        assert make_pipeline(step, model).fit(wide, y)[-1].privacy_.private is private, step

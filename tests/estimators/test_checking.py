@@ -187,3 +187,10 @@ def test_what_is_refused_is_refused_before_a_charge() -> None:
     with pytest.raises(InvalidInput, match="Schema"):
         dp.check(table(), "schema.yaml", epsilon=0.1, ledger=ledger)  # type: ignore[arg-type]
     assert not ledger.history()
+
+
+def test_bounds_that_were_read_off_the_rows_make_a_check_not_private() -> None:
+    rows = {"a": np.arange(200.0)}
+    high = dp.quantile(rows["a"], 0.9, epsilon=float("inf"), bounds=(0, 400), adjacency="replace-one")
+    assert not dp.check(rows, dp.Schema({"a": dp.Numeric(-1, high)}), epsilon=1.0).private
+    assert dp.check(rows, dp.Schema({"a": dp.Numeric(-1, 180)}), epsilon=1.0).private

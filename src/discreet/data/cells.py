@@ -105,15 +105,21 @@ def untyped(values: Any) -> Array:
     cells = list(values)
     kinds = set(map(type, cells))
     if kinds <= _NUMBERS:
-        return np.asarray(cells)
+        return _objects(cells) if len(kinds) > 1 and not _exact_as_floats(cells) else np.asarray(cells)
     widths = set(map(_width, cells))
     if len(widths) != 1 or -1 in widths:
         return _objects(cells)
     shape = (len(cells), *widths)
     flat = list(chain.from_iterable(cells))
     if set(map(type, flat)) <= _NUMBERS:
-        return np.asarray(flat).reshape(shape)
+        flat_array = np.asarray(flat, dtype=np.float64) if _exact_as_floats(flat) else _objects(flat)
+        return flat_array.reshape(shape)
     return _objects(flat).reshape(shape)
+
+
+def _exact_as_floats(cells: list[Any]) -> bool:
+    """Whether no whole number is too long for a float: then every cell has the same value as by itself."""
+    return all(isinstance(cell, float | np.floating) or -(2**53) <= cell <= 2**53 for cell in cells)
 
 
 def _width(row: Any) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.data.cells import column_cells, untyped
-from discreet.data.columns import Column, Ignore, Numeric
+from discreet.data.columns import Column, Ignore, Numeric, Person
 from discreet.data.delimited import Delimited, Notify, read_delimited, read_header, require_names
 from discreet.data.records import is_records, read_records, record_names
 from discreet.data.repeated import Repeated
@@ -262,7 +262,8 @@ def read_table(
 
     kind = _kind(path)
     if is_records(kind):
-        return Table(read_records(path, kind, wanted, notify))
+        ids = {name for name, column in (schema or {}).items() if isinstance(column, Person)}
+        return Table(read_records(path, kind, wanted, notify, ids))
     found: Mapping[str, Any] = read_delimited(path, form, _TEXT[kind], names, wanted, notify)
     return Table(found if schema is not None else {name: np.asarray(cells) for name, cells in found.items()})
 

@@ -61,7 +61,10 @@ def id_column(data: Any, name: str, names: Sequence[str]) -> Any | None:
     if isinstance(data, Mapping):
         return data.get(name)
     if not has_column_names(data):
-        return as_table(data, names).get(name)
+        column = as_table(data, names).get(name)
+        if column is not None and isinstance(data, list | tuple):  # no cell of another column decides how ids are read
+            return _objects([row[list(names).index(name)] for row in data])
+        return column
     import narwhals
 
     frame = narwhals.from_native(data, eager_only=True)
@@ -123,7 +126,10 @@ def _objects(cells: list[Any]) -> NDArray[Any]:
 def _text(cell: Any) -> str:
     kind = type(cell)
     if (kind.__module__, kind.__name__) == ("uuid", "UUID"):  # by name: that module draws random numbers too
-        return str(cell)
+        try:
+            return str(cell)
+        except Exception:  # a class that only says it is one
+            return ""
     return spelling(cell)
 
 

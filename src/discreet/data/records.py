@@ -7,7 +7,7 @@ by cell (`discreet.data.cells`), and a file that is damaged is refused as a whol
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -42,14 +42,16 @@ def record_names(path: Path, kind: str) -> list[str]:
         return names
 
 
-def read_records(path: Path, kind: str, wanted: Wanted, notify: Notify | None = None) -> dict[str, Any]:
-    """Read some columns of a file of records."""
+def read_records(
+    path: Path, kind: str, wanted: Wanted, notify: Notify | None = None, ids: Collection[str] = ()
+) -> dict[str, Any]:
+    """Read some columns of a file of records; those of ``ids`` cell by cell, never by way of floats."""
     if kind in _EXCEL:
         return _excel(path, wanted)
     with _arrow(path, kind) as (names, total, batches):
         require_names(names, path)
         columns = dict(wanted(names))
-        growing = {name: _Column(numeric, total) for name, numeric in columns.items()}
+        growing = {name: _Column(numeric, total, name in ids) for name, numeric in columns.items()}
         for batch, share, rows in batches(list(columns)):
             for name, column in growing.items():
                 column.add(batch.column(batch.schema.get_field_index(name)))
@@ -64,10 +66,12 @@ class _Column:
     Args:
         numeric: whether its cells are numbers.
         rows: how many there will be, where that is known: then nothing is copied twice.
+        exact: whether cells stay as they are: with a missing cell among them whole numbers would become floats, in
+            which long ones are equal.
     """
 
-    def __init__(self, numeric: bool, rows: int) -> None:
-        self.numeric, self._filled = numeric, 0
+    def __init__(self, numeric: bool, rows: int, exact: bool = False) -> None:
+        self.numeric, self.exact, self._filled = numeric, exact, 0
         self._whole: Any = np.empty(rows, dtype=np.float64 if numeric else np.uint8)
         self._cells: list[Any] = []
         self._known: dict[Any, int] = {}
@@ -78,6 +82,8 @@ class _Column:
             self._append(numbers if numbers.dtype.kind in "biuf" else read_floats(numbers))
         elif _is_text(cells.type):
             self._append(self._coded(cells))
+        elif self.exact and _is_whole(cells.type):
+            self._cells.append(np.fromiter(cells.to_pylist(), dtype=object, count=len(cells)))
         else:
             self._cells.append(column_cells(cells))
 
@@ -98,7 +104,8 @@ class _Column:
             cells = cells.dictionary_encode()
         different = [*column_cells(cells.dictionary).tolist(), None]
         codes = numbered(different, self._known)
-        return codes[np.asarray(cells.indices.fill_null(len(different) - 1))]
+        places = cells.indices.cast(pyarrow.int64())  # a narrow type may have no room for one more
+        return codes[np.asarray(places.fill_null(len(different) - 1))]
 
     def joined(self) -> Any:
         """The whole column."""
@@ -113,6 +120,13 @@ def _is_text(kind: Any) -> bool:
 
     inner = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     return bool(pyarrow.types.is_string(inner) or pyarrow.types.is_large_string(inner))
+
+
+def _is_whole(kind: Any) -> bool:
+    import pyarrow
+
+    inner = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+    return bool(pyarrow.types.is_integer(inner))
 
 
 @contextmanager

@@ -26,11 +26,15 @@ __all__ = ["Search", "learned_before", "require_all_fits", "search_of_this_fit",
 _ANNOUNCED: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 """Searches under way, each with the refusal of all its fits, or "" where they are within the budget."""
 
-_SHAPES_ONLY = {
-    *("PolynomialFeatures", "RBFSampler", "AdditiveChi2Sampler", "SkewedChi2Sampler", "PolynomialCountSketch"),
-    *("GaussianRandomProjection", "SparseRandomProjection"),
-}
+_SHAPES_ONLY = {"PolynomialFeatures", "AdditiveChi2Sampler", "SkewedChi2Sampler", "PolynomialCountSketch"}
 """Steps of scikit-learn that must be fitted, and learn nothing but how many columns there are."""
+
+_UNLESS = {"RBFSampler": ("gamma", "scale")}
+_UNLESS |= dict.fromkeys(("GaussianRandomProjection", "SparseRandomProjection"), ("n_components", "auto"))
+"""Such steps too, unless this parameter has this value: then it is taken from the rows or their number."""
+
+_ROWS_ONLY = ("sklearn.pipeline", "sklearn.model_selection", "sklearn.multiclass", "sklearn.multioutput")
+"""Where scikit-learn passes rows on as they are, or some of them; pipelines are looked into."""
 
 
 def _calls() -> Iterator[FrameType]:
@@ -41,16 +45,25 @@ def _calls() -> Iterator[FrameType]:
 
 
 def learned_before(model: Any) -> tuple[str, ...]:
-    """The names of pipeline steps before ``model`` that were fitted to the rows it is now fitted to."""
+    """What was fitted before ``model`` to the rows it is now fitted to, by name.
+
+    That is: the steps of every pipeline that led here, whatever stands between it and the model; and estimators of
+    scikit-learn around the model of which it is not known that they pass rows on as they are, such as stacking,
+    bagging, calibration or a transformed target.
+    """
+    from sklearn.base import BaseEstimator
     from sklearn.pipeline import Pipeline
 
-    found: list[str] = []
-    last = model
+    found: dict[str, None] = {}
     for frame in _calls():
-        owner = frame.f_locals.get("self") if frame.f_globals.get("__name__") == "sklearn.pipeline" else None
-        if isinstance(owner, Pipeline) and owner.steps[-1][1] is last:
-            found = [name for name, step in owner.steps[:-1] if _learns(step)] + found
-            last = owner
+        room = str(frame.f_globals.get("__name__", ""))
+        owner = frame.f_locals.get("self") if room.startswith("sklearn.") else None
+        if isinstance(owner, Pipeline):
+            found |= dict.fromkeys(name for name, step in owner.steps[:-1] if _learns(step))
+        elif isinstance(owner, BaseEstimator) and owner is not model:
+            kind = type(owner).__module__
+            if kind.startswith("sklearn.") and not kind.startswith(_ROWS_ONLY):
+                found[type(owner).__name__] = None
     return tuple(found)
 
 
@@ -77,6 +90,10 @@ def _learns(step: Any) -> bool:
 
     if step is None or isinstance(step, str | FrozenEstimator) or type(step).__name__ in _SHAPES_ONLY:
         return False
+    if type(step).__name__ in _UNLESS:
+        name, value = _UNLESS[type(step).__name__]
+        given = getattr(step, name, value)
+        return bool(isinstance(given, str) and given == value)
     if isinstance(step, Pipeline):
         return any(_learns(inner) for _, inner in step.steps)
     if isinstance(step, FeatureUnion):
@@ -155,6 +172,12 @@ def require_all_fits(
         refused = not total <= budget.epsilon
         _ANNOUNCED[search.token] = f"{what} Nothing was charged and nothing was released." if refused else ""
         if not refused:
-            warnings.warn(f"{what} Scores on private rows are not protected by this.", PrivacyWarning, 6)
+            warnings.warn(
+                f"{what} Each is charged for the rows that it gets. Folds must go by place (KFold, replace-one): "
+                "stratified ones depend on all labels, so that one row moves others between them. Scores on private "
+                "rows are not protected by this.",
+                PrivacyWarning,
+                6,
+            )
     if _ANNOUNCED[search.token]:
         raise BudgetExceeded(_ANNOUNCED[search.token])

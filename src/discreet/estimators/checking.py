@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from discreet.data.frames import Table, as_table, has_column_names
 from discreet.data.memory import in_memory
 from discreet.data.problems import PROBLEMS, possible_problems, problem_codes
 from discreet.data.schema import Schema
+from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import EPSILONS, check_range
 from discreet.estimators.persons import persons_of, public_rows
@@ -103,7 +105,10 @@ def check(
     vault = Vault(codes, unit, opened(ledger), bits_for(random_state), persons=persons)
     stated = (float(epsilon), 0.0) if math.isfinite(epsilon) else None
     answer = vault.release(Noisy(query, Laplace(noise)), payment=Payment("check against the schema", stated))
-    return _found(np.asarray(answer), declared, query, noise, known, float(epsilon), vault)
+    found = _found(np.asarray(answer), declared, query, noise, known, float(epsilon), vault)
+    # bounds that were read off the rows make the shares of cells beyond them a statement about those rows
+    from_the_data = schema.unprotected or is_unprotected(epsilon)
+    return replace(found, protective=False) if from_the_data else found
 
 
 def _declared(schema: Schema, columns: Sequence[str] | None) -> dict[str, Column]:

@@ -8,7 +8,7 @@ public, and so is everything that is computed from the release.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from discreet.calibration import Guarantee
 from discreet.calibration.one_release import laplace_multiplier
 from discreet.data.columns import Column
 from discreet.data.memory import Dense, Sparse, in_memory
+from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
 from discreet.estimators import metrics, public_metrics
 from discreet.estimators.base import PrivateLinearModel
@@ -128,7 +129,9 @@ def evaluate(
     measurement = question.measurement(privacy, unit)
     stated = (privacy, 0.0) if math.isfinite(privacy) else None
     answers = vault.release(measurement, payment=Payment(f"evaluation of {type(model).__name__}", stated))
-    return _evaluation(model, question, answers, privacy, vault)
+    found = _evaluation(model, question, answers, privacy, vault)
+    from_the_data = is_unprotected(epsilon) or (encoder is not None and encoder.schema.unprotected)
+    return replace(found, protective=False) if from_the_data else found
 
 
 def _checked_epsilon(epsilon: float | None, public: bool) -> float:

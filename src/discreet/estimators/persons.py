@@ -36,6 +36,8 @@ def persons_of(X: Any, schema: Schema | None, groups: Any, unit: Unit, private: 
             replace-one, where the number of persons is public, there must be one.
     """
     named = person_column(schema)
+    if isinstance(groups, Persons):
+        _require_consistent(groups.declared, unit)
     if isinstance(groups, Persons) or (groups is None and named is None):
         return groups if private else None
     if groups is not None and named is not None:

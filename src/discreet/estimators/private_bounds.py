@@ -84,7 +84,7 @@ def private_bounds(
         raise InvalidInput(f"epsilon must be positive, got {epsilon!r}; use float('inf') for no privacy.")
     unit, declared = Unit.of(adjacency), _numeric_columns(schema, columns)
     table = _table(data, schema, declared)
-    persons = persons_of(table, schema, groups, unit, math.isfinite(epsilon))
+    persons = persons_of(data, schema, groups, unit, math.isfinite(epsilon))  # not of the table: ids stay exact
     unit = unit if persons is None else Unit(unit.relation, persons.most_rows, True)
     rows = (table.shape[0] if persons is None else persons.count) if unit.relation == "replace-one" else n_public
     times = 1 if persons is None or persons.declared.weights == "rows" else persons.most_rows

@@ -34,6 +34,7 @@ from discreet.data.memory import Sparse
 from discreet.data.persons import Persons
 from discreet.errors import InvalidInput, NotCertifiable, PlanViolation
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.callers import warned_of_steps
 from discreet.estimators.persons import person_column, persons_of, refuse_weights
 from discreet.estimators.privacy import PrivateEstimator, bits_for, opened
 from discreet.events import Event, Laplace, Parallel, PrivateSelection, Promise
@@ -119,6 +120,9 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         """
         refuse_weights(refused)
         models = self._candidates()
+        steps = warned_of_steps(self)
+        for model in models:
+            model._learned_before = steps
         persons = self._persons(X, models, groups)
         features, prepared = zip(*(model._prepare(X, y, True) for model in models), strict=True)
         bits, ledger = bits_for(self.random_state), opened(self.ledger)
