@@ -12,7 +12,7 @@ import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures, StandardScaler
 
@@ -85,26 +85,32 @@ def ledger(epsilon: float, **more: Any) -> dp.Ledger:
 
 
 SEARCHES: dict[str, tuple[int, Any]] = {
-    "cross_val_score": (3, lambda one: cross_val_score(one, X, Y, cv=3, error_score="raise")),
-    "cross_val_predict": (3, lambda one: cross_val_predict(one, X, Y, cv=3)),
-    "GridSearchCV": (5, lambda one: GridSearchCV(one, {"alpha": [0.0, 0.1]}, cv=2, error_score="raise").fit(X, Y)),
+    "cross_val_score": (3, lambda one: cross_val_score(one, X, Y, cv=KFold(3), error_score="raise")),
+    "cross_val_predict": (3, lambda one: cross_val_predict(one, X, Y, cv=KFold(3))),
+    "GridSearchCV": (
+        5,
+        lambda one: GridSearchCV(one, {"alpha": [0.0, 0.1]}, cv=KFold(2), error_score="raise").fit(X, Y),
+    ),
     "without refit": (
         4,
-        lambda one: GridSearchCV(one, {"alpha": [0.0, 0.1]}, cv=2, refit=False, error_score="raise").fit(X, Y),
+        lambda one: GridSearchCV(one, {"alpha": [0.0, 0.1]}, cv=KFold(2), refit=False, error_score="raise").fit(X, Y),
     ),
     "nested": (
         10,
         lambda one: cross_val_score(
-            GridSearchCV(one, {"alpha": [0.0, 0.1]}, cv=2, error_score="raise"), X, Y, cv=2, error_score="raise"
+            GridSearchCV(one, {"alpha": [0.0, 0.1]}, cv=KFold(2), error_score="raise"),
+            X,
+            Y,
+            cv=KFold(2),
+            error_score="raise",
         ),
     ),
 }
 
 
-@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_says_what_all_its_fits_cost_or_is_refused_before_the_first(name: str, adjacency: str) -> None:
-    fits, run = SEARCHES[name]
+def test_a_search_says_what_all_its_fits_cost_or_is_refused_before_the_first(name: str) -> None:
+    (fits, run), adjacency = SEARCHES[name], "replace-one"
     small = ledger(fits - 0.5, delta=1e-6, adjacency=adjacency)
     one = model(solver="objective_perturbation", adjacency=adjacency)
     with pytest.raises(dp.errors.BudgetExceeded, match=f"{fits} fits.*Nothing was charged"):
@@ -124,10 +130,10 @@ def test_scores_are_not_nan_after_a_part_of_the_budget_is_gone() -> None:
     small = ledger(2.5, delta=1e-6)
     one = model(solver="objective_perturbation", ledger=small)
     with pytest.raises(ValueError, match="All the 3 fits failed"):
-        cross_val_score(one, X, Y, cv=3)
+        cross_val_score(one, X, Y, cv=KFold(3))
     assert small.history() == ()
     with pytest.warns(dp.PrivacyWarning, match="makes 2 fits"):
-        assert np.isfinite(cross_val_score(one, X, Y, cv=2)).all()
+        assert np.isfinite(cross_val_score(one, X, Y, cv=KFold(2))).all()
 
 
 def test_names_of_columns_and_output_of_frames() -> None:
@@ -208,3 +214,18 @@ def test_steps_that_take_a_setting_from_the_rows_have_learned():
     ):
         wide = np.tile(X, (1, 80)) if isinstance(step, GaussianRandomProjection) else X
         assert make_pipeline(step, model).fit(wide, y)[-1].privacy_.private is private, step
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+def test_folds_that_one_row_rearranges_are_refused_with_a_budget(adjacency: str) -> None:
+    """A changed label moves other rows between stratified folds, and a further row moves all that follow it."""
+    ledger = dp.Ledger(epsilon=50.0, delta=1e-3, adjacency=adjacency)
+    one = dp.LogisticRegression(
+        1.0, 1e-6, row_norm=1.0, classes=[0, 1], ledger=ledger, adjacency=adjacency, n_public=len(Y)
+    )
+    splitter = StratifiedKFold(3) if adjacency == "replace-one" else KFold(3)
+    if adjacency == "replace-one":
+        one.set_params(n_public=None)
+    with pytest.raises(dp.errors.InvalidInput, match="moves others between folds"):
+        cross_val_score(one, X, Y, cv=splitter, error_score="raise")
+    assert not ledger.history()

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from discreet.errors import BudgetExceeded
+from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.estimators.targets import PrivacyWarning
 from discreet.events import Event
 from discreet.ledger import Ledger
@@ -32,6 +32,9 @@ _SHAPES_ONLY = {"PolynomialFeatures", "AdditiveChi2Sampler", "SkewedChi2Sampler"
 _UNLESS = {"RBFSampler": ("gamma", "scale")}
 _UNLESS |= dict.fromkeys(("GaussianRandomProjection", "SparseRandomProjection"), ("n_components", "auto"))
 """Such steps too, unless this parameter has this value: then it is taken from the rows or their number."""
+
+_BY_PLACE = ("KFold", "RepeatedKFold", "ShuffleSplit", "LeaveOneOut", "LeavePOut")
+"""Splitters that look at the number of rows alone."""
 
 _ROWS_ONLY = ("sklearn.pipeline", "sklearn.model_selection", "sklearn.multiclass", "sklearn.multioutput")
 """Where scikit-learn passes rows on as they are, or some of them; pipelines are looked into."""
@@ -110,11 +113,13 @@ class Search(NamedTuple):
         token: an object of this very call, which can be weakly referred to.
         name: what was called.
         fits: how many fits it makes in all.
+        splitter: the name of what makes its folds; empty where all go by the places of rows alone.
     """
 
     token: Any
     name: str
     fits: int
+    splitter: str = ""
 
 
 def search_of_this_fit() -> Search | None:
@@ -125,7 +130,8 @@ def search_of_this_fit() -> Search | None:
             continue
         here = _search(frame.f_code.co_name, frame.f_locals)
         if here is not None:
-            found = here if found is None else Search(here.token, here.name, here.fits * found.fits)
+            inner = Search(None, "", 1) if found is None else found
+            found = Search(here.token, here.name, here.fits * inner.fits, here.splitter or inner.splitter)
     return found
 
 
@@ -135,15 +141,21 @@ def _search(function: str, names: Any) -> Search | None:
         if function == "evaluate_candidates":
             owner = names["self"]
             fits = names["n_candidates"] * names["n_splits"] + bool(owner.refit)
-            return Search(names["parallel"], type(owner).__name__, fits)
+            return Search(names["parallel"], type(owner).__name__, fits, _not_by_place(names["cv"]))
         if function == "cross_validate":
             fits = names["cv"].get_n_splits(names["X"], names["y"], names["groups"])
-            return Search(names["parallel"], "cross-validation", fits)
+            return Search(names["parallel"], "cross-validation", fits, _not_by_place(names["cv"]))
         if function == "cross_val_predict":
-            return Search(names["parallel"], "cross-validation", len(names["splits"]))
+            return Search(names["parallel"], "cross-validation", len(names["splits"]), _not_by_place(names["cv"]))
     except (KeyError, AttributeError, TypeError):
         return None
     return None
+
+
+def _not_by_place(splitter: Any) -> str:
+    """The name of a splitter whose folds depend on more than the number of rows and public draws; else empty."""
+    name = type(splitter).__name__
+    return "" if name in _BY_PLACE and type(splitter).__module__.startswith("sklearn.model_selection") else name
 
 
 def require_all_fits(
@@ -154,13 +166,25 @@ def require_all_fits(
     Fits are taken to be alike: their plans may differ in what depends on the number of rows. ``event`` is what this one
     will cost, asked for in a search alone.
 
+    Each fit is charged for the rows that it gets, so that folds must go by place, under replace-one: a row that is
+    exchanged is then one row of each fold's training rows. Stratified folds depend on all labels, and under add-remove
+    one row more moves all that follow: one row would exchange others.
+
     Raises:
+        InvalidInput: folds that do not go by place. Nothing was charged.
         BudgetExceeded: the budget does not cover all fits. Nothing was charged.
     """
     budget = ledger.budget
     search = None if budget is None else search_of_this_fit()
     if budget is None or search is None:
         return
+    if search.splitter or unit.relation != "replace-one":
+        what = f"{search.splitter} makes folds that depend on other rows" if search.splitter else "under add-remove"
+        raise InvalidInput(
+            f"{search.name}: {what}, so that one row moves others between folds, and the ledger would be charged too "
+            "little. Use adjacency='replace-one' and folds by place, such as KFold(5, shuffle=True, random_state=0), "
+            "or PrivateSearchCV. Nothing was charged and nothing was released."
+        )
     if search.token not in _ANNOUNCED:
         total = spent_after(ledger, event(), unit, stated, search.fits)
         if total is None:  # another unit, which the ledger will refuse
@@ -172,12 +196,6 @@ def require_all_fits(
         refused = not total <= budget.epsilon
         _ANNOUNCED[search.token] = f"{what} Nothing was charged and nothing was released." if refused else ""
         if not refused:
-            warnings.warn(
-                f"{what} Each is charged for the rows that it gets. Folds must go by place (KFold, replace-one): "
-                "stratified ones depend on all labels, so that one row moves others between them. Scores on private "
-                "rows are not protected by this.",
-                PrivacyWarning,
-                6,
-            )
+            warnings.warn(f"{what} Scores on private rows are not protected by this.", PrivacyWarning, 6)
     if _ANNOUNCED[search.token]:
         raise BudgetExceeded(_ANNOUNCED[search.token])
