@@ -104,3 +104,21 @@ def test_the_kind_of_one_cell_does_not_round_the_rows_of_others() -> None:
 
     first, second = (untyped(rows + [[last, last]]) for last in (np.float32(0.5), 0.5))
     assert first.dtype == second.dtype == np.float64
+
+
+@pytest.mark.parametrize("kind", ["bool_", "int8", "int64"])
+def test_the_type_of_labels_of_a_file_does_not_tell_whether_one_is_missing(tmp_path: Path, kind: str) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    schema = dp.Schema({"a": dp.Numeric(0, 1), "y": dp.Boolean()})
+    found = []
+    for last in (1, None):
+        cells = [*([0, 1] * 20), last]
+        labels = [None if cell is None else bool(cell) for cell in cells] if kind == "bool_" else cells
+        table = pyarrow.table({"a": [0.5] * 41, "y": pyarrow.array(labels, getattr(pyarrow, kind)())})
+        parquet.write_table(table, tmp_path / "rows.parquet")
+        read = dp.read_table(tmp_path / "rows.parquet", schema=schema)
+        model = dp.LogisticRegression(1.0, schema=schema).fit(read.drop("y"), read["y"])
+        found.append((read["y"].dtype, model.classes_.dtype, model.classes_.tolist()))
+    assert found[0] == found[1]

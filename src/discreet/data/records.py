@@ -84,6 +84,9 @@ class _Column:
             self._append(self._coded(cells))
         elif self.exact and _is_whole(cells.type):
             self._cells.append(np.fromiter(cells.to_pylist(), dtype=object, count=len(cells)))
+        elif _is_whole(cells.type) or _is_truth(cells.type):
+            # as floats, with a missing cell or without: the type of the column must not tell whether there is one
+            self._cells.append(read_floats(column_cells(cells)))
         else:
             self._cells.append(column_cells(cells))
 
@@ -120,6 +123,12 @@ def _is_text(kind: Any) -> bool:
 
     inner = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     return bool(pyarrow.types.is_string(inner) or pyarrow.types.is_large_string(inner))
+
+
+def _is_truth(kind: Any) -> bool:
+    import pyarrow
+
+    return bool(pyarrow.types.is_boolean(kind))
 
 
 def _is_whole(kind: Any) -> bool:
