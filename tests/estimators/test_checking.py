@@ -96,7 +96,7 @@ def test_rows_with_many_problems_count_by_less_and_are_counted() -> None:
 def test_a_target_of_other_labels_is_found_for_a_hundredth(adjacency: Any) -> None:
     """A share of 100 % where noise hides 2 or 3 %: it is missed with a probability below e^-60."""
     found = dp.check(table(sick=["J"] * N), SCHEMA, epsilon=0.02, adjacency=adjacency)
-    assert list(found.suspects) == ["sick"]
+    assert "sick" in found.suspects  # a clean column is named, too, in one check of twenty
     assert found.private
     assert found.rows == pytest.approx(N, rel=0.2)
 
