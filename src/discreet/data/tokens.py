@@ -19,7 +19,7 @@ __all__ = ["Places", "different_cells", "place_cells"]
 
 _LINE_FEED, _RETURN, _BLANK, _QUOTE = 10, 13, 32, 34
 _SEED, _PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
-"""Of the FNV-1a hash."""
+"""The start and the factor of the hash FNV-1a for 64 bits."""
 
 
 @dataclass(frozen=True)

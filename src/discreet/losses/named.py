@@ -19,9 +19,9 @@ from discreet.text import read_number
 __all__ = ["LABEL_LOSSES", "NUMBER_LOSSES", "named_loss"]
 
 _HUBER_WIDTH = 0.25
-"""In half-ranges of the target, as in `HuberRegression`."""
+"""The default width of the Huber loss in half-ranges of the target, as in `HuberRegression`."""
 _SMOOTHING = 0.05
-"""Of the pinball loss, as in `QuantileRegression`."""
+"""The default smoothing of the pinball loss, as in `QuantileRegression`."""
 
 LABEL_LOSSES: dict[str, Callable[[float | None], Loss]] = {
     "logistic": lambda _: Logistic(),

@@ -19,7 +19,7 @@ __all__ = ["LARGEST_SCORE", "SPACING", "Tabulated"]
 LARGEST_SCORE = 16.0
 """Scores beyond ± this have the slope of the table's end: a loss is continued in a straight line there."""
 SPACING = 2.0**-7
-"""Of the table's scores and, for numbers, of its targets in [−1, 1]."""
+"""The distance between two scores of the table and, for numbers, between two of its targets in [−1, 1]."""
 
 
 @dataclass(frozen=True, eq=False)

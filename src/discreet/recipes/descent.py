@@ -36,7 +36,7 @@ def recipe(
     batch_size: int | None = None,
     batches: int | None = None,
     iterate: Literal["last", "average", "suffix", "random", "best"] | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     accounting: Literal["last-iterate", "composition"] | None = None,
 ) -> Descent | BestIterate:
     """Descent whose steps come from theory and whose noise comes from the accountant.
@@ -60,7 +60,7 @@ def recipe(
         iterate: which iterate is returned; by default the average of the last half, and for losses that are not convex
             a random one of it. ``"best"`` is the best of few, the start among them, by a private choice that has a
             tenth of the budget (full batches, one output).
-        seed: public seed of the random iterate.
+        seed: public seed of the random iterate; by default 0.
         accounting: of ``iterate="last"``: ``"last-iterate"`` keeps all other iterates from everyone, so that the run is
             one release whose cost stops growing with its steps; ``"composition"`` releases every step. By default the
             former where its theorem holds (`discreet.measurements.LastIterate`) and asks for less noise.
@@ -72,7 +72,9 @@ def recipe(
     if batches is not None and sampling is not None:
         raise InvalidInput("give rate, batch_size or batches (random allocation), one of the three.")
     settings = _settings(problem, guarantee, clip, step, update, iterations)
-    run = Descent(0.0, *settings, sampling, shown, batches, seed)
+    if seed is not None and shown != "random":
+        raise InvalidInput(f"seed draws the random iterate and has no effect on iterate={shown!r}: leave it out.")
+    run = Descent(0.0, *settings, sampling, shown, batches, seed or 0)
     if iterate == "best":
         return _best(run, problem, guarantee)
     if shown != "last" or accounting == "composition" or not guarantee.private:

@@ -28,6 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from discreet.solvers.parts.damped_newton import damped_newton
+
 __all__ = ["ScoreSums", "SlopeSum", "fitted_line", "posterior_share"]
 
 Array = NDArray[np.float64]
@@ -197,20 +199,12 @@ def _minimised(seen: ScoreSums, design: Array, linear: Array, prior: Array, pull
         losses = float(counts @ np.logaddexp(0.0, design @ w))
         return losses + float(slope @ w) + pull / 2 * float(w[0] - prior[0]) ** 2
 
-    w = prior.copy()
-    for _ in range(100):
+    def derivatives(w: Array) -> tuple[Array, Array]:
         chances = expit(design @ w)
         gradient = design.T @ (counts * chances) + slope
         gradient[0] += pull * (w[0] - prior[0])
         hessian = (design.T * (counts * chances * (1 - chances))) @ design + _LEAST_CURVATURE * seen.n * np.eye(len(w))
         hessian[0, 0] += pull
-        step = np.linalg.solve(hessian, -gradient)
-        now, t = value(w), 1.0
-        while t > 1e-6 and not value(w + t * step) <= now + 1e-4 * t * float(gradient @ step):
-            t /= 2
-        if t <= 1e-6:
-            break
-        w = w + t * step
-        if float(np.abs(step).max()) < 1e-10 * (1 + float(np.abs(w).max())):
-            break
-    return w
+        return gradient, hessian
+
+    return damped_newton(value, derivatives, prior)

@@ -41,6 +41,7 @@ from discreet.queries.histograms.labelled_scores import LabelledScores
 from discreet.queries.histograms.score_histogram import ScoreHistogram
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Steps
+from discreet.solvers.parts.damped_newton import damped_newton
 from discreet.solvers.parts.logistic_recalibration import Expected, ScoreSums, SlopeSum, fitted_line
 from discreet.tuned import Tuned, current, tuned
 
@@ -305,18 +306,12 @@ def _newton(
         losses = float((counts * loss.value(given + design @ w, targets)).sum())
         return losses + float(drift @ w) + ridge / 2 * float(((w - prior) ** 2).sum())
 
-    w, least = prior.copy(), 1e-9 * counts.sum() + ridge
-    for _ in range(100):
+    least = 1e-9 * counts.sum() + ridge
+
+    def derivatives(w: Array) -> tuple[Array, Array]:
         z = given + design @ w
         gradient = design.T @ (counts * loss.slope(z, targets)).sum(axis=0) + drift + ridge * (w - prior)
         bend = (counts * loss.curvature(z, targets)).sum(axis=0)
-        step = np.linalg.solve((design.T * bend) @ design + least * np.eye(len(w)), -gradient)
-        now, t = value(w), 1.0
-        while t > 1e-6 and not value(w + t * step) <= now + 1e-4 * t * float(gradient @ step):
-            t /= 2
-        if t <= 1e-6:
-            break
-        w = w + t * step
-        if float(np.abs(step).max()) < 1e-10 * (1 + float(np.abs(w).max())):
-            break
-    return w
+        return gradient, (design.T * bend) @ design + least * np.eye(len(w))
+
+    return damped_newton(value, derivatives, prior)
