@@ -11,7 +11,8 @@ because t^α is 1 + α(t − 1) plus a mixture of the functions (t − s)₊ for
 - the chord is concave in ε, so that its mean under any weight is at most its value at the mean of ε (Jensen);
 - beyond the last node P(loss > ε) ≤ Σ n·e^{−(β−1)(ε−kc)}·e^{β(β−1)μ²/2} over the vertices, for every β > α.
 
-Where α·μ is large, D_α ≤ kc + log(1 + Σ n·e^{α(α−1)μ²/2})/(α − 1), which is then as good. The deviation of the released point from the minimiser is one more Gaussian release of that μ, and divergences add.
+Where α·μ is large, D_α ≤ kc + log(1 + Σ n·e^{α(α−1)μ²/2})/(α − 1), which is then as good. The deviation of the released
+point from the minimiser is one more Gaussian release of that μ, and divergences add.
 """
 
 from __future__ import annotations
@@ -78,9 +79,7 @@ def _log_integral(nodes: NDArray[np.float64], bounds: NDArray[np.float64], rate:
     log_weights = rate * far + np.log(-np.expm1(-products)) - math.log(abs(rate))
     with np.errstate(over="ignore"):
         # 1/rate − step/(e^{rate·step} − 1): how far the mean is from that end; a little nearer to ε = 0 is larger
-        away = np.where(
-            products < 1e-4, steps / 2 * (1 - products / 6), 1 / abs(rate) - steps / np.expm1(products)
-        )
+        away = np.where(products < 1e-4, steps / 2 * (1 - products / 6), 1 / abs(rate) - steps / np.expm1(products))
     place = (steps - away if rate > 0 else away) * (1 - 1e-9)
     heights = bounds[:-1] - (bounds[:-1] - bounds[1:]) * np.expm1(np.clip(place, 0, steps)) / np.expm1(steps)
     return float(logsumexp(log_weights + np.log(np.maximum(heights, 5e-324))))
