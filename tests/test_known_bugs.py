@@ -9,8 +9,8 @@ from __future__ import annotations
 import csv
 import importlib
 import math
-import pickle
 import os
+import pickle
 import shutil
 import sqlite3
 import tempfile
