@@ -35,7 +35,7 @@ def test_without_a_determinant_it_is_a_gaussian_release(order: float) -> None:
 @pytest.mark.parametrize("event", EVENTS, ids=str)
 @pytest.mark.parametrize("order", [1.5, 4.0, 12.0])
 def test_it_is_the_integral_of_the_profile(event: ObjectivePerturbation, unit: Unit, order: float) -> None:
-    """A sum of lower rectangles, 200 000 of them, of a bound that falls: never above the divergence, and close to it."""
+    """Lower rectangles under a bound that falls, 200 000 of them: never above the divergence, and close to it."""
     profile = objective_profile(replace(event, deviation=0.0), unit)
     top = min(55.0, 40.0 * unit.sensitivity(1.0) / event.noise_multiplier + 2.0)
     nodes = np.linspace(0.0, top, 200_001)
