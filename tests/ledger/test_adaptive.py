@@ -58,17 +58,17 @@ def none(event: Event, order: float, unit: Unit) -> float:
 
 
 def test_nothing_costs_nothing() -> None:
-    assert Accountant(exact, divergence).spent([], BUDGET) == Bounds(0.0, 0.0)
+    assert Tally(Accountant(exact, divergence), BUDGET).spent([]) == Bounds(0.0, 0.0)
 
 
 def test_a_first_charge_has_the_whole_delta() -> None:
     event = Repeat(Gaussian(40.0), 20)
-    assert Accountant(exact, none).spent([event], BUDGET) == exact(event, 1e-6, REPLACE)
+    assert Tally(Accountant(exact, none), BUDGET).spent([event]) == exact(event, 1e-6, REPLACE)
 
 
 def test_gaussians_compose_at_a_quarter_of_delta() -> None:
     first, second = Repeat(Gaussian(40.0), 20), Compose([Gaussian(30.0), Parallel([Gaussian(20.0), Gaussian(25.0)])])
-    spent = Accountant(exact, none).spent([first, second], BUDGET)
+    spent = Tally(Accountant(exact, none), BUDGET).spent([first, second])
     assert spent.upper == pytest.approx(exact(Compose([first, second]), 2.5e-7, REPLACE).upper)
     basic = (
         exact(first, 2.5e-7 * 6 / math.pi**2, REPLACE).upper
@@ -78,15 +78,15 @@ def test_gaussians_compose_at_a_quarter_of_delta() -> None:
 
 
 def test_pure_charges_add_up() -> None:
-    spent = Accountant(exact, none).spent([PureDP(0.25)] * 4, Budget(1.0, 0.0, REPLACE))
+    spent = Tally(Accountant(exact, none), Budget(1.0, 0.0, REPLACE)).spent([PureDP(0.25)] * 4)
     assert spent.upper == 1.0
 
 
 def test_stated_failures_may_take_a_quarter_of_delta() -> None:
     accountant = Accountant(exact, none)
-    assert accountant.spent([ApproxDP(0.25, 1.2e-7), ApproxDP(0.5, 1.2e-7)], BUDGET).upper == 0.75
-    assert accountant.spent([ApproxDP(0.25, 1.3e-7), ApproxDP(0.5, 1.3e-7)], BUDGET).upper == math.inf
-    assert accountant.spent([ApproxDP(0.5, 1e-6)], BUDGET).upper == 0.5
+    assert Tally(accountant, BUDGET).spent([ApproxDP(0.25, 1.2e-7), ApproxDP(0.5, 1.2e-7)]).upper == 0.75
+    assert Tally(accountant, BUDGET).spent([ApproxDP(0.25, 1.3e-7), ApproxDP(0.5, 1.3e-7)]).upper == math.inf
+    assert Tally(accountant, BUDGET).spent([ApproxDP(0.5, 1e-6)]).upper == 0.5
 
 
 def test_the_shares_of_delta_sum_to_delta() -> None:
@@ -112,7 +112,7 @@ def test_many_small_charges_are_cheaper_by_the_renyi_rule() -> None:
         400 * min(0.01, order * 0.01**2 / 2) + math.log1p(-1 / order) - math.log(1e-6 * share * order) / (order - 1)
         for order, share in orders(BUDGET, EVEN)
     ]
-    spent = Accountant(exact, divergence).spent(events, BUDGET)
+    spent = Tally(Accountant(exact, divergence), BUDGET).spent(events)
     assert spent.upper == pytest.approx(min(by_hand))
     assert spent.upper < 0.5 * 4.0
 
@@ -125,16 +125,16 @@ def test_a_sampled_run_is_bounded_by_the_renyi_rule_alone() -> None:
             divergence(event.event, order, unit) / 2 if isinstance(event, Poisson) else divergence(event, order, unit)
         )
 
-    assert 0 < Accountant(exact, halved).spent([Gaussian(50.0), sampled], BUDGET).upper < 1.0
+    assert 0 < Tally(Accountant(exact, halved), BUDGET).spent([Gaussian(50.0), sampled]).upper < 1.0
     with pytest.raises(NotCertifiable, match="no sampled events"):
-        Accountant(exact, none).spent([Gaussian(50.0), sampled], BUDGET)
+        Tally(Accountant(exact, none), BUDGET).spent([Gaussian(50.0), sampled])
 
 
 def test_every_rule_grows_with_every_charge() -> None:
     events: list[Event] = [Gaussian(60.0), Gaussian(80.0), Repeat(Gaussian(200.0), 3), Gaussian(500.0)]
     accountants = (Accountant(exact, none), Accountant(exact, divergence))
     for accountant in accountants:  # with the Gaussian rule, and with a Rényi rule that is never the least
-        costs = [accountant.spent(events[:count], BUDGET).upper for count in range(2, len(events) + 1)]
+        costs = [Tally(accountant, BUDGET).spent(events[:count]).upper for count in range(2, len(events) + 1)]
         assert costs == sorted(costs)
         assert len(set(costs)) == len(costs)
     basic = [Tally(accountants[0], BUDGET).basic([Entry(e, e) for e in events[:n]]) for n in range(1, len(events) + 1)]

@@ -53,7 +53,7 @@ from typing import NamedTuple, TypeAlias
 from discreet.accounting.bounds import Bounds, sum_up
 from discreet.accounting.histories import histories
 from discreet.errors import NotCertifiable
-from discreet.events import ApproxDP, Compose, Event, Gaussian, Promise, compose
+from discreet.events import ApproxDP, Event, Gaussian, Promise
 from discreet.ledger.base import Budget, Stated
 from discreet.units import Unit
 
@@ -127,7 +127,7 @@ def _keeps(event: Event, stated: Stated, unit: Unit) -> bool:
     from discreet.accounting.upper.classical import basic_epsilon_upper
 
     try:
-        if _promises(event, unit):
+        if promises(event, unit):
             return basic_epsilon_upper(event, stated.delta, unit) <= stated.epsilon
         # a calibrated plan is seen to keep its guarantee by one look at δ(ε); inverting the curve takes dozens
         if stated.delta > 0 and accounting.delta(event, stated.epsilon, unit).upper <= stated.delta:
@@ -149,16 +149,6 @@ class Accountant:
     epsilon: EpsilonFunction = _certified
     divergence: Divergence = _renyi
 
-    def spent(self, charges: Sequence[Event | Entry], budget: Budget) -> Bounds:
-        """ε, at the budget's δ, of charges made one after another, each possibly after seeing the earlier releases.
-
-        Raises:
-            NotCertifiable: no rule can bound these events.
-        """
-        from discreet.ledger.tally import Tally
-
-        return Tally(self, budget).spent(charges)
-
     def keeps(self, event: Event, stated: Stated, unit: Unit) -> bool:
         """Whether ``event`` is certainly (ε, δ)-DP as ``stated``."""
         if self.epsilon is not _certified:
@@ -168,7 +158,7 @@ class Accountant:
     def alone(self, entry: Entry, budget: Budget) -> Bounds:
         """ε of one charge at the whole of the budget's δ."""
         claim = entry.stated.epsilon if entry.stated and entry.stated.delta <= budget.delta else math.inf
-        if math.isfinite(claim) and _promises(entry.charged, budget.unit):
+        if math.isfinite(claim) and promises(entry.charged, budget.unit):
             return Bounds(0.0, claim)
         found = self.epsilon(entry.charged, budget.delta, budget.unit)
         return found if found.upper <= claim else Bounds(min(found.lower, claim), claim)
@@ -182,39 +172,15 @@ class Accountant:
             return _EVEN
         cost = math.inf
         with suppress(NotCertifiable):
-            promises = _promises(first.charged, budget.unit)
             (order, *_) = orders(budget, _MOSTLY_STATED)
-            cost = 0.0 if promises else self.divergence(first.charged, order.alpha, budget.unit)
+            cost = (
+                0.0
+                if promises(first.charged, budget.unit)
+                else self.divergence(first.charged, order.alpha, budget.unit)
+            )
         if math.isinf(cost):
             return _ALL_STATED
         return _MOSTLY_STATED if first.stated.delta <= (1 - RESERVE) * budget.delta else _EVEN
-
-    def others_may_follow(self, first: Entry, budget: Budget, shares: Shares) -> bool:
-        """Whether rules may read what a first charge's promise was used for; see the end of the module's docstring."""
-        if not _promises(first.charged, budget.unit) or budget.delta * shares.renyi == 0:
-            return True
-        from discreet.ledger.tally import Tally
-
-        if Tally(self, budget).basic([first]) <= budget.epsilon:
-            return True
-        *before, promise = first.charged.events if isinstance(first.charged, Compose) else (first.charged,)
-        if not isinstance(promise, Promise):
-            return False
-        from discreet.accounting.upper.stated import pure_epsilon
-
-        pure = max(
-            math.fsum(count * pure_epsilon(leaf.event, leaf.unit) for leaf, count in history.items())
-            for history in histories(compose(before), budget.unit)
-        )
-        if not (pure + promise.epsilon <= budget.epsilon and promise.delta <= budget.delta):
-            return False
-        factor = 0.0
-        with suppress(NotCertifiable):
-            for order in orders(budget, shares):
-                surely = math.fsum(self.divergence(event, order.alpha, budget.unit) for event in before)
-                factor += order.share * math.exp(min((order.alpha - 1) * (pure - surely), 700.0))
-            return factor <= 1
-        return False
 
     def divergences(self, event: Event, orders: Sequence[Order], unit: Unit) -> tuple[float, ...]:
         """D_α of an event at each of the orders, infinite where none is known."""
@@ -250,7 +216,8 @@ def _is_gaussian(event: Event, unit: Unit) -> bool:
     return all(isinstance(leaf.event, Gaussian) for history in histories(event, unit) for leaf in history)
 
 
-def _promises(event: Event, unit: Unit) -> bool:
+def promises(event: Event, unit: Unit) -> bool:
+    """Whether an event contains a promise."""
     return any(isinstance(leaf.event, Promise) for history in histories(event, unit) for leaf in history)
 
 

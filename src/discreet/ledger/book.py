@@ -112,7 +112,7 @@ class Book:
     # --- one method for each kind of line -------------------------------------------------------------------------
 
     def _store(self, line: Line, body: dict[str, Any]) -> None:
-        """Its name tells one book from another; the digests carry it on."""
+        """Take the name of the book, by which the digests of all further lines differ from those of others."""
 
     def _dataset(self, line: Line, body: dict[str, Any]) -> None:
         self.datasets[line.dataset] = Facts(budget_from_dict(body["budget"]), tuple(body.get("parents", ())))

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from discreet.accounting.bounds import Bounds
+from discreet.accounting.histories import histories
 from discreet.errors import NotCertifiable
-from discreet.events import Compose, Event, Gaussian, Promise, from_json
-from discreet.ledger.adaptive import RESERVE, Accountant, Entry, Shares, gaussian_squared, orders, stated_delta
+from discreet.events import Compose, Event, Gaussian, Promise, compose, from_json
+from discreet.ledger.adaptive import (
+    RESERVE,
+    Accountant,
+    Entry,
+    Shares,
+    gaussian_squared,
+    orders,
+    promises,
+    stated_delta,
+)
 from discreet.ledger.base import Budget, Stated
 
 __all__ = ["Tally"]
@@ -84,7 +95,7 @@ class Tally:
             self._add_basic(sums, entry, shares)
             self._add_others(sums, entry.ran, shares)
         found = _as_float(sums.basic)
-        if self.accountant.others_may_follow(first, self.budget, shares):
+        if self._others_may_follow(first, shares):
             for event in self._open.values():
                 self._add_others(sums, event, shares)
             found = min(found, self._gaussian(sums, shares), self._renyi(sums, shares))
@@ -112,6 +123,32 @@ class Tally:
         if epsilon <= 1e-6 * budget.epsilon or delta < 0 or delta <= 1e-6 * budget.delta:
             return None
         return Stated(epsilon, min(delta, budget.delta * (1 - 1e-9)))
+
+    def _others_may_follow(self, first: Entry, shares: Shares) -> bool:
+        """Whether rules may read what a first charge's promise was used for; see the end of `adaptive`'s docstring."""
+        budget = self.budget
+        if not promises(first.charged, budget.unit) or budget.delta * shares.renyi == 0:
+            return True
+        if self.basic([first]) <= budget.epsilon:
+            return True
+        *before, promise = first.charged.events if isinstance(first.charged, Compose) else (first.charged,)
+        if not isinstance(promise, Promise):
+            return False
+        from discreet.accounting.upper.stated import pure_epsilon
+
+        pure = max(
+            math.fsum(count * pure_epsilon(leaf.event, leaf.unit) for leaf, count in history.items())
+            for history in histories(compose(before), budget.unit)
+        )
+        if not (pure + promise.epsilon <= budget.epsilon and promise.delta <= budget.delta):
+            return False
+        factor = 0.0
+        with suppress(NotCertifiable):
+            for order in orders(budget, shares):
+                surely = math.fsum(self.accountant.divergence(event, order.alpha, budget.unit) for event in before)
+                factor += order.share * math.exp(min((order.alpha - 1) * (pure - surely), 700.0))
+            return factor <= 1
+        return False
 
     def _shares(self, first: Entry) -> Shares:
         if self._shares_of is None or self._shares_of[0] != first:
