@@ -1,6 +1,7 @@
 """Coverage and width of private intervals, on synthetic problems and on the bundled table.
 
-    python bench/intervals.py --jobs 2    # some 25 minutes of two cores; writes bench/results/intervals.{json,md}
+    python bench/intervals.py --jobs 2    # some 20 minutes of two cores; writes bench/results/intervals.{json,md}
+    python bench/intervals.py --full      # 500 runs in every cell: twice as long
     python bench/intervals.py --quick     # three cells with few runs, writes nothing, fails where coverage is wrong
     python bench/intervals.py --only linear
 
@@ -8,10 +9,11 @@ Runs are short: ``OPENBLAS_NUM_THREADS=1 DISCREET_THREADS=1`` make them faster.
 
 A *cell* is a model, a design, n, d and ε, with 500 runs: new rows, new targets, new noise. The truth is known. Releases
 are those of a fit under add-remove with a private number of rows (2 % of ε) and δ = 1e-6. A run counts where q ≥ 1. The
-*grid* is an orthogonal array of n = 5 000, 20 000, 100 000, d = 5, 10, 30, ε = 0.5, 1, 4 and three designs: nine cells a
-model in which every two values of two factors meet once. Beside it are all d and ε at n = 5 000 (the two other ε's have
-rows and targets in common), and at n = 20 000, d = 10, ε = 1 another design, a row norm three times too large,
-correlations of 0.9, and both; and robust intervals where the variance is not that of the model.
+*grid* is every n of 5 000, 20 000 and 100 000, every d of 5, 10 and 30 and every ε of 0.5, 1 and 4; its three designs
+make a Latin square over n and d. All cells of n = 5 000 have 500 runs, and of the others those that make an orthogonal
+array, in which every two values of two factors meet once; the remaining twelve have 25 runs, which are enough for a
+median width and too few for coverage. Beside the grid are, at n = 20 000, d = 10, ε = 1, another design, a row norm
+three times too large, correlations of 0.9, and both; and robust intervals where the variance is not that of the model.
 
 - *coverage*: the share of 95 % intervals that hold the truth, over all coefficients; and of the worst coefficient;
 - *effects*: the same for average marginal effects, whose truth is that of the population;
@@ -50,7 +52,7 @@ from discreet.solvers import Problem
 from discreet.units import Unit
 
 RESULTS = Path(__file__).parent / "results"
-UNIT, DELTA, COUNT_SHARE, RUNS = Unit("add-remove"), 1e-6, 0.02, 500
+UNIT, DELTA, COUNT_SHARE, RUNS, WIDTH_RUNS = Unit("add-remove"), 1e-6, 0.02, 500, 25
 LOSSES = {"logistic": Logistic(), "linear": Squared(), "poisson": Poisson()}
 BOUND = 6.0  # of the targets of least squares, whose errors have standard deviation 1
 MOST_COUNT = 60.0
@@ -203,19 +205,19 @@ def summary(cell: Cell, held: Any, effective: Any, errors: Any, quality: Any) ->
     return line
 
 
-def cells() -> Iterator[tuple[Cell, tuple[float, ...]]]:
+def cells(full: bool = False) -> Iterator[tuple[Cell, tuple[float, ...]]]:
     """Cells with the ε's that share their rows, those that take longest first."""
     for i, n in reversed(list(enumerate((5000, 20_000, 100_000)))):
         for model in LOSSES:
             for j, d in enumerate((5, 10, 30)):
-                yield Cell(model, DESIGNS[(i + j) % 3], n, d, EPSILONS[(j - i) % 3], grid=True), ()
+                cell = Cell(model, DESIGNS[(i + j) % 3], n, d, EPSILONS[(j - i) % 3], grid=True)
+                others = tuple(epsilon for epsilon in EPSILONS if epsilon != cell.epsilon)
+                yield cell, ()
+                yield replace(cell, runs=RUNS if full or n == 5000 else WIDTH_RUNS), others
     for model in LOSSES:
         middle = Cell(model, "normal", 20_000, 10, 1.0)
         yield from ((replace(middle, design=design), ()) for design in ("normal", "correlated 0.9"))
         yield from ((replace(middle, design=design, loose=3.0), ()) for design in ("normal", "correlated 0.9"))
-        for j, d in enumerate((5, 10, 30)):
-            others = tuple(EPSILONS[(j + k) % 3] for k in (1, 2))
-            yield Cell(model, DESIGNS[j], 5000, d, 1.0), others
     yield replace(middle, model="linear", hetero=True), ()
     yield Cell("linear", "normal", 5000, 5, 4.0, hetero=True), ()
     yield Cell("poisson", "normal", 20_000, 5, 4.0, hetero=True), ()
@@ -291,8 +293,12 @@ def row(line: dict[str, Any]) -> str:
     design += ", variance not the model's, robust" if line["robust"] else ""
     cells = [line["model"], design, line["n"], line["d"], f"{line['epsilon']:g}"]
     cells += [f"{line['given']:.2f}", f"{line['q']:.1f}"]
-    if "coverage" in line:
-        cells += [f"{line['coverage']:.3f}", f"{line['least']:.3f} to {line['most']:.3f}", f"{line['effects']:.3f}"]
+    if "width" in line:
+        cells += (
+            [f"{line['coverage']:.3f}", f"{line['least']:.3f} to {line['most']:.3f}", f"{line['effects']:.3f}"]
+            if line["runs"] >= RUNS
+            else ["", "", ""]
+        )
         cells += [f"{line[name]:.2f}" for name in ("width", "widest", "over_plain")]
     return "| " + " | ".join(map(str, [*cells, *[""] * (13 - len(cells))])) + " |"
 
@@ -300,7 +306,7 @@ def row(line: dict[str, Any]) -> str:
 def markdown(lines: list[dict[str, Any]], table: dict[str, Any] | None) -> str:
     out = ["# Private intervals: coverage and width", ""]
     out += ["Made by `python bench/intervals.py`, which says what the columns mean.", "", HEAD, *map(row, lines), ""]
-    counted = [line for line in lines if line["q"] >= 1]
+    counted = [line for line in lines if line["q"] >= 1 and line["runs"] >= RUNS]
     if counted:
         least, most = (pick(counted, key=lambda line: line["coverage"])["coverage"] for pick in (min, max))
         worst, best = min(line["least"] for line in counted), max(line["most"] for line in counted)
@@ -312,7 +318,7 @@ def markdown(lines: list[dict[str, Any]], table: dict[str, Any] | None) -> str:
             "",
         ]
     for model in LOSSES:
-        mine = [line for line in counted if line["model"] == model and line["grid"]]
+        mine = [line for line in lines if line["q"] >= 1 and line["model"] == model and line["grid"]]
         if mine:
             middle, most = np.median([line["width"] for line in mine]), max(line["widest"] for line in mine)
             out += [
@@ -344,6 +350,7 @@ def quick() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--full", action="store_true")
     parser.add_argument("--only", default="", help="one model, or randhie")
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
@@ -351,7 +358,7 @@ def main() -> None:
         return quick()
     stored = RESULTS / "intervals.json"
     known = json.loads(stored.read_text()) if given.only and stored.exists() else {"cells": [], "randhie": None}
-    work = [one for one in cells() if given.only in ("", one[0].model)]
+    work = [one for one in cells(given.full) if given.only in ("", one[0].model)]
     order = {tuple(map(str, key)): place for place, key in enumerate(_keys(work))}
     with ProcessPoolExecutor(given.jobs) as pool:
         for lines in pool.map(measured, *zip(*work, strict=True)) if work else ():
