@@ -2,6 +2,7 @@
 
     python bench/intervals.py --jobs 2    # some 20 minutes of two cores; writes bench/results/intervals.{json,md}
     python bench/intervals.py --full      # 500 runs in every cell: twice as long
+    python bench/intervals.py --missing   # cells that are not stored yet
     python bench/intervals.py --quick     # three cells with few runs, writes nothing, fails where coverage is wrong
     python bench/intervals.py --only linear
 
@@ -32,7 +33,7 @@ import json
 import math
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -206,14 +207,14 @@ def summary(cell: Cell, held: Any, effective: Any, errors: Any, quality: Any) ->
 
 
 def cells(full: bool = False) -> Iterator[tuple[Cell, tuple[float, ...]]]:
-    """Cells with the ε's that share their rows, those that take longest first."""
-    for i, n in reversed(list(enumerate((5000, 20_000, 100_000)))):
+    """Cells with the ε's that share their rows, those that take longest last."""
+    last = []
+    for i, n in enumerate((5000, 20_000, 100_000)):
         for model in LOSSES:
             for j, d in enumerate((5, 10, 30)):
                 cell = Cell(model, DESIGNS[(i + j) % 3], n, d, EPSILONS[(j - i) % 3], grid=True)
-                others = tuple(epsilon for epsilon in EPSILONS if epsilon != cell.epsilon)
-                yield cell, ()
-                yield replace(cell, runs=RUNS if full or n == 5000 else WIDTH_RUNS), others
+                yield replace(cell, runs=RUNS if full or n == 5000 else WIDTH_RUNS), EPSILONS
+                last += [(cell, ())] if n > 5000 and not full else []
     for model in LOSSES:
         middle = Cell(model, "normal", 20_000, 10, 1.0)
         yield from ((replace(middle, design=design), ()) for design in ("normal", "correlated 0.9"))
@@ -221,6 +222,7 @@ def cells(full: bool = False) -> Iterator[tuple[Cell, tuple[float, ...]]]:
     yield replace(middle, model="linear", hetero=True), ()
     yield Cell("linear", "normal", 5000, 5, 4.0, hetero=True), ()
     yield Cell("poisson", "normal", 20_000, 5, 4.0, hetero=True), ()
+    yield from last
 
 
 # --- the bundled table --------------------------------------------------------------------------------------------
@@ -351,25 +353,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--missing", action="store_true", help="only cells that are not stored yet")
     parser.add_argument("--only", default="", help="one model, or randhie")
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     if given.quick:
         return quick()
-    stored = RESULTS / "intervals.json"
-    known = json.loads(stored.read_text()) if given.only and stored.exists() else {"cells": [], "randhie": None}
+    stored, kept = RESULTS / "intervals.json", given.only or given.missing
+    known = json.loads(stored.read_text()) if kept and stored.exists() else {"cells": [], "randhie": None}
+    if given.only in ("", "randhie") and not (given.missing and known["randhie"]):
+        known["randhie"] = randhie()
+        write(stored, known)
+    runs = {_key(line): line["runs"] for line in known["cells"]}
     work = [one for one in cells(given.full) if given.only in ("", one[0].model)]
-    order = {tuple(map(str, key)): place for place, key in enumerate(_keys(work))}
+    order = list(dict.fromkeys(key for one in cells() for key in _keys(*one)))
+    if given.missing:
+        work = [one for one in work if any(runs.get(key, 0) < one[0].runs for key in _keys(*one))]
     with ProcessPoolExecutor(given.jobs) as pool:
         for lines in pool.map(measured, *zip(*work, strict=True)) if work else ():
             new = {_key(line): line for line in lines}
-            kept = [old for old in known["cells"] if _key(old) not in new]
-            known["cells"] = sorted([*kept, *lines], key=lambda line: order.get(_key(line), -1))
+            old = [line for line in known["cells"] if _key(line) not in new]
+            known["cells"] = sorted([*old, *lines], key=lambda line: order.index(_key(line)))
             print(*map(json.dumps, lines), sep="\n", flush=True)
             write(stored, known)
-    if given.only in ("", "randhie"):
-        known["randhie"] = randhie()
-        write(stored, known)
     return None
 
 
@@ -377,10 +383,9 @@ def _key(line: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(line[name]) for name in KEY)
 
 
-def _keys(work: list[tuple[Cell, tuple[float, ...]]]) -> Iterator[tuple[Any, ...]]:
-    for cell, epsilons in work:
-        for epsilon in epsilons or (cell.epsilon,):
-            yield cell.model, cell.design, cell.n, cell.d, epsilon, cell.loose, cell.hetero
+def _keys(cell: Cell, epsilons: tuple[float, ...]) -> list[tuple[str, ...]]:
+    facts = asdict(cell) | {"robust": cell.hetero}
+    return [_key(facts | {"epsilon": epsilon}) for epsilon in epsilons or (cell.epsilon,)]
 
 
 def write(stored: Path, known: dict[str, Any]) -> None:

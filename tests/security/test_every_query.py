@@ -104,6 +104,9 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: working(rng, "residual", TargetMoment(0.5), Huber(0.5)),
         lambda rng: working(rng, "inside", TargetMoment(1.0), Huber(0.5)),
         lambda rng: working(rng, "root", TargetMoment(4.0), CappedPoisson(4)),
+        lambda rng: working(rng, "target", TargetMoment(2.0), CappedPoisson(4)),
+        lambda rng: working(rng, "slope of p", TargetMoment(1.0), Logistic(), 0.25),
+        lambda rng: working(rng, "bend of p", CrossMoment(WHITE, 0.0963), Logistic()),
     ],
     FineGradientSum: [
         lambda rng: FineGradientSum(ROWS, Logistic(), theta(rng), 0.5, 27, 2**15),
