@@ -29,7 +29,8 @@ from discreet.recipes.intervals import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.base import Partition
-from discreet.solvers.parts.count_cap import best_cap, cap_for_mean
+from discreet.solvers.parts.average_slope import _whole_mean
+from discreet.solvers.parts.count_cap import best_cap, cap_for_mean, excess
 from discreet.solvers.parts.whitening import design
 from discreet.units import Unit
 
@@ -297,12 +298,17 @@ def test_counts_are_capped_where_standard_errors_are_about_least(mean: float, no
 def test_a_cut_mean_and_what_it_lacks_add_up() -> None:
     rates = 1.5 * np.exp(0.8 * np.random.default_rng(1).standard_normal(400_000) - 0.32)
     counts = np.random.default_rng(2).poisson(rates)
-    cap, lacking = cap_for_mean(1.5, 0.64, 0.01, 500.0)
+    cap = cap_for_mean(1.5, 0.64, 0.01, 500.0)
     assert 4 < cap < 20
-    excess = np.maximum(counts - cap, 0)
-    assert lacking == pytest.approx(excess.mean(), abs=5 * excess.std() / math.sqrt(len(counts)))
-    assert cap_for_mean(1.5, 0.64, 0.0, 500.0) == (500.0, 0.0)
-    assert cap_for_mean(0.1, 0.0, 1.0, 1.0) == (1.0, 0.0)
+    beyond = np.maximum(counts - cap, 0)
+    room = 5 * beyond.std() / math.sqrt(len(counts))
+    assert excess(cap, 1.5, 0.64) == pytest.approx(beyond.mean(), abs=room)
+    square = 0.64 + (math.log(1.5) - 0.32) ** 2  # the mean square of the scores
+    value, factor = _whole_mean(1.5 - excess(cap, 1.5, 0.64), cap, square)
+    assert value == pytest.approx(1.5, rel=1e-6)
+    assert 1.0 < factor < 2.0
+    assert cap_for_mean(1.5, 0.64, 0.0, 500.0) == 500.0
+    assert cap_for_mean(0.1, 0.0, 1.0, 1.0) == 1.0
 
 
 def test_robust_intervals_of_counts_take_the_whole_count() -> None:

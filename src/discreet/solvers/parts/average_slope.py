@@ -6,8 +6,8 @@ With mean g(s) at the score s = ⟨x, θ⟩, the average marginal effect of a co
   which is released, too; the variance of p(1 − p) over rows is at most A(¼ − A) (Bhatia and Davis 2000).
 - counts: g = g' = e^s, whose mean is that of the counts, so A is the mean count. Given x, the covariance of counts and
   capped counts is the Hessian's, so that the mean count is correlated with the intercept alone, not with slopes. Counts
-  are cut at C; what the mean then lacks is taken from normal scores of the estimate's variance, and counts in full as
-  an error. C makes noise and this error least.
+  are cut at C; what the mean then lacks follows from normal scores of the estimate's variance, and counts in full as an
+  error. C makes noise and this error least.
 - numbers: A = 1.
 
 Weights would bias the average, so rows are not weighted here; in g''(s)x, which enters a variance only, rows longer
@@ -32,7 +32,7 @@ from discreet.queries.sums.mapped_sum import MappedSum
 from discreet.queries.sums.moments import CrossMoment, TargetMoment
 from discreet.queries.whitened import Role, WorkingRows
 from discreet.solvers.base import Problem
-from discreet.solvers.parts.count_cap import cap_for_mean
+from discreet.solvers.parts.count_cap import cap_for_mean, excess
 from discreet.solvers.parts.debiasing import Debiased
 from discreet.solvers.parts.whitening import Coordinates
 
@@ -43,6 +43,7 @@ Array = NDArray[np.float64]
 _STEEPEST = 1 / 4  # p(1 − p)
 _MOST_BENT = math.sqrt(3) / 18  # |p(1 − p)(1 − 2p)|, at p = ½ ± √3/6
 _ROUNDED_UP = 1 + 1e-12
+_ITERATIONS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,19 +96,40 @@ def _of_counts(
     problem: Problem, at: Coordinates, found: Debiased, multiplier: float, rows_per_person: int, mean: float
 ) -> Generator[Measurement, Any, AverageSlope]:
     """The mean count."""
-    loss, n, bound, lacking = CappedPoisson(1), problem.n, problem.largest_count, 0.0
+    loss, n, bound, square = CappedPoisson(1), problem.n, problem.largest_count, 0.0
     if multiplier:
-        # whitened scores have mean square ‖θ‖²/R² = v + m², and E e^s = e^(m + v/2)
-        square, log_mean = float(found.theta @ found.theta) / at.radius**2, math.log(mean)
-        variance = max(2 * (log_mean - 1 + math.sqrt(max(1 - 2 * log_mean + square, 0.0))), 0.0)
-        bound, lacking = cap_for_mean(mean, variance, multiplier / n, max(bound, 1.0))
+        square = max(float(found.theta @ found.theta - np.trace(found.covariance)), 0.0) / at.radius**2
+        bound = cap_for_mean(mean, _variance_of_scores(mean, square), multiplier / n, max(bound, 1.0))
     total = yield working_sum(problem, at, TargetMoment(math.sqrt(bound)), loss, found.theta, "root", multiplier)
     squares = yield working_sum(problem, at, TargetMoment(bound), loss, found.theta, "target", multiplier)
     noise = multiplier * bound / n if multiplier else 0.0
-    value = max(float(total[0]) / n, noise) + lacking
-    spread = max(float(squares[0]) / n - (value - lacking) ** 2, 0.0)
-    variance = rows_per_person * spread / n + noise**2 + lacking**2 + (value * problem.n_error / n) ** 2
-    return AverageSlope(value, np.zeros(problem.rows.dimension), variance)
+    seen = max(float(total[0]) / n, noise)
+    value, factor = (seen, 1.0) if bound >= problem.largest_count else _whole_mean(seen, bound, square)
+    spread = max(float(squares[0]) / n - seen**2, 0.0)
+    variance = factor**2 * (rows_per_person * spread / n + noise**2) + (value - seen) ** 2
+    return AverageSlope(value, np.zeros(problem.rows.dimension), variance + (value * problem.n_error / n) ** 2)
+
+
+def _variance_of_scores(mean: float, square: float) -> float:
+    """v of normal scores with mean square v + m² and E e^s = e^(m + v/2) = ``mean``."""
+    log_mean = math.log(mean)
+    return max(2 * (log_mean - 1 + math.sqrt(max(1 - 2 * log_mean + square, 0.0))), 0.0)
+
+
+def _whole_mean(seen: float, cap: float, square: float) -> tuple[float, float]:
+    """(the mean of counts that is ``seen`` when they are cut, its derivative in what is seen), for normal scores.
+
+    The solution of m = seen + E(Y − C)₊ by iteration. The derivative of the excess in m is below 1.
+    """
+
+    def lacking(mean: float) -> float:
+        return excess(cap, mean, _variance_of_scores(mean, square))
+
+    value = seen
+    for _ in range(_ITERATIONS):
+        value = min(seen + lacking(value), 2 * cap)
+    slope = (lacking(1.01 * value) - lacking(value)) / (0.01 * value)
+    return value, 1 / max(1 - slope, 0.1)
 
 
 def _of_classes(

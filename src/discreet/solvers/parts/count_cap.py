@@ -9,7 +9,7 @@ from scipy.special import pdtr
 
 from discreet.losses.capped_poisson import MOST_COUNT
 
-__all__ = ["best_cap", "cap_for_mean"]
+__all__ = ["best_cap", "cap_for_mean", "excess"]
 
 _NODES = 32  # of a Gauss–Hermite rule for the scores of rows
 
@@ -41,10 +41,10 @@ def best_cap(mean: float, noise: float) -> int:
     return best
 
 
-def cap_for_mean(mean: float, variance: float, noise: float, largest: float) -> tuple[float, float]:
-    """(C, E(Y − C)₊) with the least (C·noise)² + (E(Y − C)₊)², C at most ``largest``, where nothing is cut.
+def cap_for_mean(mean: float, variance: float, noise: float, largest: float) -> float:
+    """The C with the least (C·noise)² + (E(Y − C)₊)², at most ``largest``, where nothing is cut.
 
-    Y is Poisson of mean e^s with s normal, so the second number is what a mean of counts cut at C lacks.
+    Y is Poisson of mean e^s with s normal, so the second term is what a mean of counts cut at C lacks.
 
     Args:
         mean: about E Y.
@@ -53,18 +53,21 @@ def cap_for_mean(mean: float, variance: float, noise: float, largest: float) -> 
         largest: public bound of counts, at least 1.
 
     Example:
-        >>> cap, lacking = cap_for_mean(1.0, 1.0, 0.01, 1000.0)
-        >>> cap, round(lacking, 3)
-        (6.0, 0.049)
+        >>> cap_for_mean(1.0, 1.0, 0.01, 1000.0)
+        6.0
     """
-    scores, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-    rates = mean * np.exp(math.sqrt(variance) * scores - variance / 2)
-    found, least = (largest, 0.0), (largest * noise) ** 2
+    found, least = largest, (largest * noise) ** 2
     for step in range(math.ceil(2 * math.log2(max(largest, 1.0)))):
         cap = float(round(2 ** (step / 2)))
-        kept = rates * np.where(cap < 2, 0.0, pdtr(max(cap - 2, 0.0), rates)) + cap * (1 - pdtr(cap - 1, rates))
-        lacking = max(float(weights @ (rates - kept)) / float(weights.sum()), 0.0)
-        error = (cap * noise) ** 2 + lacking**2
+        error = (cap * noise) ** 2 + excess(cap, mean, variance) ** 2
         if error < least:
-            found, least = (cap, lacking), error
+            found, least = cap, error
     return found
+
+
+def excess(cap: float, mean: float, variance: float) -> float:
+    """E(Y − C)₊ for Y Poisson of mean e^s, s normal with this variance and E e^s = ``mean``."""
+    scores, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    rates = mean * np.exp(math.sqrt(variance) * scores - variance / 2)
+    kept = rates * (pdtr(cap - 2, rates) if cap >= 2 else 0.0) + cap * (1 - pdtr(cap - 1, rates))
+    return max(float(weights @ (rates - kept)) / float(weights.sum()), 0.0)
