@@ -28,7 +28,7 @@ from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
 from discreet.planning.plan import Plan, make_plan
-from discreet.recipes import STARTED
+from discreet.recipes import INFERRING, STARTED
 from discreet.report.effects import ModelEffects
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -193,7 +193,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _infers(self) -> bool:
         """Whether a fit releases what intervals need: that was asked for, or the solver that does so was named."""
-        return bool(getattr(self, "inference", False)) or self.solver == "intervals"
+        return bool(getattr(self, "inference", False)) or self.solver in INFERRING
 
     def _largest_count(self) -> float:
         """The public bound of counts that are not coded; none for other targets."""
