@@ -308,7 +308,10 @@ def row(line: dict[str, Any]) -> str:
 
 def markdown(lines: list[dict[str, Any]], table: dict[str, Any] | None) -> str:
     out = ["# Private intervals: coverage and width", ""]
-    out += ["Made by `python bench/intervals.py`, which says what the columns mean.", "", HEAD, *map(row, lines), ""]
+    out += [
+        "Made by `python bench/intervals.py`, which says what the columns mean. Cells without coverage give an interval"
+    ]
+    out += [f"in no run, or have fewer than {RUNS} runs, for the width alone.", "", HEAD, *map(row, lines), ""]
     counted = [line for line in lines if line["q"] >= 1 and line["runs"] >= RUNS]
     if counted:
         least, most = (pick(counted, key=lambda line: line["coverage"])["coverage"] for pick in (min, max))
