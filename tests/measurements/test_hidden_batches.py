@@ -22,6 +22,7 @@ from discreet.measurements import FixedSizeSampling, PoissonSampling
 from discreet.measurements.hidden_batches import AllRows, CyclicBatches, SampledBatches
 from discreet.measurements.last_iterate import LastIterate, contraction, displacement, usual_precision
 from discreet.noise.bits import Bits
+from discreet.planning.predicted import predicted_bound
 from discreet.queries.sums.fine_gradient import FineGradientSum
 from discreet.rows import RowSpec
 from discreet.units import Unit
@@ -148,6 +149,14 @@ def test_descent_hides_its_iterates_on_batches(options):
     assert model.score(X, y) > 0.85
     infinite = dp.LogisticRegression(**MODEL | {"epsilon": math.inf, "delta": None}, solver_options=asked).fit(X, y)
     np.testing.assert_allclose(model.coef_, infinite.coef_, atol=0.7)
+
+
+@pytest.mark.parametrize("options", [{"cyclic": 10}, {"batch_size": 1000}, {"rate": 0.5, "iterations": 300}])
+def test_no_bound_for_all_rows_is_stated_for_batches(options):
+    """Gradients of a batch are not those of the loss: a bound for full batches would be false of these runs."""
+    plan = planned(dp.LogisticRegression(**MODEL, solver_options={"iterate": "last", **options}), 10_000, 3)
+    with pytest.raises(HypothesisViolated, match="full batches"):
+        predicted_bound(plan.solver, plan.problem)
 
 
 def test_sampled_batches_need_less_noise_hidden_after_many_steps():

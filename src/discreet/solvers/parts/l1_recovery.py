@@ -1,9 +1,10 @@
 """Basis pursuit denoising in an ℓ1 ball, on an implicit operator: the sparse vector behind a noisy sketch.
 
 min ½‖A x − b‖² + λ‖x‖₁ over ‖x‖₁ ≤ R by accelerated proximal gradient steps (`discreet.solvers.parts.fista`). A step
-costs one product with A and one with Aᵀ. With noise of standard deviation σ in b and columns of length 1, λ = σ√(2 ln d) is what no coordinate of Aᵀ(noise) exceeds by much. It stops where the *gap*, ⟨∇, x⟩ + λ‖x‖₁ + R·max(0,
-‖∇‖∞ − λ) with ∇ = Aᵀ(Ax − b), is at most λR/10: for every z in the ball ⟨∇, x − z⟩ ≤ gap + λ(‖z‖₁ − ‖x‖₁), which is
-what the theorem needs of x (`discreet.theory.l1_recovery`).
+costs one product with A and one with Aᵀ. With noise of standard deviation σ in b and columns of length 1, λ =
+σ√(2 ln d) is what no coordinate of Aᵀ(noise) exceeds by much. It stops where the *gap*, ⟨∇, x⟩ + λ‖x‖₁ +
+R·max(0, ‖∇‖∞ − λ) with ∇ = Aᵀ(Ax − b), is at most λR/10: for every z in the ball ⟨∇, x − z⟩ ≤ gap + λ(‖z‖₁ − ‖x‖₁),
+which is what the theorem needs of x (`discreet.theory.l1_recovery`).
 """
 
 from __future__ import annotations
