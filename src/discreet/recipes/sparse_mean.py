@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from discreet.calibration.guarantee import Guarantee
@@ -16,9 +15,8 @@ from discreet.solvers import Problem
 from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean
 from discreet.theory.recovery import recovery_stretch
 from discreet.theory.sparse import sparse_mean_gaussian, sparse_mean_laplace
-from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["METHODS", "NUMBERS", "Method", "SparseMeanNumbers", "predicted_errors", "recipe", "sketch_rows"]
+__all__ = ["METHODS", "Method", "predicted_errors", "recipe", "sketch_rows"]
 
 _MOST_SKETCH_ROWS = 1 << 20  # a vector of 8 MB
 _LEAST_SKETCH_ROWS = 32  # however strong the noise
@@ -27,20 +25,6 @@ _LEAST_SKETCH_WIDTH = 8  # of a block
 Method = Literal["auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery"]
 METHODS: tuple[Method, ...] = ("auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery")
 """What `recipe` takes as its method."""
-
-
-@dataclass(frozen=True)
-class SparseMeanNumbers(Tuned):
-    """The size of a sketch."""
-
-    sketch_blocks: int = tuned(
-        4,
-        "entries of a sketch into which each column is hashed",
-        "judgement: one would lose columns that collide; time grows with their number",
-    )
-
-
-NUMBERS = SparseMeanNumbers()
 
 
 def recipe(
@@ -100,8 +84,7 @@ def _sketch(d: int, size: int, n: float, seed: int) -> Sketch | GaussianSketch:
     """A Gaussian matrix that lengthens none of n rows too much, if it fits into memory; else a hashed one."""
     if size <= MOST_ROWS and size * d <= MOST_ENTRIES:
         return GaussianSketch(d, size, seed, recovery_stretch(round(max(n, 1.0)), size))
-    blocks = current(NUMBERS).sketch_blocks
-    return Sketch(d, max(_LEAST_SKETCH_WIDTH, math.ceil(size / blocks)), blocks, seed)
+    return Sketch(d, max(_LEAST_SKETCH_WIDTH, math.ceil(size / Sketch.blocks)), seed=seed)
 
 
 def sketch_rows(rows: RowSpec, sparsity: int, n: float, noise_multiplier: float) -> int | None:

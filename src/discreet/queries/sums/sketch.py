@@ -31,7 +31,10 @@ __all__ = ["Sketch", "SketchedSum"]
 
 @dataclass(frozen=True)
 class Sketch:
-    """The linear map A/√blocks from ``d`` to blocks × width dimensions, with columns of length 1."""
+    """The linear map A/√blocks from ``d`` to blocks × width dimensions, with columns of length 1.
+
+    Each column has ``blocks`` entries: with one, columns that collide would be lost, and time grows with their number.
+    """
 
     d: int
     width: int
