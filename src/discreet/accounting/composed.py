@@ -255,7 +255,8 @@ class ComposedLoss:
         if engine == "auto" and (pair := self._single()) is not None:
             found = epsilon_of_one(pair, delta, lower=lower)
             return Bounds(min(found.lower, self.most(delta)), min(found.upper, self.most(delta)))
-        best = Bounds(0.0, self.most(delta))
+        best = Bounds(self._reached(delta) if lower and engine == "auto" else 0.0, self.most(delta))
+        lower = lower and best.lower == 0  # what is known need not be sought on a lattice
         problem: Exception | None = None
         answered = False
         for asked, answer in enumerate(self._engines(engine)):
@@ -278,6 +279,16 @@ class ComposedLoss:
         if math.isinf(best.upper) and problem is not None:
             best = Bounds(best.lower, self._chernoff(delta))
         return best
+
+    def _reached(self, delta: float) -> float:
+        """A lower bound of ε(δ) by pairs that are reached though they do not dominate, along a contour; or 0."""
+        reached = [(attained(pair), n) for pair, n in self.parts]
+        if not self.one_sided or not all(hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in reached):
+            return 0.0
+        try:
+            return guarded(lambda: Contour(reached, most_nodes=_FEW_NODES).epsilon(delta).lower)  # type: ignore[arg-type]
+        except NotCertifiable:
+            return 0.0
 
     def estimate(self, delta: float) -> float:
         """ε(δ) to a per cent or so, by the saddle point alone where there is one."""
@@ -304,7 +315,7 @@ class ComposedLoss:
         def fourier(answered: bool) -> Fourier:
             smooth = all(hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in self.parts)
             return Fourier(
-                self.parts, 0.8 * _NARROW if smooth and not answered else 1e-6, 1e-3 if self.one_sided else 1e-5
+                self.parts, 0.8 * _NARROW if smooth and not answered else 1e-6, 2e-2 if self.one_sided else 1e-5
             )
 
         if engine == "auto":

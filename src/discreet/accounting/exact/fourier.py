@@ -121,7 +121,7 @@ class Fourier:
 
     Lattices are refined until the interval is relatively as narrow as ``tolerance``; or, where the two bounds cannot
     meet, until the upper one has moved by less than ``settled``. Its error falls with the square of the spacing, so
-    what is left of it is a fifteenth of that at most.
+    what is left of it is a fifteenth of that, or a sixtieth after the first.
     """
 
     def __init__(
