@@ -22,7 +22,6 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[1] / "src")]
 import peers
-
 from discreet import accounting
 from discreet.events import Allocation, Event, FixedSize, Gaussian, Poisson, Repeat, Selection
 
