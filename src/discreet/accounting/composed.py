@@ -283,7 +283,8 @@ class ComposedLoss:
     def _reached(self, delta: float) -> float:
         """A lower bound of ε(δ) by pairs that are reached though they do not dominate, along a contour; or 0."""
         reached = [(attained(pair), n) for pair, n in self.parts]
-        if not self.one_sided or not all(hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in reached):
+        smooth = all(pair and hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in reached)
+        if not self.one_sided or not smooth:
             return 0.0
         try:
             return guarded(lambda: Contour(reached, most_nodes=_FEW_NODES).epsilon(delta).lower)  # type: ignore[arg-type]
