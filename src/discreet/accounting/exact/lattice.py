@@ -343,8 +343,8 @@ def _bulk_move(p: Array, q: Array, edges: Array) -> float:
 def rough_law(pair: Pair | ProfilePair, log_tail: float) -> DiscretePair:
     """Some hundred atoms that have about the pair's moments, however narrow its bulk is beside its span.
 
-    Cells grow in proportion to their distance from the anchor, where mass crowds; each is merged to one outcome. It
-    proves nothing: it says where to look.
+    Cells are equal, but for those near the anchor, where mass crowds, which grow with their distance from it; each is
+    merged to one outcome. It proves nothing: it says where to look.
     """
     low, high = pair.span(log_tail)
     spacing = max((high - low) / 1024, 1e-9 * abs(high), 1e-290)
@@ -353,9 +353,9 @@ def rough_law(pair: Pair | ProfilePair, log_tail: float) -> DiscretePair:
             spacing = pair.lattice / max(1, math.floor(pair.lattice / spacing))
         return upper_law(pair, spacing, log_tail).transform()
     reach = max(abs(high - pair.anchor), abs(low - pair.anchor))
-    cells = reach * np.geomspace(1e-9, 1.0, 300)
-    edges = pair.anchor + np.concatenate([-cells[::-1], cells])
-    edges = edges[(edges >= low) & (edges <= high)]
+    cells = reach * np.geomspace(1e-9, 1.0, 200)
+    edges = np.concatenate([pair.anchor - cells, pair.anchor + cells, np.linspace(low, high, 400)])
+    edges = np.unique(edges[(edges >= low) & (edges <= high)])
     p, q = pair.masses(edges)
     inner = p[1:-1] > 0
     merged = np.log(p[1:-1][inner] / np.maximum(q[1:-1][inner], 5e-324))
