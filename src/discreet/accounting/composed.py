@@ -128,6 +128,11 @@ class ComposedLoss:
         return any(attained(pair) is not pair for pair, _ in self.parts)
 
     @property
+    def is_dear(self) -> bool:
+        """Whether some bound is found by sums on grids, which take long and differ by some 1e-5 from event to event."""
+        return any(isinstance(pair, ProfilePair) and pair.alone is not None for pair, _ in self.parts)
+
+    @property
     def has_direct_bound(self) -> bool:
         """Whether the loss is that of one release whose bound states ε itself, the best bound that is known of it."""
         pair = self._single()
@@ -300,7 +305,9 @@ class ComposedLoss:
         try:
             if all(hasattr(pair, "on_contour") for pair, _ in self.parts):
                 return min(guarded(lambda: self.contour()._guess(delta)), self.top)
-            return min(guarded(lambda: Fourier(self.parts).estimate(delta)), self.top)
+            coarse = [(getattr(pair, "rough", None), pair, n) for pair, n in self.parts]
+            parts = [(rough() if rough else pair, n) for rough, pair, n in coarse]
+            return min(guarded(lambda: Fourier(parts).estimate(delta)), self.top)
         except NotCertifiable:
             return self.epsilon(delta, lower=False).upper
 
@@ -315,9 +322,8 @@ class ComposedLoss:
 
         def fourier(answered: bool) -> Fourier:
             smooth = all(hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in self.parts)
-            return Fourier(
-                self.parts, 0.8 * _NARROW if smooth and not answered else 1e-6, 2e-2 if self.one_sided else 1e-5
-            )
+            settled = (1e-4 if self.is_dear else 2e-2) if self.one_sided else 1e-5
+            return Fourier(self.parts, 0.8 * _NARROW if smooth and not answered else 1e-6, settled)
 
         if engine == "auto":
             return [lambda answered: contour(answered, _FEW_NODES), fourier, contour]

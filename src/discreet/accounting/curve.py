@@ -174,6 +174,13 @@ class Curve:
         return max((loss.estimate(delta) for both in self._histories() for loss in both[:1]), default=0.0)
 
     @property
+    def resolution(self) -> float:
+        """A relative difference of ε below which the upper bounds of similar events do not tell them apart."""
+        if self._without_a_rule() is not None:
+            return 0.0
+        return 1e-4 if any(loss.is_dear for both in self._histories() for loss in both) else 0.0
+
+    @property
     def has_contour(self) -> bool:
         """Whether the last answer was found along a contour."""
         return any(loss.placement is not None for both in self._composed or () for loss in both)

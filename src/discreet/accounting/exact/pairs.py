@@ -304,6 +304,22 @@ class DiscretePair:
         return np.zeros(len(omegas))
 
 
+class OneRelease(Protocol):
+    """Bounds for one release, from above (side 1) or from below (−1)."""
+
+    def delta(self, epsilon: float, side: int) -> float:
+        """A bound of δ(ε)."""
+        ...
+
+    def epsilon(self, delta: float, side: int) -> float:
+        """A bound of ε(δ)."""
+        ...
+
+    def estimate(self, delta: float) -> float:
+        """ε(δ) to some per cent; it proves nothing."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class ProfilePair:
     """Whatever has a privacy profile below ``bound``: δ(ε) ≤ bound(ε) for every real ε and every pair of neighbours.
@@ -314,6 +330,10 @@ class ProfilePair:
     of which the best is sought for the lower bound of repetitions. ``bounded_range`` is the length of the window that
     holds all losses, where that is all there is to know of the release. ``inverse``, where it is known, is δ ↦ an ε
     with bound(ε) ≤ δ: one question to whoever made the bound in place of a search.
+
+    Where values of the bound are dear, ``alone`` has tighter ones for a single release; ``rough`` makes a coarser pair,
+    for searches; and ``reach`` says, for the tail that may be cut off, up to which ε the bound is known: ``low`` and
+    ``high`` are then infinite.
     """
 
     bound: Callable[[Array], Array]
@@ -327,10 +347,16 @@ class ProfilePair:
     inverse: Callable[[float], float] | None = None
     family: Callable[[float], DiscretePair] | None = None
     bounded_range: float | None = None
+    alone: OneRelease | None = None
+    rough: Callable[[], ProfilePair] | None = None
+    reach: Callable[[float], float] | None = None
 
     def span(self, log_tail: float) -> tuple[float, float]:
-        """The losses (low, high) that were given with the bound."""
-        return self.low, self.high
+        """The losses (low, high) that were given with the bound, or those that the tail asks for."""
+        if self.reach is None:
+            return self.low, self.high
+        end = self.reach(log_tail)
+        return -end, end
 
     def profile(self, epsilon: Array) -> Array:
         """The bound itself, never above 1."""
