@@ -19,7 +19,7 @@ from discreet.accounting.exact import gaussian
 from discreet.accounting.exact.best_of_family import best_of_family
 from discreet.accounting.exact.contour import MOST_NODES, Contour, Placement, log_kappa
 from discreet.accounting.exact.fourier import Fourier
-from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained
+from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained, is_dear, roughly
 from discreet.accounting.exact.single_release import (
     delta_of_one,
     epsilon_of_one,
@@ -126,11 +126,6 @@ class ComposedLoss:
     def one_sided(self) -> bool:
         """Whether some pair is a bound that need not be reached, so that other bounds may be lower."""
         return any(attained(pair) is not pair for pair, _ in self.parts)
-
-    @property
-    def is_dear(self) -> bool:
-        """Whether some bound is found by sums on grids, which take long and differ by some 1e-5 from event to event."""
-        return any(isinstance(pair, ProfilePair) and pair.alone is not None for pair, _ in self.parts)
 
     @property
     def has_direct_bound(self) -> bool:
@@ -305,8 +300,7 @@ class ComposedLoss:
         try:
             if all(hasattr(pair, "on_contour") for pair, _ in self.parts):
                 return min(guarded(lambda: self.contour()._guess(delta)), self.top)
-            coarse = [(getattr(pair, "rough", None), pair, n) for pair, n in self.parts]
-            parts = [(rough() if rough else pair, n) for rough, pair, n in coarse]
+            parts = [(roughly(pair), n) for pair, n in self.parts]
             return min(guarded(lambda: Fourier(parts).estimate(delta)), self.top)
         except NotCertifiable:
             return self.epsilon(delta, lower=False).upper
@@ -322,7 +316,7 @@ class ComposedLoss:
 
         def fourier(answered: bool) -> Fourier:
             smooth = all(hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in self.parts)
-            settled = (1e-4 if self.is_dear else 2e-2) if self.one_sided else 1e-5
+            settled = 2e-2 if self.one_sided and not any(is_dear(pair) for pair, _ in self.parts) else 1e-5
             return Fourier(self.parts, 0.8 * _NARROW if smooth and not answered else 1e-6, settled)
 
         if engine == "auto":

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.accounting.exact import gaussian
 from discreet.accounting.exact.allocation import RatioLaw
 from discreet.accounting.exact.normal import bin_error, normal_bins
 from discreet.accounting.exact.pairs import ProfilePair, symmetric
@@ -275,16 +276,18 @@ def _delta(nu: float, batches: int, epsilon: float, side: int, number: int) -> f
     """
     from discreet.accounting.exact.signed_sums import mean_positive_part, weighted_grid
 
-    rough = _rough_sums(nu, batches, epsilon)
-    ends = _ends(nu, math.exp(epsilon), rough, number)
+    rough, others = _rough_sums(nu, batches, epsilon)
+    ends = _ends(nu, math.exp(epsilon), others[0], number)
     term, failure, kappa = _term(nu, epsilon, ends, side)
 
     def grid(which: int, a: Law, b: Law) -> Array:
         low, high = float(a[0][0] + b[0][0]), float(a[0][-1] + b[0][-1])
-        return weighted_grid(rough[which + 1], rough[-1], number, low, high)
+        return weighted_grid(rough[which + 1], others[which + 1], number, low, high)
 
     found = mean_positive_part(term, batches, grid, side, kappa)
-    return min(max(found / batches * (1 + side * (32 * kappa + 8 * UNIT_ROUNDOFF)) + failure, 0.0), 1.0)
+    found = max(found / batches * (1 + side * (32 * kappa + 8 * UNIT_ROUNDOFF)) + failure, 0.0)
+    # the batch being known costs no less
+    return min(found, 1.0) if side < 0 else min(found, gaussian.delta_bounds(epsilon, 2 * nu).upper)
 
 
 def _term(nu: float, epsilon: float, ends: Array, side: int) -> tuple[Law, float, float]:
@@ -313,16 +316,13 @@ def _bins(nu: float, ends: Array) -> tuple[Array, Array, Array, float]:
     return normal_bins(ends), normal_bins(ends - nu), normal_bins(ends + nu), kappa
 
 
-def _ends(nu: float, alpha: float, rough: list[Law], number: int) -> Array:
+def _ends(nu: float, alpha: float, others: Law, number: int) -> Array:
     """Ends of cells of z for one term, chosen as those of `weighted_grid`: a cell's width is h in z, h·dW/dz in W."""
-    from discreet.accounting.exact.signed_sums import location
+    from discreet.accounting.exact.signed_sums import density
 
     z = np.arange(_LOWEST, _HIGHEST + nu, 1 / 64)
     up, down = np.exp(nu * z - nu * nu / 2), alpha * np.exp(-nu * z - nu * nu / 2)
-    others, masses = rough[-1]
-    opposite = np.interp(
-        location(*rough[0])[0] - (up - down), others, masses / np.gradient(others), left=0.0, right=0.0
-    )
+    opposite = np.interp(down - up, others[0], density(*others), left=0.0, right=0.0)
     weight = np.cbrt(np.exp(-z * z / 2) * opposite) * np.cbrt((up + down) / float((up + down).max())) ** 2
     level = np.cumsum(weight) * (number / max(float(weight.sum()), 1e-300)) + np.arange(len(z)) / 16
     found = np.interp(np.arange(level[0], level[-1]), level, z)
@@ -330,9 +330,9 @@ def _ends(nu: float, alpha: float, rough: list[Law], number: int) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _rough_sums(nu: float, batches: int, epsilon: float) -> list[Law]:
-    """Coarse laws of all partial sums, which say where finer ones should be fine."""
-    from discreet.accounting.exact.signed_sums import all_sums, location, signed_grid
+def _rough_sums(nu: float, batches: int, epsilon: float) -> tuple[list[Law], list[Law]]:
+    """Coarse laws of all partial sums, and of what is left of the sum, which say where finer ones should be fine."""
+    from discreet.accounting.exact.signed_sums import all_sums, location, others_of, signed_grid
 
     alpha = math.exp(epsilon)
     ends = np.concatenate([np.arange(_LOWEST, 6, _ROUGH), np.arange(6, _HIGHEST + nu, 2 * _ROUGH)])
@@ -341,6 +341,22 @@ def _rough_sums(nu: float, batches: int, epsilon: float) -> list[Law]:
         (middle, here), (other, there) = location(*a), location(*b)
         low, high = float(a[0][0] + b[0][0]), float(a[0][-1] + b[0][-1])
         steep = min(_ROUGH * nu, 0.2)
-        return signed_grid(middle + other, math.hypot(here, there), _ROUGH, steep, nu, alpha, low, high)
+        points = signed_grid(middle + other, math.hypot(here, there), _ROUGH, steep, nu, alpha, low, high)
+        centre = middle + other
+        if centre >= -1e-3 or _near_zero(*a) * _near_zero(*b) * max(high, 1.0) < _LEAST * 1e-3:
+            return points
+        ratio = math.log(-centre / 1e-3)
+        near = -centre * np.exp(-np.arange(0.0, ratio, max(4 * _ROUGH, ratio / 50)))
+        inside = np.concatenate([near, -near, [0.0]])
+        inside = inside[(inside > points[0]) & (inside < points[-1])]
+        return np.unique(np.concatenate([points, inside]))
 
-    return all_sums(_term(nu, epsilon, ends, 1)[0], batches, grid)
+    found = all_sums(_term(nu, epsilon, ends, 1)[0], batches, grid)
+    return found, others_of(found, batches)
+
+
+def _near_zero(points: Array, masses: Array) -> float:
+    """The probability of being far closer to 0 than the median is: where it matters, grids are fine around 0."""
+    from discreet.accounting.exact.signed_sums import location
+
+    return float(masses[np.searchsorted(points, min(location(points, masses)[0] / 8, 0.0)) :].sum())

@@ -20,7 +20,17 @@ from discreet.accounting.exact.normal import bin_error, normal_bins
 from discreet.accounting.exact.transform import OnContour, on_contour
 from discreet.floats import UNIT_ROUNDOFF
 
-__all__ = ["DiscretePair", "GaussianPair", "LaplacePair", "Pair", "ProfilePair", "attained", "symmetric"]
+__all__ = [
+    "DiscretePair",
+    "GaussianPair",
+    "LaplacePair",
+    "Pair",
+    "ProfilePair",
+    "attained",
+    "is_dear",
+    "roughly",
+    "symmetric",
+]
 
 Array = NDArray[Any]
 _MU_ERROR = 32 * UNIT_ROUNDOFF  # relative, of μ²: √(Σ nμ²) is off by 8 units, its square and products by as many
@@ -309,15 +319,12 @@ class OneRelease(Protocol):
 
     def delta(self, epsilon: float, side: int) -> float:
         """A bound of δ(ε)."""
-        ...
 
     def epsilon(self, delta: float, side: int) -> float:
         """A bound of ε(δ)."""
-        ...
 
     def estimate(self, delta: float) -> float:
         """ε(δ) to some per cent; it proves nothing."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,6 +374,16 @@ def attained(pair: Pair | ProfilePair) -> Pair | None:
     """A pair that some neighbours do reach: the pair itself, unless it says otherwise."""
     reached: Pair | None = getattr(pair, "attained", pair)  # type: ignore[arg-type]
     return reached
+
+
+def is_dear(pair: Pair | ProfilePair) -> bool:
+    """Whether the bound is found by long sums on grids, which differ by some 1e-5 between similar events."""
+    return isinstance(pair, ProfilePair) and pair.alone is not None
+
+
+def roughly(pair: Pair | ProfilePair) -> Pair | ProfilePair:
+    """A coarser pair for searches, where there is one; else the pair itself."""
+    return pair.rough() if isinstance(pair, ProfilePair) and pair.rough is not None else pair
 
 
 def symmetric(bound: Callable[[Array], Array]) -> Callable[[Array], Array]:

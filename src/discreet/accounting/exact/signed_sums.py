@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from discreet.accounting.exact.positive_sums import _merge, _spread
 from discreet.floats import UNIT_ROUNDOFF
 
-__all__ = ["GridOf", "Law", "all_sums", "location", "mean_positive_part", "signed_grid", "weighted_grid"]
+__all__ = [
+    "GridOf",
+    "Law",
+    "all_sums",
+    "density",
+    "location",
+    "mean_positive_part",
+    "others_of",
+    "signed_grid",
+    "weighted_grid",
+]
 
 Array = NDArray[Any]
 Law = tuple[Array, Array]
@@ -57,28 +67,25 @@ def _outwards(reach, scale, fine, steep, nu, unit, out):  # type: ignore[no-unty
     return last + 1
 
 
-def weighted_grid(part: Law, total: Law, number: int, low: float, high: float) -> Array:
+def weighted_grid(part: Law, others: Law, number: int, low: float, high: float) -> Array:
     """Points from ``low`` to ``high`` that make the error of E(S)₊ small: ``number`` of them, and those of ``part``.
 
     A cell of width h around the value x of a partial sum costs h² times the density of that sum at x times that of the
-    others at −x, where S is near 0; the sum of this is least for h in proportion to the product's power −1/3. The law
-    of the others is that of the total, moved by the median of the partial sum. Rough laws of both do: any grid is
-    valid.
+    others at −x, where S is 0; the sum of this is least for h in proportion to the product's power −1/3. Rough laws of
+    both do: any grid is valid.
     """
-    x, density = _density(*part)
-    others, mirrored = _density(*total)
-    places = (location(*part)[0] - others)[::-1]  # where the others are opposite
+    x, places, opposite = part[0], -others[0][::-1], density(*others)[::-1]
     at = np.unique(np.concatenate([x, places[(places > x[0]) & (places < x[-1])]]))
-    weight = np.cbrt(np.interp(at, x, density) * np.interp(at, places, mirrored[::-1], left=0.0, right=0.0))
+    weight = np.cbrt(np.interp(at, x, density(*part)) * np.interp(at, places, opposite, left=0.0, right=0.0))
     level = np.append(0.0, np.cumsum((weight[1:] + weight[:-1]) * np.diff(at)))
     level = np.interp(at, x, np.arange(len(x))) + (number / level[-1] * level if level[-1] > 0 else 0.0)
     found = np.interp(np.arange(level[-1]), level, at)
     return np.unique(np.concatenate([[low], found[(found > low) & (found < high)], [high]]))
 
 
-def _density(points: Array, masses: Array) -> tuple[Array, Array]:
-    """The points, and about the density there."""
-    return points, masses / np.gradient(points)
+def density(points: Array, masses: Array) -> Array:
+    """About the density at the points."""
+    return masses / np.maximum(np.gradient(points), 1e-300)
 
 
 def location(points: Array, masses: Array) -> tuple[float, float]:
@@ -119,6 +126,22 @@ def all_sums(law: Law, count: int, grid_of: GridOf) -> list[Law]:
     for number, (i, j) in enumerate(additions(count)):
         laws.append(_add(laws[i], laws[j], grid_of(number, laws[i], laws[j]), 1)[0])
     return laws
+
+
+def others_of(laws: list[Law], count: int) -> list[Law]:
+    """For each sum of `all_sums`, roughly the law of the terms that are not in it: that of the sum with the number of
+    terms nearest to theirs, stretched in proportion.
+    """
+    terms = [1]
+    for i, j in additions(count):
+        terms.append(terms[i] + terms[j])
+    found = []
+    for here in terms[:-1]:
+        left = count - here
+        nearest = min(range(len(terms)), key=lambda k: abs(math.log(terms[k] / left)))
+        points, masses = laws[nearest]
+        found.append((points * (left / terms[nearest]), masses))
+    return found
 
 
 def mean_positive_part(law: Law, count: int, grid_of: GridOf, side: int, mass_error: float) -> float:
