@@ -21,10 +21,13 @@ $(VENV)/.dev: $(VENV)/.installed
 demo: $(VENV)/.installed  ## fit a private model on real bundled data
 	$(BIN)/discreet demo
 
-$(VENV)/.system: $(VENV)/.dev  ## PostgreSQL, for the tests of the ledger on a server
+$(VENV)/.system: $(VENV)/.dev  ## PostgreSQL and Chromium, for the tests of the ledger on a server and of its pages
 	command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; } || \
 	  { echo 'Install PostgreSQL (initdb and pg_ctl) for the tests of the ledger on a server.' && false; }
+	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver; } || \
+	  { echo 'Install chromium and chromedriver for the tests of the pages of a ledger.' && false; }
 	touch $@
 
 test: $(VENV)/.dev $(VENV)/.system  ## all tests

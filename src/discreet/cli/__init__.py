@@ -20,6 +20,7 @@ from discreet.cli import (
     quantiles,
     report,
     schema,
+    serve,
     show,
     solvers,
 )
@@ -63,6 +64,7 @@ account.register(app)
 schema.register(app)
 ledger.register(app)
 report.register(app)
+serve.register(app)
 demo.register(app)
 
 
