@@ -18,7 +18,7 @@ from discreet._version import __version__
 from discreet.errors import DiscreetError, InvalidInput, LedgerUnavailable
 from discreet.floats import as_number
 from discreet.ledger.places import store_at
-from discreet.serve.books import Books, UnknownDataset, picture
+from discreet.serve.books import Books, UnknownDataset, picture, rounded_up
 from discreet.serve.certificates import Folder, style_of
 from discreet.serve.guard import POLICY, Guard, same_origin, same_token
 from discreet.text import printable
@@ -76,6 +76,7 @@ class _Pages:
             loader=PackageLoader("discreet.serve"), autoescape=True, undefined=StrictUndefined, finalize=_harmless,
             trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
+        self.templates.filters["up"] = rounded_up
 
     def _page(self, template: str, status: int = 200, **facts: Any) -> HTMLResponse:
         shared = {"place": self.url, "version": __version__, "changes": bool(self.token)}

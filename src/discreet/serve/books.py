@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import ROUND_UP, Context, Decimal
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -16,7 +17,7 @@ from discreet.ledger.adaptive import Entry
 from discreet.ledger.base import Stated
 from discreet.ledger.course import Course, Point
 
-__all__ = ["Answer", "Bar", "Books", "UnknownDataset", "picture"]
+__all__ = ["Answer", "Bar", "Books", "UnknownDataset", "picture", "rounded_up"]
 
 _MOST_RUNS = 1000
 
@@ -144,6 +145,18 @@ def _answer(found: Ledger, kind: str, entry: Entry, times: int) -> Answer:
     except (BudgetExceeded, InvalidInput, NotCertifiable) as problem:
         return Answer(kind, False, total, str(problem))
     return Answer(kind, True, total)
+
+
+def rounded_up(value: float) -> str:
+    """Four digits, rounded up: what is said to be spent is not less than what is. 10⁻⁹ of it are arithmetic, not spent.
+
+    Example:
+        >>> rounded_up(1.48341), rounded_up(0.2500000000001), rounded_up(0.0)
+        ('1.484', '0.25', '0')
+    """
+    if value in (0.0, float("inf")):
+        return f"{value:g}"
+    return f"{float(Decimal(value * (1 - 1e-9)).normalize(Context(prec=4, rounding=ROUND_UP))):.4g}"
 
 
 def picture(points: list[Point], budget: Budget) -> dict[str, Any]:
