@@ -62,8 +62,10 @@ def fit(
     separator: Separator = None,
     decimal: Decimal = ".",
     force: Annotated[bool, typer.Option("--force", help="Write over an existing model without asking.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON, and no progress.")] = False,
 ) -> None:
     """Fit a private model to a table; write the model and its certificate."""
+    quiet = quiet or as_json
     declared = read_schema(schema, names_in(file, separator))
     kind = model_for(declared, target, model)
     require_place(output, [file, schema, ledger])
@@ -101,6 +103,9 @@ def fit(
         estimator.fit(table, NamedColumn.of(table, target, declared))
         estimator.save(output)
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
+    if as_json:
+        print(estimator.privacy_.to_json())
+        return
     show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
     if inference:
         print(estimator.summary())
