@@ -9,13 +9,16 @@ from typing import TypeAlias
 
 import numpy as np
 
+from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.calibration.perturbed_minimum import least_multiplier
+from discreet.calibration.shares import multiplier, remaining_share
 from discreet.errors import HypothesisViolated
+from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain, Logistic, Softmax
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
-from discreet.recipes.shared import slope_at_zero
+from discreet.recipes import shared
 from discreet.solvers.base import Problem
 from discreet.solvers.objective_perturbation import Constraint, ObjectivePerturbation
 from discreet.tuned import Tuned, current, tuned
@@ -61,6 +64,7 @@ def recipe(
     regularisation: float | None = None,
     slope_bound: float | None = None,
     constraint: Constraint | None = None,
+    label_share: float | None = None,
 ) -> ObjectivePerturbation:
     """The solver for a guarantee: least noise, and λ from public facts alone.
 
@@ -71,6 +75,9 @@ def recipe(
         slope_bound: ℓ2 bound on a row's gradient; by default the loss's own, half of it for a logistic loss under much
             noise, and for the squared loss that of residuals up to 1. Without privacy nothing is cut.
         constraint: whether the domain is minimised over ("within") or projected on ("after").
+        label_share: of the budget (in 1/σ²) for the sum of labels, by which scores are shrunk towards the constant
+            model; 0 leaves it out. By default 0.1 for a logistic loss whose slopes are cut, with an
+            intercept, no constraint and no ridge of the user's; else 0.
 
     Raises:
         HypothesisViolated: the loss has no bounded curvature; or no noise reaches ε at this ``regularisation``.
@@ -86,8 +93,39 @@ def recipe(
     least = _least(noiseless, problem, guarantee)
     if regularisation is None:
         regularisation, guess = _regularisation(noiseless, problem, guarantee, least)
-    multiplier = least(regularisation, guess, 1e-6)
-    return replace(noiseless, noise_multiplier=multiplier, regularisation=regularisation)
+    labels = _label_share(problem, guarantee, bound) if label_share is None else label_share
+    if labels:
+        return _with_labels(replace(noiseless, regularisation=regularisation), problem, guarantee, labels)
+    noise = least(regularisation, guess, 1e-6)
+    return replace(noiseless, noise_multiplier=noise, regularisation=regularisation)
+
+
+def _label_share(problem: Problem, guarantee: Guarantee, slope_bound: float) -> float:
+    """A tenth where slopes are cut, an offset is fitted and nothing else of the user's shrinks it; else 0.
+
+    Where slopes are not cut there is little noise, and the minimiser's own offset is accurate.
+    """
+    cut = isinstance(problem.loss, Logistic) and slope_bound < problem.rows.radius and guarantee.delta > 0
+    free = isinstance(problem.domain, WholeSpace) and not problem.ridge and problem.rows.intercept
+    return current(shared.NUMBERS).large_share if cut and free else 0.0
+
+
+def _with_labels(
+    noiseless: ObjectivePerturbation, problem: Problem, guarantee: Guarantee, share: float
+) -> ObjectivePerturbation:
+    """Both releases with the least noise that keeps the guarantee; λ grows with the minimiser's noise."""
+    left = remaining_share("the minimiser", {"label_share": share})
+    grown = noiseless.regularisation / math.sqrt(left)
+
+    def make(noise: float) -> ObjectivePerturbation:
+        return replace(
+            noiseless,
+            noise_multiplier=multiplier(noise, left),
+            regularisation=grown,
+            label_multiplier=multiplier(noise, share),
+        )
+
+    return calibrated(make, problem, guarantee)
 
 
 def _least(noiseless: ObjectivePerturbation, problem: Problem, guarantee: Guarantee) -> Least:
@@ -122,7 +160,7 @@ def _slope_bound(problem: Problem, guarantee: Guarantee) -> float:
     """
     noise = rough_multiplier(guarantee) * problem.rows.dimension
     if isinstance(problem.loss, Logistic) and guarantee.delta and noise > current(NUMBERS).cut_noise * problem.n:
-        return slope_at_zero(problem, 1.0) * problem.rows.radius
+        return shared.slope_at_zero(problem, 1.0) * problem.rows.radius
     return natural_slope_bound(problem)
 
 
