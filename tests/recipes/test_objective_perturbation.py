@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import discreet as dp
 from discreet.accounting import epsilon
 from discreet.accounting.exact.objective_perturbation import objective_profile
 from discreet.calibration import Guarantee
@@ -116,3 +117,22 @@ def test_labels_are_summed_only_where_slopes_are_cut_and_the_offset_is_free():
     assert recipe(problem(SmoothedHinge(0.5)), loud).label_multiplier == 0
     assert recipe(problem(n=1e7), Guarantee(1.0, 1e-6, unit)).label_multiplier == 0
     assert recipe(problem(), Guarantee(0.1, 0.0, unit)).label_multiplier == 0
+
+
+def test_classes_without_privacy_have_finite_minimisers():
+    """Two rows of one class in a cell of their own: certain without a ridge; with it, odds of a few to one."""
+    exact = Guarantee(math.inf, 0.0, Unit("add-remove"))
+    assert recipe(problem(), exact).regularisation == pytest.approx(1.25 / 25)  # (radius/5)²
+    for asked in (problem(ridge=0.1), problem(domain=L2Ball(1.0)), problem(Huber(0.5))):
+        assert recipe(asked, exact).regularisation == 0
+    assert recipe(problem(), exact, regularisation=0.0).regularisation == 0
+    X, y = np.repeat(np.eye(2), [40, 2], axis=0), np.array([0, 1] * 20 + [1, 1])
+    odds = [
+        dp.LogisticRegression(
+            math.inf, classes=[0, 1], row_norm=1.0, solver="objective_perturbation", solver_options=options
+        )
+        .fit(X, y)
+        .decision_function([[0.0, 1.0]])[0]
+        for options in (None, {"regularisation": 0.0})
+    ]
+    assert 1 < odds[0] < 4 < 10 < odds[1]

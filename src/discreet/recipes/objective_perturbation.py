@@ -71,7 +71,8 @@ def recipe(
     Args:
         problem: public facts.
         guarantee: (ε, δ) and the unit; δ = 0 takes Gamma-norm noise; ε = ∞ no noise.
-        regularisation: λ in units of the sum, instead of the choice of `_regularisation`.
+        regularisation: λ in units of the sum, instead of the choice of `_regularisation`, and without privacy of
+            `shared.exact_ridge`.
         slope_bound: ℓ2 bound on a row's gradient; by default the loss's own, half of it for a logistic loss under much
             noise, and for the squared loss that of residuals up to 1. Without privacy nothing is cut.
         constraint: whether the domain is minimised over ("within") or projected on ("after").
@@ -84,7 +85,8 @@ def recipe(
     """
     if not guarantee.private:
         bound = math.inf if slope_bound is None else slope_bound
-        return ObjectivePerturbation(0.0, regularisation or 0.0, bound, constraint=constraint)
+        ridge = shared.exact_ridge(problem) if regularisation is None else regularisation
+        return ObjectivePerturbation(0.0, ridge, bound, constraint=constraint)
     bound = _slope_bound(problem, guarantee) if slope_bound is None else slope_bound
     noiseless = ObjectivePerturbation(
         0.0, 0.0, bound, deviation(guarantee), "gaussian" if guarantee.delta else "gamma", constraint
