@@ -11,6 +11,7 @@ from discreet.accounting import epsilon
 from discreet.accounting.exact.objective_perturbation import objective_profile
 from discreet.calibration import Guarantee
 from discreet.calibration.rehearse import rehearse
+from discreet.errors import InvalidInput
 from discreet.events import PureDP, compose
 from discreet.geometry import L2Ball
 from discreet.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
@@ -33,7 +34,7 @@ def test_default_keeps_the_guarantee_and_wastes_nothing(relation, loss, eps, del
     rows = RowSpec(4, 1.0, 0.5, outputs=4 if isinstance(loss, Softmax) else 1)
     unit = Unit(relation)
     asked = problem(loss, rows=rows)
-    solver = recipe(asked, Guarantee(eps, delta, unit), label_share=0.0)
+    solver = recipe(asked, Guarantee(eps, delta, unit))
     (event,) = rehearse(solver, asked, unit)
     if delta == 0:
         assert isinstance(event, PureDP)
@@ -59,8 +60,7 @@ def test_slopes_are_cut_under_much_noise_only():
     asked, radius = problem(), problem().rows.radius
     for eps in (0.1, 1.0):
         noisy, uncut = (
-            recipe(asked, Guarantee(eps, 1e-9, Unit("add-remove")), slope_bound=bound, label_share=0.0)
-            for bound in (None, math.inf)
+            recipe(asked, Guarantee(eps, 1e-9, Unit("add-remove")), slope_bound=bound) for bound in (None, math.inf)
         )
         assert noisy.slope_bound == 0.5 * radius
         assert noisy.noise_multiplier * noisy.slope_bound < 0.6 * uncut.noise_multiplier * radius
@@ -78,7 +78,7 @@ def guarantee(eps, delta=1e-8):
 def test_regularisation_is_the_formula_of_the_docstring(columns, n, eps):
     """Where log det is free or next to nothing (a large λ, or the uncut logistic link), λ is λ₀ itself."""
     rows = RowSpec(columns, 1.0, 0.5)
-    solver = recipe(Problem(rows, Logistic(), n), guarantee(eps), label_share=0.0)
+    solver = recipe(Problem(rows, Logistic(), n), guarantee(eps))
     noise, bound = solver.noise_multiplier, min(solver.slope_bound, rows.radius)
     wide, share = noise * min((columns + 1) / n, 1.0), math.sqrt(min(columns + 1, n)) * noise / n
     factor = max(0.3 + 0.2 * math.sqrt(wide) + 3 * min((columns + 1) / n, 1.0), 4 * share)
@@ -95,9 +95,9 @@ def test_gamma_noise_counts_by_coordinate():
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("eps", [0.1, 1.0])
 def test_the_sum_of_labels_is_paid_for(relation, eps):
-    """Where slopes are cut a tenth of the budget goes to the labels, and both releases together keep the guarantee."""
+    """A tenth of the budget goes to the labels, and both releases together keep the guarantee."""
     asked, unit = problem(), Unit(relation)
-    solver = recipe(asked, Guarantee(eps, 1e-6, unit))
+    solver = recipe(asked, Guarantee(eps, 1e-6, unit), label_share=0.1)
     plan = rehearse(solver, asked, unit)
     assert len(plan) == 2
     assert solver.noise_multiplier / solver.label_multiplier == pytest.approx(1 / 3)  # √(0.1/0.9)
@@ -107,16 +107,18 @@ def test_the_sum_of_labels_is_paid_for(relation, eps):
     assert epsilon(compose(rehearse(less, asked, unit)), 1e-6, relation).upper > 1.05 * eps
 
 
-def test_labels_are_summed_only_where_slopes_are_cut_and_the_offset_is_free():
+def test_labels_are_summed_only_where_asked_for_and_the_offset_is_free():
     unit = Unit("add-remove")
     loud = Guarantee(0.1, 1e-6, unit)
-    assert recipe(problem(), loud).label_multiplier > 0
-    assert recipe(problem(rows=RowSpec(4, 1.0)), loud).label_multiplier == 0
-    assert recipe(problem(ridge=0.1), loud).label_multiplier == 0
-    assert recipe(problem(domain=L2Ball(1.0)), loud).label_multiplier == 0
-    assert recipe(problem(SmoothedHinge(0.5)), loud).label_multiplier == 0
-    assert recipe(problem(n=1e7), Guarantee(1.0, 1e-6, unit)).label_multiplier == 0
-    assert recipe(problem(), Guarantee(0.1, 0.0, unit)).label_multiplier == 0
+    assert recipe(problem(), loud).label_multiplier == 0
+    for asked in (
+        problem(rows=RowSpec(4, 1.0)),
+        problem(ridge=0.1),
+        problem(domain=L2Ball(1.0)),
+        problem(SmoothedHinge(0.5)),
+    ):
+        with pytest.raises(InvalidInput, match="share of a class"):
+            recipe(asked, loud, label_share=0.1)
 
 
 def test_classes_without_privacy_have_finite_minimisers():

@@ -14,7 +14,6 @@ from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.calibration.perturbed_minimum import least_multiplier
 from discreet.calibration.shares import multiplier, remaining_share
 from discreet.errors import HypothesisViolated
-from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import Domain, Logistic, Softmax
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
@@ -76,9 +75,9 @@ def recipe(
         slope_bound: ℓ2 bound on a row's gradient; by default the loss's own, half of it for a logistic loss under much
             noise, and for the squared loss that of residuals up to 1. Without privacy nothing is cut.
         constraint: whether the domain is minimised over ("within") or projected on ("after").
-        label_share: of the budget (in 1/σ²) for the sum of labels, by which scores are shrunk towards the constant
-            model; 0 leaves it out. By default 0.1 for a logistic loss whose slopes are cut, with an
-            intercept, no constraint and no ridge of the user's; else 0.
+        label_share: of the budget (in 1/σ²) for the sum of labels, by which scores of two classes are shrunk towards
+            the constant model. None is by default: it is for rare classes under much noise, such as 0.1 for one of less
+            than a tenth at n·ε < 1000, and costs accuracy where classes are of about equal size.
 
     Raises:
         HypothesisViolated: the loss has no bounded curvature; or no noise reaches ε at this ``regularisation``.
@@ -95,21 +94,10 @@ def recipe(
     least = _least(noiseless, problem, guarantee)
     if regularisation is None:
         regularisation, guess = _regularisation(noiseless, problem, guarantee, least)
-    labels = _label_share(problem, guarantee, bound) if label_share is None else label_share
-    if labels:
-        return _with_labels(replace(noiseless, regularisation=regularisation), problem, guarantee, labels)
+    if label_share:
+        return _with_labels(replace(noiseless, regularisation=regularisation), problem, guarantee, label_share)
     noise = least(regularisation, guess, 1e-6)
     return replace(noiseless, noise_multiplier=noise, regularisation=regularisation)
-
-
-def _label_share(problem: Problem, guarantee: Guarantee, slope_bound: float) -> float:
-    """A tenth where slopes are cut, an offset is fitted and nothing else of the user's shrinks it; else 0.
-
-    Where slopes are not cut there is little noise, and the minimiser's own offset is accurate.
-    """
-    cut = isinstance(problem.loss, Logistic) and slope_bound < problem.rows.radius and guarantee.delta > 0
-    free = isinstance(problem.domain, WholeSpace) and not problem.ridge and problem.rows.intercept
-    return current(shared.NUMBERS).large_share if cut and free else 0.0
 
 
 def _with_labels(

@@ -46,7 +46,7 @@ def test_the_share_is_that_of_label_one():
 def test_a_rare_class_under_much_noise_is_predicted_about_as_well_as_by_the_constant(share, most):
     """The mean excess of the expected log-loss over that of the true share, in units of its entropy; fixed seeds.
 
-    With noise of 0.018·n in a count, the share is released with a deviation of 0.028. Without the share the excess was
+    With noise of 0.018·n in a count, the share is released with a deviation of 0.028. Without the share the excess is
     1.24 (1 % of the second class) and 0.11 (10 %); with it, it is 0.24 and 0.05.
     """
     rng = np.random.default_rng(1)
@@ -58,7 +58,7 @@ def test_a_rare_class_under_much_noise_is_predicted_about_as_well_as_by_the_cons
     for seed in range(10):
         model = dp.LogisticRegression(
             0.1, 1e-7, classes=[0, 1], row_norm=1.0, n_public=n, random_state=seed, solver="objective_perturbation",
-            adjacency="add-remove",
+            adjacency="add-remove", solver_options={"label_share": 0.1},
         )  # fmt: skip
         chances = expit(model.fit(X, y).decision_function(X))
         losses.append(-float(np.mean(share * np.log(chances) + (1 - share) * np.log(1 - chances))))
