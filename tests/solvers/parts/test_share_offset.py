@@ -7,9 +7,12 @@ import pytest
 from scipy.special import expit
 
 import discreet as dp
+from discreet.errors import HypothesisViolated
 from discreet.losses import Logistic
+from discreet.planning.predicted import predicted_bound
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
+from discreet.solvers.objective_perturbation import ObjectivePerturbation
 from discreet.solvers.parts.share_offset import kept_scale, released_share, shrunk_to_share
 
 PROBLEM = Problem(RowSpec(3, 1.0, 0.5), Logistic(), 1000.0)
@@ -63,3 +66,10 @@ def test_a_rare_class_under_much_noise_is_predicted_about_as_well_as_by_the_cons
         chances = expit(model.fit(X, y).decision_function(X))
         losses.append(-float(np.mean(share * np.log(chances) + (1 - share) * np.log(1 - chances))))
     assert np.mean(losses) - entropy < most * entropy
+
+
+def test_no_bound_is_claimed_for_shrunk_scores():
+    """The bound on the excess risk is about the minimiser itself."""
+    assert predicted_bound(ObjectivePerturbation(10.0, 8.0), PROBLEM).value < 1
+    with pytest.raises(HypothesisViolated, match="label_share"):
+        predicted_bound(ObjectivePerturbation(10.0, 8.0, label_multiplier=30.0), PROBLEM)
