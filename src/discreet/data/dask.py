@@ -32,7 +32,7 @@ from discreet.data.streamed import BlockReader, Coding, Streamed, joined_rows
 from discreet.data.threads import cores
 from discreet.errors import InvalidInput
 
-__all__ = ["Clustered", "Shard", "connected"]
+__all__ = ["Clustered", "Shard", "clustered", "connection", "current_client"]
 
 T = TypeVar("T")
 Kind = Literal["sum", "blocks", "fold", "rows"]
@@ -41,6 +41,8 @@ _SELECTIONS = 8
 _ATTEMPTS = 5
 _PATIENCE = 2.0
 """Seconds after which it is looked whether a worker that has not answered is still there."""
+_CONNECTING = 10.0
+"""Seconds in which a scheduler must answer."""
 _NUMBERS = itertools.count()
 
 
@@ -306,31 +308,35 @@ class Clustered:
 
 
 @contextmanager
-def connected(dask: Any, source: Source, coding: Coding, memory: int, cache: Path | None) -> Iterator[Clustered]:
+def clustered(client: Any, source: Source, coding: Coding, memory: int, cache: Path | None) -> Iterator[Clustered]:
     """The rows of a source on a cluster, which is given its memory back at the end.
 
     Args:
-        dask: a scheduler's address, a `distributed.Client`, or True for a cluster of this machine's cores.
+        client: connected to the cluster.
         source: the table.
         coding: how it becomes rows.
         memory: bytes that encoded rows may take in each worker.
         cache: a folder of each worker for those that do not fit.
+    """
+    shards = _Shards(client, source, coding, memory, cache)
+    try:
+        yield Clustered(shards)
+    finally:
+        for shard in shards.shards:
+            shard.actor = shard.future = None
+        shards.shards.clear()
+
+
+@contextmanager
+def connection(dask: Any) -> Iterator[Any]:
+    """A client of a cluster; it is closed at the end, unless it was given.
+
+    Args:
+        dask: a scheduler's address, a `distributed.Client`, or True for a cluster of this machine's cores.
 
     Raises:
         InvalidInput: dask is not installed, or the scheduler cannot be reached.
     """
-    with _client(dask) as client:
-        shards = _Shards(client, source, coding, memory, cache)
-        try:
-            yield Clustered(shards)
-        finally:
-            for shard in shards.shards:
-                shard.actor = shard.future = None
-            shards.shards.clear()
-
-
-@contextmanager
-def _client(dask: Any) -> Iterator[Any]:
     try:
         from distributed import Client, LocalCluster
     except ImportError:
@@ -345,8 +351,18 @@ def _client(dask: Any) -> Iterator[Any]:
             yield client
         return
     try:
-        client = Client(str(dask), direct_to_workers=True, set_as_default=False, timeout=10)
+        client = Client(str(dask), direct_to_workers=True, set_as_default=False, timeout=_CONNECTING)
     except (OSError, ValueError) as problem:
         raise InvalidInput(f"there is no Dask scheduler at {dask!r}: {type(problem).__name__}.") from None
     with client:
         yield client
+
+
+def current_client() -> Any | None:
+    """The client that Dask uses now; None without one."""
+    from distributed import get_client
+
+    try:
+        return get_client()
+    except ValueError:
+        return None

@@ -23,7 +23,7 @@ from discreet.data.records import GrowingColumn, is_text
 from discreet.data.sources import TableOf, Wanted, constant_column, cut, declared_kinds, row_ranges
 from discreet.errors import InvalidInput
 
-__all__ = ["ParquetSource"]
+__all__ = ["ParquetSource", "parquet_names"]
 
 _BATCH = 1 << 16
 """Rows that are decoded at a time, so that a large row group is never in memory as a whole."""
@@ -152,6 +152,14 @@ class ParquetSource:
         return cells
 
 
+def parquet_names(file: DataFile) -> tuple[str, ...]:
+    """The names of a file's columns."""
+    with _parquet(file, ()) as opened:
+        names = tuple(opened.schema_arrow.names)
+    require_names(names, Path(file.name))
+    return names
+
+
 def _slice(piece: tuple[int, Any], first: int, last: int) -> tuple[int, Any]:
     number, batch = piece
     return number, last - first if isinstance(batch, int) else batch.slice(first, last - first)
@@ -198,7 +206,8 @@ def _parquet(file: DataFile, text: tuple[str, ...]) -> Iterator[Any]:
         raise InvalidInput("reading Parquet files needs pyarrow: pip install 'discreet[parquet]'.") from None
     try:
         source: Any = file.path if file.local else file.open()
-        with parquet.ParquetFile(source, read_dictionary=list(text), memory_map=file.local) as opened:
+        settings = {"memory_map": file.local, "page_checksum_verification": True}
+        with parquet.ParquetFile(source, read_dictionary=list(text), **settings) as opened:
             yield opened
     except InvalidInput:
         raise

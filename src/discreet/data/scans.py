@@ -48,8 +48,18 @@ class Scan(ABC):
         return bytes_of(self.memory)
 
     @abstractmethod
-    def source(self, schema: Mapping[str, Column], target: str) -> Source:
-        """The opened files; they are refused if one cannot be read or lacks a declared column."""
+    def names(self) -> tuple[str, ...]:
+        """The columns' names in the first file."""
+
+    @abstractmethod
+    def source(self, schema: Mapping[str, Column], target: str, client: Any = None) -> Source:
+        """The opened files; they are refused if one cannot be read or lacks a declared column.
+
+        Args:
+            schema: the declared columns.
+            target: the column to predict.
+            client: of the cluster whose workers will read the rows, if they will.
+        """
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,13 @@ class Parquet(Scan):
         500000000
     """
 
-    def source(self, schema: Mapping[str, Column], target: str) -> Source:
+    def names(self) -> tuple[str, ...]:
+        """The columns' names in the first file."""
+        from discreet.data.parquet import parquet_names
+
+        return parquet_names(found_files(self.paths, _PARQUET, dict(self.storage_options))[0])
+
+    def source(self, schema: Mapping[str, Column], target: str, client: Any = None) -> Source:
         """The opened files: all footers have been read."""
         from discreet.data.parquet import ParquetSource
 
@@ -88,7 +104,14 @@ class CSV(Scan):
     separator: str | None = None
     decimal: str = "."
 
-    def source(self, schema: Mapping[str, Column], target: str) -> Source:
+    def names(self) -> tuple[str, ...]:
+        """The columns' names on the first line of the first file."""
+        from discreet.data.text_files import text_names
+
+        first = found_files(self.paths, _TEXT, dict(self.storage_options))[0]
+        return text_names(first, Delimited(self.separator, self.decimal))
+
+    def source(self, schema: Mapping[str, Column], target: str, client: Any = None) -> Source:
         """The opened files: lines have been counted."""
         from discreet.data.text_files import TextSource
 
@@ -97,9 +120,11 @@ class CSV(Scan):
 
 
 def scan_of(paths: Iterable[str], **settings: Any) -> Scan:
-    """The scan of paths of a command: text files if all end so, else Parquet."""
+    """The scan of paths of a command: text files if all end so, or folders that hold no Parquet; else Parquet."""
     listed = list(paths)
     separator, decimal = settings.pop("separator", None), settings.pop("decimal", ".")
-    if all(path.lower().endswith(_TEXT) for path in listed):
+    folders = [Path(path) for path in listed if Path(path).is_dir()]
+    text = [folder for folder in folders if not any(True for end in _PARQUET for _ in folder.rglob(f"*{end}"))]
+    if all(path.lower().endswith(_TEXT) or Path(path) in text for path in listed):
         return CSV(listed, separator=separator, decimal=decimal, **settings)
     return Parquet(listed, **settings)

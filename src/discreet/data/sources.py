@@ -27,7 +27,10 @@ Wanted = Sequence[tuple[int, int, int]]
 class Source(Protocol):
     """A table whose rows are numbered, and read by runs of them. It can be sent to another process."""
 
-    n: int
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        ...
 
     def tables(self, wanted: Wanted) -> Iterator[tuple[int, TableOf]]:
         """For each run, in order, its number and what makes its table; no more of the files is read than is needed."""

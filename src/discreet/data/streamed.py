@@ -16,7 +16,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol, TypeVar
+from weakref import finalize
 
 import numpy as np
 import scipy.sparse as sp
@@ -180,14 +182,17 @@ class _Cache:
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - as long as the rows are
         except OSError as problem:
             raise InvalidInput(f"nothing can be kept in {str(folder)!r}: {type(problem).__name__}.") from None
+        self._lock = Lock()  # several cores have blocks to store
+        finalize(self, self._file.close)
 
     def stored(self, block: _Single) -> _Single:
         """The block, its arrays mapped from the file."""
         mapped: dict[str, Any] = {}
         for name, array in _arrays(block).items():
-            start = self._file.seek(0, 2)
-            start += -start % 64
-            self._file.truncate(start + max(array.nbytes, 1))
+            with self._lock:
+                start = self._file.seek(0, 2)
+                start += -start % 64
+                self._file.truncate(start + max(array.nbytes, 1))
             room = np.memmap(self._file, array.dtype, "r+", start, array.shape) if array.size else array
             room[...] = array
             mapped[name] = room

@@ -25,7 +25,7 @@ from discreet.data.frames import Table
 from discreet.data.sources import TableOf, Wanted, constant_column, declared_kinds
 from discreet.errors import InvalidInput
 
-__all__ = ["TextSource"]
+__all__ = ["TextSource", "text_names"]
 
 _NOTED = 4096
 _PIECE = 1 << 23
@@ -69,9 +69,7 @@ class TextSource:
     def _opened(self, file: DataFile) -> _File:
         with _content(file) as content:
             stamp = file.stamp()
-            default = "\t" if ".tsv" in file.name.lower() else ","
-            header, mark = names_on_first_line(content, Path(file.name), self.form, default)
-            require_names(header, Path(file.name))
+            header, mark = _header(content, file, self.form)
             kinds, ids = declared_kinds(file, header, self.schema, self.target)
             rows, noted = _counted(content)
         own = {name: kind for name, kind in kinds.items() if name in header}
@@ -128,6 +126,19 @@ class TextSource:
                 cells.extend(parts.joined()[name].tolist())
             reading.close()
         return cells
+
+
+def text_names(file: DataFile, form: Delimited) -> tuple[str, ...]:
+    """The names of a file's columns."""
+    with _content(file) as content:
+        return tuple(_header(content, file, form)[0])
+
+
+def _header(content: IO[bytes], file: DataFile, form: Delimited) -> tuple[list[str], str]:
+    default = "\t" if ".tsv" in file.name.lower() else ","
+    header, mark = names_on_first_line(content, Path(file.name), form, default)
+    require_names(header, Path(file.name))
+    return header, mark
 
 
 def _slots(header: list[str], names: list[str]) -> NDArray[np.int64]:

@@ -16,8 +16,8 @@ from discreet.calibration import Guarantee
 from discreet.data.base import Dataset
 from discreet.data.columns import Column, Encoding
 from discreet.data.memory import Dense, Sparse, in_memory
+from discreet.data.partitions import frame_scan
 from discreet.data.persons import Persons
-from discreet.data.scans import Scan
 from discreet.data.streamed import TargetCoding
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import LENGTHS, check_lengths, check_range
@@ -114,7 +114,7 @@ class PrivateLinearModel(PrivateEstimator):
 
         Args:
             X: table or matrix, one row a person; or several, see ``groups``. Or `Parquet` or `CSV`, for files that do
-                not fit in memory.
+                not fit in memory, or a Dask DataFrame.
             y: targets; of files the name of a column, or nothing where X says it.
             groups: whose each row is. Persons are then protected, and take part with ``rows_per_unit`` rows each,
                 whatever they contain. A schema with a `Person` says the same.
@@ -128,8 +128,9 @@ class PrivateLinearModel(PrivateEstimator):
         self._check_parameters()
         private = math.isfinite(self.epsilon)
         unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
-        if isinstance(X, Scan):
-            with opened_scan(self, X, y, groups, unit, private) as (features, data, persons):
+        scan = frame_scan(X, y)
+        if scan is not None:
+            with opened_scan(self, scan, y, groups, unit, private) as (features, data, persons):
                 return self._fit_rows(features, data, persons)
         persons = persons_of(X, self.schema, groups, unit, private)
         return self._fit_rows(*self._prepare(X, y, private), persons)

@@ -49,18 +49,21 @@ def opened_scan(
     _, outputs = model._read_target(np.empty(0, dtype=object), column, private)
     rows = RowSpec(encoder.n_features, features.row_norm, model._constant(features, encoder.n_features), outputs)
     coding = Coding(encoder, target, model._target_coding(column), rows)
-    source = scan.source(schema, target)
-    persons = _persons(source, schema, unit, private)
     model.feature_names_in_ = encoder.names_in
     model.n_features_in_ = len(encoder.names_in)
     cache = None if scan.cache is None else Path(scan.cache)
     if scan.dask is None:
+        source = scan.source(schema, target)
+        persons = _persons(source, schema, unit, private)
         yield features, Streamed(BlockReader(source, coding, scan.bytes, cache).open()), persons
         return
-    from discreet.data.dask import connected
+    from discreet.data.dask import clustered, connection
 
-    with connected(scan.dask, source, coding, scan.bytes, cache) as data:
-        yield features, data, persons
+    with connection(scan.dask) as client:
+        source = scan.source(schema, target, client)
+        persons = _persons(source, schema, unit, private)
+        with clustered(client, source, coding, scan.bytes, cache) as data:
+            yield features, data, persons
 
 
 def _declared(model: Any, scan: Scan, y: Any, groups: Any) -> tuple[Schema, str]:

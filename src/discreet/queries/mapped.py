@@ -112,15 +112,20 @@ class MappedRows:
 
     def map_blocks(self, function: Callable[[Block], Any]) -> list[Any]:
         """function(block) for each block of rows made."""
-        return self.given.map_blocks(lambda block: function(self.through.block(block, rounded=self.rounded)))
+        return self.given.map_blocks(self._after(function))
 
     def map_sum(self, function: Callable[[Block], Integers], shape: tuple[int, ...]) -> Integers:
         """Σ function(block) over blocks of rows made."""
-        return self.given.map_sum(lambda block: function(self.through.block(block, rounded=self.rounded)), shape)
+        return self.given.map_sum(self._after(function), shape)
 
     def fold(self, function: Callable[[Block], T], add: Callable[[T, T], T]) -> T | None:
         """The values of ``function``, added over runs of rows made."""
-        return self.given.fold(lambda block: function(self.through.block(block, rounded=self.rounded)), add)
+        return self.given.fold(self._after(function), add)
+
+    def _after(self, function: Callable[[Block], T]) -> Callable[[Block], T]:
+        """The function of a given block, which knows the map and no rows: it may be sent to where they are."""
+        through, rounded = self.through, self.rounded
+        return lambda block: function(through.block(block, rounded=rounded))
 
     def take(self, indices: Integers) -> Dataset:
         """The given rows, seen through the same map."""
