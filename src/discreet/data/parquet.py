@@ -206,7 +206,7 @@ def _parquet(file: DataFile, text: tuple[str, ...]) -> Iterator[Any]:
         raise InvalidInput("reading Parquet files needs pyarrow: pip install 'discreet[parquet]'.") from None
     try:
         source: Any = file.path if file.local else file.open()
-        settings = {"memory_map": file.local, "page_checksum_verification": True}
+        settings = {"page_checksum_verification": True}  # not mapped: what is mapped counts as memory
         with parquet.ParquetFile(source, read_dictionary=list(text), **settings) as opened:
             yield opened
     except InvalidInput:

@@ -18,8 +18,9 @@ __all__ = ["RunTree", "pairs", "run_edges", "run_rows"]
 
 T = TypeVar("T")
 
-_LEAST_ENTRIES, _MOST_ENTRIES = 1 << 19, 1 << 22
-"""Entries of a run: a core needs about 0.1 ms for the fewest; the most take 32 MB."""
+_LEAST_ENTRIES, _MOST_ENTRIES = 1 << 19, 1 << 20
+"""Entries of a run: a core needs about 0.1 ms for the fewest; the most take 8 MB as doubles, and about five times that
+while they are encoded."""
 _FEW_RUNS = 64
 """Between these sizes rows are cut into so many runs, enough for the cores of one machine."""
 _STORED = 64
@@ -36,7 +37,7 @@ def run_rows(n: int, rows: RowSpec, *, sparse: bool) -> int:
 
     Example:
         >>> run_rows(10**7, RowSpec(63, 1.0, 0.5), sparse=False)
-        65536
+        16384
     """
     width = min(_STORED, rows.dimension) if sparse else rows.dimension
     least, most = max(1, _LEAST_ENTRIES // width), max(1, _MOST_ENTRIES // width)

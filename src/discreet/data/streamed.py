@@ -5,9 +5,9 @@ floats are taken over the same runs of rows in the same order (`discreet.data.ru
 anything is read, and of files only what holds drawn rows is read. Each row is clipped and its length verified whenever
 it is read, so that it obeys its bound at every query, whatever has become of the file.
 
-Memory: the blocks at work, one a core and two more, each of at most 32 MB of numbers; encoded blocks are kept for the
-next query as long as they fit into the memory that was declared, and where a cache folder is named the others go to a
-file in it that has no name and that the system deletes when the process ends.
+Memory: the blocks at work, one a core and two more, each of at most 8 MB of numbers and about five times that while it
+is encoded; encoded blocks are kept for the next query as long as they fit into the memory that was declared, and where
+a cache folder is named the others go to a file in it that has no name, which the system deletes when the process ends.
 """
 
 from __future__ import annotations
