@@ -2,7 +2,7 @@
 
     python bench/scale.py --quick      # a minute: the same numbers from memory, files and a cluster; else exit status 1
     python bench/scale.py              # all parts; writes bench/results/scale.*
-    python bench/scale.py --part a     # one part; writes nothing
+    python bench/scale.py --part a     # one part; the figures of the others stay as they were
 
 (a) A fit of 10⁷ × 50 in Parquet files of which nothing is kept in memory, against reading and encoding the same files
 as often, in the same process. (b) A Dask cluster of one and of two worker processes: the time of a step on 4·10⁶ × 100,
@@ -207,7 +207,6 @@ def main() -> int:
         print(json.dumps(stream(arguments.child[1], int(arguments.child[2]))))
         return 0
     found: dict[str, Any] = {}
-    judged: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         parts: dict[str, Callable[[], tuple[dict[str, Any], list[dict[str, Any]]]]] = {
@@ -216,25 +215,29 @@ def main() -> int:
             "c": part_c,
             "m": part_m,
         }
-        chosen = "c" if arguments.quick else arguments.part or "".join(parts)
-        for part in chosen:
-            found[part], more = parts[part]()
-            judged += more
-            print(part, json.dumps(found[part]), flush=True)
-    print(shared.verdict_table(judged))
-    if not (arguments.quick or arguments.part or arguments.rows):
-        _written(found, judged)
-    return 0 if all(target["met"] for target in judged) else 1
+        for part in "c" if arguments.quick else arguments.part or "".join(parts):
+            figures, judged = parts[part]()
+            found[part] = {"figures": figures, "targets": judged, "load": os.getloadavg()[0]}
+            print(part, json.dumps(figures), shared.verdict_table(judged), sep="\n", flush=True)
+    if not (arguments.quick or arguments.rows):
+        written(found)
+    return 0 if all(target["met"] for part in found.values() for target in part["targets"]) else 1
 
 
-def _written(found: dict[str, Any], judged: list[dict[str, Any]]) -> None:
+def written(found: dict[str, Any]) -> None:
+    """Store the figures of some parts beside those of the others."""
     import discreet
 
-    packages = ["numpy", "numba", "pyarrow", "dask", "distributed"]
-    versions = {"discreet": discreet.__version__, **shared.versions(packages)}
+    stored = shared.RESULTS / "scale.json"
+    before = json.loads(stored.read_text())["parts"] if stored.exists() else {}
+    together = dict(sorted((before | found).items()))
+    versions = {"discreet": discreet.__version__}
+    versions |= shared.versions(["numpy", "numba", "pyarrow", "dask", "distributed"])
     facts = "\n".join(f"- {package}: {version}" for package, version in versions.items())
-    text = f"{shared.verdict_table(judged)}\n\n```\n{json.dumps(found, indent=2)}\n```\n\n{facts}"
-    shared.write("scale", "Rows in files and on a cluster", text, {"versions": versions, **found, "targets": judged})
+    table = shared.verdict_table([target for part in together.values() for target in part["targets"]])
+    loads = ", ".join(f"({name}) {part['load']:.1f}" for name, part in together.items())
+    text = f"{table}\n\nLoad of the machine while each part was measured: {loads}.\n\n{facts}"
+    shared.write("scale", "Rows in files and on a cluster", text, {"versions": versions, "parts": together})
 
 
 if __name__ == "__main__":
