@@ -14,7 +14,12 @@ import pytest
 import discreet as dp
 from discreet.data import parquet, runs
 from discreet.data.files import DataFile
+from discreet.data.streamed import BlockReader, Coding, Streamed, joined_rows
 from discreet.errors import InvalidInput
+from discreet.estimators.targets import Labels
+from discreet.losses import Logistic
+from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
+from discreet.rows import RowSpec
 
 N = 600
 SCHEMA = dp.Schema(
@@ -85,15 +90,7 @@ def test_urls_and_partitions(table: pd.DataFrame) -> None:
 def test_only_row_groups_with_drawn_rows_are_read(
     table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from discreet.data.streamed import BlockReader, Coding, Streamed
-    from discreet.estimators.targets import Labels
-    from discreet.rows import RowSpec
-
-    encoder = dp.Encoder(BY_ROWS, target="y")
-    rows = RowSpec(encoder.n_features, 1.0)
-    source = dp.Parquet(halves(table, tmp_path)).source(BY_ROWS, "y")
-    coding = Coding(encoder, "y", Labels(np.array(["no", "yes"]), True, BY_ROWS["y"]), rows)
-    data = Streamed(BlockReader(source, coding, memory=1))
+    data = streamed(table, tmp_path)
     read: list[tuple[int, int]] = []
     real = parquet.ParquetSource._batches
     monkeypatch.setattr(
@@ -185,13 +182,33 @@ def test_names_that_are_no_data_are_left_out(table: pd.DataFrame, tmp_path: Path
     assert DataFile("memory://claims/part.parquet").name == "part.parquet"
 
 
-def test_sums_of_floats_do_not_depend_on_the_number_of_cores(
-    table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+def streamed(table: pd.DataFrame, folder: Path, memory: int = 1) -> Streamed:
+    encoder = dp.Encoder(BY_ROWS, target="y")
+    rows = RowSpec(encoder.n_features, 1.0, 0.5)
+    source = dp.Parquet(halves(table, folder)).source(BY_ROWS, "y")
+    coding = Coding(encoder, "y", Labels(np.array(["no", "yes"]), True, BY_ROWS["y"]), rows)
+    return Streamed(BlockReader(source, coding, memory))
+
+
+def held(data: Streamed) -> Any:
+    """The same rows in memory."""
+    return joined_rows(data.pieces(), data.rows, sparse=data.sparse)
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "3"])
+def test_a_minimiser_is_the_same_to_the_last_bit_wherever_its_rows_are(
+    threads: str, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the blocks of two cores instead of runs the minimiser differs in its last bits."""
-    found = []
-    for threads in ("1", "2", "3"):
-        monkeypatch.setenv("DISCREET_THREADS", threads)
-        monkeypatch.setattr("discreet.data.memory._LEAST_ENTRIES", 8)
-        found.append(model(BY_ROWS).fit(table, table.y).coef_.tolist())
-    assert found[0] == found[1] == found[2]
+    """Of all rows, and of some that come twice, as those of persons do; with one block a core the bits follow cores."""
+    monkeypatch.setattr("discreet.data.memory._LEAST_ENTRIES", 8)
+    files = streamed(table, tmp_path)
+    query = RidgeMinimiser(files.rows, Logistic(), 1.0)
+    some = np.sort(np.random.default_rng(7).integers(0, N, 400))
+    monkeypatch.setenv("DISCREET_THREADS", "2")
+    memory = held(files)
+    expected = [query.minimise(data, np.zeros(query.rows.shape), 1e-9) for data in (memory, memory.take(some))]
+    monkeypatch.setenv("DISCREET_THREADS", threads)
+    again = held(files)
+    for datasets in ((files, files.take(some)), (again, again.take(some))):
+        found = [query.minimise(data, np.zeros(query.rows.shape), 1e-9) for data in datasets]
+        assert [one.tobytes() for one in found] == [one.tobytes() for one in expected]
