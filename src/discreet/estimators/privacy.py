@@ -27,6 +27,7 @@ from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, spent_epsilon
 from discreet.queries.sums.count import RowCount
 from discreet.report.certificate import FROM_THE_DATA, PREPROCESSING, Certificate, unprotected_kind
+from discreet.report.record import record_of
 from discreet.solvers import Filtered
 from discreet.solvers.inference import Inference
 from discreet.tuned import Tuned, current, tuned
@@ -265,7 +266,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             plan.settings,
             tuple(unprotected),
             vault.protective and not bounds,
-        )
+            record=record_of(
+                type(self).__name__, vault.ledger, vault.charge_ids, protective=vault.protective,
+                rows=None if self._must_count(guarantee) else plan.problem.n,
+            ),
+        )  # fmt: skip
 
     def _unprotected(self) -> tuple[str, ...]:
         return ()
