@@ -127,7 +127,7 @@ def model(case: str, table: pd.DataFrame, *, persons: bool = False) -> Any:
 
 
 def released(fitted: Any) -> list[Any]:
-    return [np.asarray(fitted.coef_).tolist(), np.asarray(fitted.intercept_).tolist(), fitted.privacy_.to_json()]
+    return [np.asarray(fitted.coef_).tolist(), np.asarray(fitted.intercept_).tolist(), fitted.privacy_]
 
 
 def test_there_is_a_case_for_every_solver_of_auto() -> None:

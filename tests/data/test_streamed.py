@@ -139,6 +139,19 @@ BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+@pytest.mark.parametrize("how", ["packed file cut off", "no such column"])
+def test_broken_text_files_are_refused_before_anything_is_charged(
+    how: str, table: pd.DataFrame, tmp_path: Path
+) -> None:
+    table.to_csv(tmp_path / "a.csv", index=False)
+    packed = gzip.compress(table.drop(columns=["age"] if how == "no such column" else []).to_csv(index=False).encode())
+    (tmp_path / "b.csv.gz").write_bytes(packed if how == "no such column" else packed[: len(packed) // 2])
+    ledger = dp.Ledger(epsilon=5.0, delta=1e-3, adjacency="replace-one")
+    with pytest.raises(InvalidInput, match="'b.csv.gz'.*(cannot be read|no column 'age')"):
+        model(BY_ROWS, ledger=ledger).fit(dp.CSV(tmp_path, target="y"))
+    assert not ledger.history()
+
+
 @pytest.mark.parametrize("how", BROKEN)
 def test_broken_files_are_refused_before_anything_is_charged(how: str, table: pd.DataFrame, tmp_path: Path) -> None:
     breaking, words = BROKEN[how]
@@ -172,6 +185,14 @@ def test_declarations_that_files_need(table: pd.DataFrame, tmp_path: Path) -> No
     ):
         with pytest.raises(InvalidInput, match=words):
             fit()
+
+
+def test_files_are_for_fits_alone(table: pd.DataFrame, tmp_path: Path) -> None:
+    scan = dp.Parquet(halves(table, tmp_path), target="y")
+    fitted = model().fit(scan)
+    for use in (lambda: fitted.predict(scan), lambda: dp.check(scan, BY_ROWS, epsilon=0.1)):
+        with pytest.raises(InvalidInput, match="for fit alone"):
+            use()
 
 
 def test_names_that_are_no_data_are_left_out(table: pd.DataFrame, tmp_path: Path) -> None:

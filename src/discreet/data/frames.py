@@ -186,7 +186,13 @@ def _matrix(data: Any, names: Sequence[str] | None, skip: Collection[str]) -> Ta
         matrix = matrix.tocsc()
         columns: list[Any] = [matrix[:, [j]].toarray().ravel() for j in range(matrix.shape[1])]
     else:
-        array = untyped(data)
+        try:
+            array = untyped(data)
+        except TypeError:
+            raise InvalidInput(
+                f"expected a table, got {type(data).__name__}. Files larger than memory are for fit alone: read others "
+                "by read_table. Nothing was released."
+            ) from None
         if array.ndim != 2:
             raise InvalidInput(f"expected a table of two dimensions, got {array.ndim} ({type(data).__name__}).")
         columns = list(array.T)

@@ -102,6 +102,8 @@ class InMemory(ABC):
 
     @cached_property
     def _run_blocks(self) -> list[Block | None]:
+        if len(self.run_edges()) == 2 and len(self) and len(self.parts()[1]) == 1:
+            return list(self.parts()[1])  # the same blocks: what is derived from them is held once
         _ = self._grid  # prepared here, as for `parts`
         return [self._block(part) if part.stop > part.start else None for part in pairs(self.run_edges())]
 

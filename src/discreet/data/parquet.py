@@ -99,14 +99,12 @@ class ParquetSource:
 
     def _batches(self, wanted: Wanted, names: list[str] | None = None) -> Iterator[tuple[int, int, Any]]:
         """Decoded rows of the row groups that runs have rows of."""
-        ranges = row_ranges(wanted)
+        ranges = np.array(row_ranges(wanted), np.int64).reshape(-1, 2)
         for number, known in enumerate(self.files):
             edges = known.first + np.concatenate([[0], np.cumsum(known.groups)]).astype(np.int64)
-            needed = [
-                group
-                for group in range(len(known.groups))
-                if any(a < edges[group + 1] and b > edges[group] for a, b in ranges)
-            ]
+            before = np.searchsorted(ranges[:, 0], edges[1:])  # ranges that begin before a group ends; they are rising
+            ends = np.concatenate([[0], ranges[:, 1]])[before]
+            needed = np.flatnonzero((before > 0) & (ends > edges[:-1])).tolist()
             if not needed:
                 continue
             _require_unchanged(known)
