@@ -147,7 +147,7 @@ def test_broken_text_files_are_refused_before_anything_is_charged(
     packed = gzip.compress(table.drop(columns=["age"] if how == "no such column" else []).to_csv(index=False).encode())
     (tmp_path / "b.csv.gz").write_bytes(packed if how == "no such column" else packed[: len(packed) // 2])
     ledger = dp.Ledger(epsilon=5.0, delta=1e-3, adjacency="replace-one")
-    with pytest.raises(InvalidInput, match="'b.csv.gz'.*(cannot be read|no column 'age')"):
+    with pytest.raises(InvalidInput, match=r"'b\.csv\.gz'.*(cannot be read|no column 'age')"):
         model(BY_ROWS, ledger=ledger).fit(dp.CSV(tmp_path, target="y"))
     assert not ledger.history()
 
