@@ -219,6 +219,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         promise = Promise(aim.tightened().epsilon - share, aim.delta, unit.rows_per_unit)
         return Noisy(RowCount(), Laplace(unit.rows_per_unit / share)), promise, replace(aim, epsilon=promise.epsilon)
 
+    def _count_error(self, rest: Guarantee) -> float:
+        """The standard deviation of the private number of rows of a run that keeps ``rest``; 0 where it is public."""
+        if not self._must_count(rest):
+            return 0.0
+        share = current(NUMBERS).count_share
+        return math.sqrt(2) * rest.unit.rows_per_unit * (1 - share) / (share * rest.epsilon)
+
     def _counted(self, vault: Vault, aim: Guarantee, plan_for: PlanFor, asked: str) -> tuple[float, Guarantee, Payment]:
         """Count the rows privately.
 

@@ -151,6 +151,9 @@ class PoissonRegression(Inferring, _Regressor):
             coded = self._coding.encode(column_vector(y))
         return coded, outputs
 
+    def _largest_count(self) -> float:
+        return float(self._coding.high) if self._infers() else math.inf
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Lasso(_Regressor):
@@ -215,8 +218,9 @@ class SparseLinearRegression(_Regressor):
     """Private least squares with at most ``sparsity`` coefficients.
 
     ``solver="auto"`` is iterative hard thresholding where a bound on entries is declared that rows are much longer than
-    ((row_norm/feature_bound)² > 50) and beyond 1000 columns: it pays for the largest entries alone. Else it is the
-    private Newton method, whose quadratic is minimised over sparse vectors in the end.
+    ((row_norm/feature_bound)² > 50) and the noise leaves room for its steps, and beyond 1000 columns: it pays for the
+    largest entries alone. Else it is the private Newton method, whose quadratic is minimised over sparse vectors in the
+    end.
 
     Args:
         sparsity: the most coefficients that are not 0 (the intercept counts as one).
