@@ -135,7 +135,9 @@ def step_times(workers: int, place: Path, columns: int, steps: int) -> dict[str,
         return answer
 
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster,
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0
+        ) as cluster,
         Client(cluster, set_as_default=False, direct_to_workers=True) as client,
     ):
         clusters._Shards.ask = timed  # type: ignore[method-assign]

@@ -113,7 +113,7 @@ def folder(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def client() -> Iterator[Client]:
     """Two workers in threads of this process, in which the runs are short, too."""
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster, set_as_default=False) as connected,
     ):
         yield connected

@@ -345,8 +345,8 @@ def connection(dask: Any) -> Iterator[Any]:
         yield dask
         return
     if dask is True:
-        quiet: dict[str, Any] = {"dashboard_address": None, "silence_logs": logging.ERROR}
-        own = LocalCluster(n_workers=cores(), threads_per_worker=1, **quiet)
+        hidden = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}  # nobody else looks on
+        own = LocalCluster(n_workers=cores(), threads_per_worker=1, silence_logs=logging.ERROR, **hidden)
         with own as cluster, Client(cluster, direct_to_workers=True, set_as_default=False) as client:
             yield client
         return
