@@ -21,6 +21,7 @@ _MODULES = (
     "noise",
     "solvers",
     "theory",
+    "torch",
     "updates",
 )
 _NAMES = {
