@@ -100,8 +100,9 @@ def test_more_steps_than_were_charged_are_refused_and_fewer_are_not_refunded() -
     assert torch.equal(trainer.model.weight, moved)
 
     early = training(ledger=ledger)
-    batch = next(iter(early))
+    batch = next(batches := iter(early))
     early.step(early.model(batch.x))
+    batches.close()
     early.close()
     assert [c.status for c in ledger.history()] == ["completed", "stopped-early"]
     assert ledger.history()[1].event == ledger.history()[0].event

@@ -1,12 +1,23 @@
-"""Private training of PyTorch models: exact clipped sums, exact noise, one charge for the whole training."""
+"""Differentially private training of PyTorch models: exact sums, exact noise, one charge. Needs the extra ``torch``."""
 
 from __future__ import annotations
 
 from discreet.torch.clipping import QuantileBound
-from discreet.torch.engines import Clip
+from discreet.torch.engine import Clip, ExampleGradients, check_model, check_slots, fix
 from discreet.torch.privatize import privatize
 from discreet.torch.resuming import resume
 from discreet.torch.rows import Batch
 from discreet.torch.trainer import Trainer
 
-__all__ = ["Batch", "Clip", "QuantileBound", "Trainer", "privatize", "resume"]
+__all__ = [
+    "Batch",
+    "Clip",
+    "ExampleGradients",
+    "QuantileBound",
+    "Trainer",
+    "check_model",
+    "check_slots",
+    "fix",
+    "privatize",
+    "resume",
+]

@@ -18,7 +18,8 @@ from discreet.planning.plan import spent_epsilon
 from discreet.report.certificate import Certificate
 from discreet.torch.batches import MOST_ROWS_FACTOR
 from discreet.torch.clipping import QuantileBound
-from discreet.torch.engines import Clip, make_engine
+from discreet.torch.engine import Clip
+from discreet.torch.engines import Forward, checked_engine
 from discreet.torch.plan import TrainingPlan, plan_training
 from discreet.torch.rounds import ClippedGradientSum, GradientRound, Overflow
 from discreet.torch.rows import TorchRows
@@ -68,6 +69,7 @@ def privatize(
     slots: int | None = None,
     ledger: Any = None,
     exact: bool = True,
+    forward: Forward | None = None,
     grid: float = 2.0**20,
     average: float | None = None,
     random_state: int | None = None,
@@ -94,6 +96,8 @@ def privatize(
         slots: the size of a physical batch; a larger logical batch is computed in several.
         ledger: a `Ledger` or its url; by default one in memory.
         exact: sums in integers, whose sensitivity is proved; False computes in floats and says so.
+        forward: losses of a batch, for the check on made-up examples that slots do not depend on each other; by default
+            the squared length of ``model(batch.x)``, or of ``model(**batch.fields)`` where parts have names.
         grid: whole steps to the clipping bound.
         average: decay of an exponential moving average of the weights (``trainer.averaged``).
         random_state: a seed for experiments. With it nothing is private.
@@ -122,17 +126,24 @@ def privatize(
     plan = plan_training(
         guarantee, n, epochs=epochs, expected_batch=expected_batch, sampling=sampling, slots=slots, least_noise_for=aim
     )
-    gradient_round = make_round(model, optimizer, rows, plan, options)
+    gradient_round = make_round(model, optimizer, rows, plan, options, forward)
     note = f"torch {type(model).__name__}, {plan.steps} steps"
     run = vault.open(rehearsed(plan, gradient_round, unit), Payment(note, aim.stated if aim.private else None))
     return assembled(model, optimizer, vault, run, gradient_round, plan, options)
 
 
 def make_round(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer, rows: TorchRows, plan: TrainingPlan, options: Options
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    rows: TorchRows,
+    plan: TrainingPlan,
+    options: Options,
+    forward: Forward | None = None,
 ) -> GradientRound:
     """The measurement that every round of a training makes, after a check of the model on made-up examples."""
-    engine = make_engine(model, options.clip, plan.places.slots, options.grid, options.exact, rows)
+    engine = checked_engine(
+        model, options.clip, rows, forward, slots=plan.places.slots, grid=options.grid, exact=options.exact
+    )
     _require_known_parameters(model, optimizer, engine)
     share = 0.0
     if options.adaptive is not None:

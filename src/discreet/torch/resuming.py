@@ -19,7 +19,8 @@ from discreet.text import checked_path
 from discreet.torch.batches import Allocated, Batches, EachDrawn, Places
 from discreet.torch.checkpoint import FORMAT
 from discreet.torch.clipping import QuantileBound
-from discreet.torch.engines import Clip
+from discreet.torch.engine import Clip
+from discreet.torch.engines import Forward
 from discreet.torch.journal import Journal
 from discreet.torch.plan import TrainingPlan
 from discreet.torch.privatize import Options, assembled, make_round, rehearsed
@@ -38,6 +39,7 @@ def resume(
     data: Any,
     *,
     ledger: Any = None,
+    forward: Forward | None = None,
     verbose: bool = False,
 ) -> Trainer:
     """Go on with a training from a checkpoint, within what was charged for it when it began.
@@ -51,6 +53,7 @@ def resume(
         optimizer: over its parameters; its state is replaced.
         data: the same rows.
         ledger: the ledger that was charged.
+        forward: losses of a batch, as for `privatize`.
         verbose: shows steps and the ε spent, never a loss.
 
     Raises:
@@ -69,7 +72,7 @@ def resume(
         begun = journal.begun
         vault = Vault(rows, unit, opened(ledger), _fresh_bits(options, begun))  # type: ignore[arg-type]
         model.load_state_dict(state["model"])
-        gradient_round = make_round(model, optimizer, rows, plan, options)
+        gradient_round = make_round(model, optimizer, rows, plan, options, forward)
         events = rehearsed(plan, gradient_round, unit)
         if compose(events).to_json() != state["event"]:
             raise InvalidInput("the checkpoint's plan is not the one that was charged; nothing was released.")

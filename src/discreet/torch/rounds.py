@@ -95,7 +95,10 @@ class ClippedGradientSum:
 
     def integers(self, loss: torch.Tensor, present: torch.Tensor) -> list[NDArray[np.int64]]:
         """The sum over a physical batch whose losses are given."""
-        total = [t.cpu().numpy() for t in self.engine.clipped_sum(loss, present, self.value)]
+        found = self.engine.clipped_sum(loss, present, self.value)
+        if not self.engine.exact:  # floats in the same unit, of which nothing is claimed
+            found = [t.double().round().to(torch.int64) for t in found]
+        total = [t.cpu().numpy() for t in found]
         if self.share_within:
             norms = self.engine.norms.to(present.device)
             short = int(((norms <= self.value) & present).sum())

@@ -1,0 +1,195 @@
+"""From the uses of one parameter to integers: squared lengths of examples' gradients first, then exact sums.
+
+A block is a part of a parameter together with all its uses in one pass. It answers twice: ``square_lengths()`` gives
+the squared length of each slot's gradient, from which the clipping factors follow, and ``add(weights, total)`` adds
+each slot's integers, whose length is at most weight × length of the gradient. docs/maths/torch.md proves the bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from discreet.torch import kernels
+from discreet.torch.uses import DirectUse, EmbeddingUse, OuterUse, Target, Use
+
+__all__ = ["Block", "block_of", "in_blocks", "quantised_length"]
+
+TOGETHER = 1 << 21
+"""Entries of gradients that are made at a time, where they are not kept: 8 MiB of floats."""
+MOST_BITS = 20
+"""Activations are quantised to integers of at most about 2^20; more would not change a sum that noise is added to."""
+
+
+def quantised_length(grid: float) -> float:
+    """Length of a quantised activation: half of the grid's bits, the other half is left to the output gradient.
+
+    Example:
+        >>> quantised_length(2.0**30)
+        32768.0
+    """
+    return 2.0 ** max(1, min(MOST_BITS, math.floor(math.log2(grid) / 2)))
+
+
+class Block:
+    """A part of a parameter with all its uses in one pass."""
+
+    rule = ""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def square_lengths(self) -> Tensor:
+        """Squared length of each slot's gradient, as doubles."""
+        raise NotImplementedError
+
+    def add(self, weights: Tensor, total: Tensor) -> None:
+        """Add each slot's integers to ``total``, doubles of the parameter's shape that are whole numbers."""
+        raise NotImplementedError
+
+
+class QuantisedBlock(Block):
+    """A matrix that met one vector of each slot. Inputs are rounded to integers, output gradients truncated.
+
+    The integers of a slot are the outer product of two integer vectors, so their length is the product of two lengths
+    and their sum over slots is one product of integer matrices, exact in double arithmetic.
+    """
+
+    rule = "outer product of quantised vectors"
+
+    def __init__(self, use: OuterUse, length: float) -> None:
+        super().__init__(use.target)
+        self.use, self.length = use, length
+
+    def square_lengths(self) -> Tensor:
+        """‖â‖²·‖g‖² / t², where â = round(t·a) are the integers of the input."""
+        self.scales, self.squares = kernels.quantised_lengths(self.use.inputs, self.length)
+        unit = torch.where(self.squares == 0, 0.0, self.squares / self.scales.square())
+        return unit * kernels.square_lengths(self.use.outputs)
+
+    def add(self, weights: Tensor, total: Tensor) -> None:
+        """Add trunc(w·g/t) âᵀ of all slots, by one product of matrices of integers."""
+        used = (weights != 0) & (self.squares > 0)
+        scales = torch.where(used, self.scales, 0.0)
+        inputs = kernels.quantise(self.use.inputs, scales)
+        outputs = kernels.quantise(
+            self.use.outputs, torch.where(used, weights / self.scales, 0.0), towards_zero=True
+        )
+        first, second = (inputs, outputs) if self.use.transposed else (outputs, inputs)
+        self.target.of(total).addmm_(first.T, second)
+
+
+class SparseBlock(Block):
+    """A table of which each slot looked up a few rows."""
+
+    rule = "rows looked up, merged by code"
+
+    def __init__(self, use: EmbeddingUse) -> None:
+        super().__init__(use.target)
+        self.use = use
+
+    def square_lengths(self) -> Tensor:
+        """Sum over the slot's rows of their squared lengths."""
+        self.slot, self.code, self.merged = self.use.rows()
+        squares = kernels.square_lengths(self.merged)
+        sums = torch.zeros(self.use.codes.shape[0], dtype=torch.float64, device=squares.device)
+        return sums.index_add_(0, self.slot, squares)
+
+    def add(self, weights: Tensor, total: Tensor) -> None:
+        """Add the slots' truncated rows; whole numbers, so the order of additions has no effect."""
+        whole = kernels.quantise(self.merged, weights[self.slot], towards_zero=True)
+        self.target.of(total).index_add_(0, self.code, whole)
+
+
+class AccumulatedBlock(Block):
+    """Any other parameter: the gradient of each slot is made, measured, multiplied and truncated.
+
+    Gradients are kept between the two answers where this takes no more memory than what they are made of, and made a
+    second time otherwise. If they then come out longer than before, they are shortened to the length that was measured.
+    """
+
+    rule = "gradient of each example, truncated"
+
+    def __init__(self, uses: Sequence[Use]) -> None:
+        super().__init__(uses[0].target)
+        self.uses, self.slots = list(uses), uses[0].count
+        size = math.prod(self.target.shape)
+        self.together = max(1, TOGETHER // max(1, size))
+        self.keeps = isinstance(uses[0], DirectUse) or size <= sum(use.kept for use in uses)
+        self.made: list[Tensor] = []
+
+    def _parts(self) -> Iterator[tuple[int, int, Tensor]]:
+        if len(self.uses) == 1 and isinstance(self.uses[0], DirectUse):
+            yield 0, self.slots, self.uses[0].gradients(0, self.slots)
+            return
+        for first in range(0, self.slots, self.together):
+            last = min(first + self.together, self.slots)
+            gradients = self.uses[0].gradients(first, last)
+            for use in self.uses[1:]:
+                gradients = gradients + use.gradients(first, last)
+            yield first, last, gradients
+
+    def square_lengths(self) -> Tensor:
+        """Squared lengths of the very gradients that are truncated later."""
+        squares = []
+        for _, _, gradients in self._parts():
+            squares.append(kernels.square_lengths(gradients))
+            if self.keeps:
+                self.made.append(gradients)
+        if self.keeps:
+            self.uses = []
+        self.squares = torch.cat(squares)
+        return self.squares
+
+    def add(self, weights: Tensor, total: Tensor) -> None:
+        """Add trunc(w·gradient) of all slots."""
+        flat = self.target.of(total).view(-1)
+        if self.keeps:
+            first = 0
+            for gradients in self.made:
+                last = first + len(gradients)
+                kernels.add_truncated(gradients, weights[first:last], flat)
+                first = last
+            return
+        for first, last, gradients in self._parts():
+            again = kernels.square_lengths(gradients)
+            shorter = (self.squares[first:last] / again).clamp(max=1.0).sqrt().nan_to_num(0.0)
+            kernels.add_truncated(gradients, weights[first:last] * shorter, flat)
+
+
+def block_of(uses: Sequence[Use], length: float) -> Block:
+    """The block for all uses of one part of a parameter."""
+    if len(uses) == 1 and isinstance(uses[0], OuterUse):
+        return QuantisedBlock(uses[0], length)
+    if len(uses) == 1 and isinstance(uses[0], EmbeddingUse):
+        return SparseBlock(uses[0])
+    return AccumulatedBlock(uses)
+
+
+def in_blocks(uses: Sequence[Use]) -> list[list[Use]]:
+    """Uses of one parameter, put together where they concern the same rows of it.
+
+    If parts overlap without being equal, all uses become uses of the whole parameter.
+    """
+    parts: dict[tuple[int, int], list[Use]] = {}
+    for use in uses:
+        target = use.target
+        last = target.last if target.last is not None else (target.parameter.shape[0] if target.parameter.dim() else 1)
+        parts.setdefault((target.first, last), []).append(use)
+    ends = sorted(parts)
+    if any(left[1] > right[0] for left, right in zip(ends, ends[1:], strict=False)):
+        return [[_whole(use) for use in uses]]
+    return list(parts.values())
+
+
+def _whole(use: Use) -> Use:
+    """A use of some rows as a use of the whole parameter, zero elsewhere."""
+    target = use.target
+    values = use.gradients(0, use.count)
+    whole = values.new_zeros(use.count, *target.parameter.shape)
+    whole[:, target.first : target.last] = values
+    return DirectUse(Target(target.parameter), whole)
+
