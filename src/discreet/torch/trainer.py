@@ -12,6 +12,7 @@ import torch
 
 from discreet.errors import InvalidInput
 from discreet.report.certificate import Certificate
+from discreet.torch.adam import Adam
 from discreet.torch.checkpoint import save
 from discreet.torch.clipping import QuantileBound
 from discreet.torch.journal import Journal
@@ -88,6 +89,12 @@ class Trainer:
     def clip_bound(self) -> float:
         """The clipping bound of the next step, which an adaptive rule may have moved."""
         return self.parts.round.query.value
+
+    @property
+    def noise_std(self) -> float:
+        """The standard deviation of the noise in each entry of the next mean gradient."""
+        query = self.parts.round.query
+        return self.plan.noise_multiplier * query.bound * query.grid / self.plan.expected_batch
 
     @property
     def averaged(self) -> torch.nn.Module:
@@ -176,6 +183,8 @@ class Trainer:
         query = self.parts.round.query
         for parameter, total in zip(query.engine.parameters, released.gradients, strict=True):
             parameter.grad = (total / self.plan.expected_batch).to(dtype=parameter.dtype, device=parameter.device)
+        if isinstance(self.optimizer, Adam):
+            self.optimizer.noise_std = self.noise_std
         self.optimizer.step()
         if self.parts.adaptive is not None and released.within is not None:
             query.value = self.parts.adaptive.next(query.value, released.within / self.plan.expected_batch + 0.5)
