@@ -12,7 +12,7 @@ from discreet.errors import InvalidInput
 __all__ = ["Adam"]
 
 
-class Adam(torch.optim.Optimizer):
+class Adam(torch.optim.Optimizer):  # type: ignore[misc]
     """Adam whose second moment is corrected for the privacy noise (Tang, Shpilevskiy and Lécuyer 2024).
 
     The square of a noisy gradient has mean g² + s², for noise of standard deviation s in the mean gradient, so that

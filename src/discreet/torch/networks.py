@@ -16,7 +16,7 @@ from discreet.noise.bits import Bits
 __all__ = ["Losses", "SkipNetwork", "losses_for"]
 
 
-class SkipNetwork(torch.nn.Module):
+class SkipNetwork(torch.nn.Module):  # type: ignore[misc]
     """z = A·x + B·tanh(W·x + c)/√H + b: one hidden layer beside a linear model, and at the start the zero function.
 
     W has entries of unit variance, drawn from ``bits``; nothing private depends on them.

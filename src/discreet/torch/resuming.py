@@ -23,7 +23,7 @@ from discreet.torch.engine import Clip
 from discreet.torch.engines import Forward
 from discreet.torch.journal import Journal
 from discreet.torch.plan import TrainingPlan
-from discreet.torch.privatize import Options, assembled, make_round, rehearsed
+from discreet.torch.privatizing import Options, assembled, make_round, rehearsed
 from discreet.torch.rows import TorchRows
 from discreet.torch.trainer import Trainer
 from discreet.units import Unit

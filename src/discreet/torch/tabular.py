@@ -14,6 +14,7 @@ tuned; `bench/torch_tables.py` varies this η on synthetic tables.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.data.columns import Column
 from discreet.errors import InvalidInput
+from discreet.estimators.callers import warned_of_steps
 from discreet.estimators.features import Features, checked_matrix
-from discreet.estimators.persons import persons_of, refuse_weights
+from discreet.estimators.persons import person_column, refuse_weights
 from discreet.estimators.privacy import PrivateEstimator, bits_for
+from discreet.estimators.saving import save
 from discreet.estimators.targets import Bounded, Labels, column_vector, declared_kind
 from discreet.report.certificate import Certificate
 from discreet.units import Unit
@@ -60,8 +63,9 @@ class _Network(PrivateEstimator):
     learning_rate: float | None = None
     verbose: Any = False
 
+    @abstractmethod
     def _read_target(self, y: Any, column: Column | None, private: bool) -> tuple[NDArray[np.float64], int]:
-        raise NotImplementedError
+        """Coded targets and the number of outputs; sets the fitted attributes that decoding needs."""
 
     def fit(self, X: Any, y: Any, **refused: Any) -> Any:
         """Fit the network; the whole training is charged to the ledger before it begins.
@@ -78,7 +82,7 @@ class _Network(PrivateEstimator):
         refuse_weights(refused)
         self._check_parameters()
         private = math.isfinite(self.epsilon)
-        if persons_of(X, self.schema, None, Unit(self.adjacency, self.rows_per_unit), private) is not None:  # type: ignore[arg-type]
+        if person_column(self.schema) is not None:
             raise InvalidInput(
                 "networks protect rows; a schema with a Person is for linear models. Nothing was released."
             )
@@ -90,6 +94,7 @@ class _Network(PrivateEstimator):
         if len(rows) != len(targets) or not len(rows):
             raise InvalidInput("X and y must have as many rows, and at least one.")
         self._features = features
+        self._learned_before = warned_of_steps(self) if private else ()
         self._train(rows, targets, outputs)
         return self
 
@@ -104,7 +109,7 @@ class _Network(PrivateEstimator):
         import torch
 
         from discreet.torch.networks import SkipNetwork, losses_for
-        from discreet.torch.privatize import privatize
+        from discreet.torch.privatizing import privatize
 
         n = len(rows) if self.adjacency == "replace-one" or self.n_public is None else self.n_public
         model = SkipNetwork(rows.shape[1], self.hidden, outputs, bits_for(self.random_state))
@@ -178,6 +183,10 @@ class _Network(PrivateEstimator):
             raise InvalidInput(f"X has {rows.shape[1]} features, but the network was fitted with others.")
         hidden = np.tanh(rows @ inner + self.intercepts_[0])
         return np.asarray(rows @ direct + hidden @ outer + self.intercepts_[1])
+
+    def save(self, path: Any) -> None:
+        """Write the network to one file that holds no code and no training data; `discreet.load` reads it."""
+        save(self, path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

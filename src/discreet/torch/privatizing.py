@@ -10,6 +10,7 @@ import torch
 
 from discreet.calibration import Guarantee
 from discreet.errors import InvalidInput
+from discreet.estimators.callers import require_all_fits
 from discreet.estimators.checks import EPSILONS, check_range
 from discreet.estimators.privacy import bits_for, opened
 from discreet.events import compose
@@ -127,8 +128,9 @@ def privatize(
         guarantee, n, epochs=epochs, expected_batch=expected_batch, sampling=sampling, slots=slots, least_noise_for=aim
     )
     gradient_round = make_round(model, optimizer, rows, plan, options, forward)
-    note = f"torch {type(model).__name__}, {plan.steps} steps"
-    run = vault.open(rehearsed(plan, gradient_round, unit), Payment(note, aim.stated if aim.private else None))
+    events, stated = rehearsed(plan, gradient_round, unit), aim.stated if aim.private else None
+    require_all_fits(vault.ledger, lambda: compose(events), unit, stated)
+    run = vault.open(events, Payment(f"torch {type(model).__name__}, {plan.steps} steps", stated))
     return assembled(model, optimizer, vault, run, gradient_round, plan, options)
 
 
