@@ -191,13 +191,16 @@ class ExampleGradients:
         for place, block in blocks:
             squares[place] += block.square_lengths()
         weights = self._weights(squares, present, bound)
-        kind = torch.float64 if self.exact else torch.float32
-        totals = {id(p): torch.zeros(p.shape, dtype=kind, device=p.device) for p in self.parameters}
+        totals = {id(p): torch.zeros(p.shape, dtype=self._kind(p), device=p.device) for p in self.parameters}
         while blocks:  # what a block keeps is released as soon as it is summed
             place, block = blocks.pop()
             block.add(weights[place], totals[id(block.target.parameter)])
             del block
         return [totals[id(p)].to(torch.int64) if self.exact else totals[id(p)] for p in self.parameters]
+
+    def _kind(self, parameter: Parameter) -> torch.dtype:
+        """The type of a parameter's sum: whole doubles if exact."""
+        return torch.float64 if self.exact or parameter.dtype == torch.float64 else torch.float32
 
     def _blocks(self, uses: list[Use]) -> list[tuple[int, Block]]:
         by_parameter: dict[int, list[Use]] = {}
