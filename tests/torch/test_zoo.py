@@ -311,8 +311,11 @@ HOSTILE: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("style", ["flat", "per-layer", "automatic"])
-@pytest.mark.parametrize("name", ZOO)
+STYLED = ("perceptron with relu in place", "transformer encoder", "tied weights", "token and positions")
+CASES = [(name, "flat") for name in ZOO] + [(name, style) for name in STYLED for style in ("per-layer", "automatic")]
+
+
+@pytest.mark.parametrize(("name", "style"), CASES)
 def test_one_example_moves_the_sum_by_the_bound_at_most(name: str, style: Any) -> None:
     """The exact integers of two neighbours differ by at most the bound, and what one example adds depends on it alone."""
     model, inputs = made(name)
