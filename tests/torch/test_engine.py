@@ -284,6 +284,24 @@ def test_quantised_products_are_exact_and_as_long_as_is_said(compiled: bool, mon
     assert [[int(v) for v in row] for row in sums.tolist()] == expected
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("size", [1e120, 1e153, 1e160, 1e200])
+def test_a_tiny_vector_that_meets_a_huge_one_is_bounded(
+    compiled: bool, size: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In double precision the squared length of one vector underflows while the product of both exceeds the bound."""
+    monkeypatch.setattr(kernels, "_compiled", lambda _: compiled)
+    parameter, grid, bound = nn.Parameter(torch.zeros(3, 4).double()), 2.0**40, 1e-9
+    large, small = torch.rand(2, 4).double() * size, torch.rand(2, 3).double() / size * 1e-7
+    for inputs, outputs in ((large, small), (small[:, :1].expand(2, 4) * 1.0, large[:, :3])):
+        block = block_of([OuterUse(Target(parameter), inputs, outputs)], 2.0**20)
+        squares = block.square_lengths()
+        weights = torch.where(squares.isfinite(), grid / bound * (bound / squares.sqrt()).clamp(max=1.0), 0.0)
+        sums = torch.zeros(3, 4, dtype=torch.float64)
+        block.add(weights, sums)
+        assert sums.norm() <= 2 * grid * (1 + 2.0**-21)
+
+
 def test_gradients_that_come_out_longer_the_second_time_are_shortened() -> None:
     parameter = nn.Parameter(torch.zeros(30, 40))
     use = MatrixUse(Target(parameter), torch.randn(3, 2, 40), torch.randn(3, 2, 30))

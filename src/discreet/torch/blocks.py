@@ -23,6 +23,8 @@ TOGETHER = 1 << 21
 MOST_BITS = 20
 """Activations are quantised to integers of at most about 2^20; more would not change a sum that noise is added to."""
 
+TINY = 2.0**-300
+
 
 def quantised_length(grid: float) -> float:
     """Length of a quantised activation: half of the grid's bits, the other half is left to the output gradient.
@@ -51,6 +53,11 @@ class Block:
         raise NotImplementedError
 
 
+def _without_tiny(values: Tensor) -> Tensor:
+    """``values`` with doubles below 2^−300 as zeros: their squares could underflow, and a product of lengths be wrong."""
+    return torch.where(values.abs() < TINY, 0.0, values) if values.dtype == torch.float64 else values
+
+
 class QuantisedBlock(Block):
     """A matrix that met one vector of each slot. Inputs are rounded to integers, output gradients truncated.
 
@@ -62,7 +69,8 @@ class QuantisedBlock(Block):
 
     def __init__(self, use: OuterUse, length: float) -> None:
         super().__init__(use.target)
-        self.use, self.length = use, length
+        inputs, outputs = _without_tiny(use.inputs), _without_tiny(use.outputs)
+        self.use, self.length = OuterUse(use.target, inputs, outputs, use.transposed), length
 
     def square_lengths(self) -> Tensor:
         """‖â‖²·‖g‖² / t², where â = round(t·a) are the integers of the input."""
