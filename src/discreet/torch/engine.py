@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from discreet.errors import InvalidInput
-from discreet.torch.blocks import Block, block_of, in_blocks, quantised_length
+from discreet.torch.blocks import Block, block_of, in_blocks
 from discreet.torch.bookkeeping import float_block_of
 from discreet.torch.models import check_model, fix
 from discreet.torch.rules import Rule, rule_of
@@ -206,10 +206,10 @@ class ExampleGradients:
         by_parameter: dict[int, list[Use]] = {}
         for use in uses:
             by_parameter.setdefault(id(use.target.parameter), []).append(use)
-        length, blocks = quantised_length(self.grid), []
+        blocks = []
         for parameter, found in by_parameter.items():
             for part in in_blocks(found):
-                block = block_of(part, length) if self.exact else float_block_of(part)
+                block = block_of(part, self.grid) if self.exact else float_block_of(part)
                 blocks.append((self._groups[parameter], block))
         self._describe(blocks)
         return blocks
