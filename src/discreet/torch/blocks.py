@@ -20,18 +20,20 @@ __all__ = ["Block", "block_of", "in_blocks", "quantised_length"]
 
 TOGETHER = 1 << 21
 """Entries of gradients that are made at a time, where they are not kept: 8 MiB of floats."""
-MOST_BITS = 20
-"""Activations are quantised to integers of at most about 2^20; more would not change a sum that noise is added to."""
+LENGTH = 16000.0
+"""Length of a quantised vector. Its integers are at most 16001, and so have the two bytes of `kernels.add_outer`."""
+TINY = 2.0**-300
 
 
-def quantised_length(grid: float) -> float:
-    """Length of a quantised activation: half of the grid's bits, the other half is left to the output gradient.
+def quantised_length(grid: float) -> tuple[float, int]:
+    """Length L of quantised inputs and multiple m of products, such that m·L² is about the grid, or just above it.
 
     Example:
-        >>> quantised_length(2.0**30)
-        32768.0
+        >>> quantised_length(2.0**20), quantised_length(2.0**36)
+        ((1024.0, 1), (16000.0, 269))
     """
-    return 2.0 ** max(1, min(MOST_BITS, math.floor(math.log2(grid) / 2)))
+    length = min(LENGTH, math.sqrt(grid))
+    return length, max(1, math.ceil(grid / length**2))
 
 
 class Block:
@@ -51,6 +53,11 @@ class Block:
         raise NotImplementedError
 
 
+def _without_tiny(values: Tensor) -> Tensor:
+    """``values`` with doubles below 2^−300 as zeros: their squares could underflow, and a product of lengths be wrong."""
+    return torch.where(values.abs() < TINY, 0.0, values) if values.dtype == torch.float64 else values
+
+
 class QuantisedBlock(Block):
     """A matrix that met one vector of each slot. Inputs are rounded to integers, output gradients truncated.
 
@@ -60,9 +67,11 @@ class QuantisedBlock(Block):
 
     rule = "outer product of quantised vectors"
 
-    def __init__(self, use: OuterUse, length: float) -> None:
+    def __init__(self, use: OuterUse, grid: float) -> None:
         super().__init__(use.target)
-        self.use, self.length = use, length
+        inputs, outputs = _without_tiny(use.inputs), _without_tiny(use.outputs)
+        self.use = OuterUse(use.target, inputs, outputs, use.transposed)
+        self.length, self.multiple = quantised_length(grid)
 
     def square_lengths(self) -> Tensor:
         """‖â‖²·‖g‖² / t², where â = round(t·a) are the integers of the input."""
@@ -71,15 +80,17 @@ class QuantisedBlock(Block):
         return unit * kernels.square_lengths(self.use.outputs)
 
     def add(self, weights: Tensor, total: Tensor) -> None:
-        """Add trunc(w·g/t) âᵀ of all slots, by one product of matrices of integers."""
+        """Add m·trunc(w·g/(m·t)) âᵀ of all slots, by products of matrices of integers."""
         used = (weights != 0) & (self.squares > 0)
         scales = torch.where(used, self.scales, 0.0)
-        inputs = kernels.quantise(self.use.inputs, scales)
-        outputs = kernels.quantise(
-            self.use.outputs, torch.where(used, weights / self.scales, 0.0), towards_zero=True
-        )
-        first, second = (inputs, outputs) if self.use.transposed else (outputs, inputs)
-        self.target.of(total).addmm_(first.T, second)
+        factors = torch.where(used, weights / self.scales / self.multiple, 0.0)
+        part = self.target.of(total)
+        if self.use.transposed:
+            turned = torch.zeros(part.T.shape, dtype=part.dtype, device=part.device)
+            kernels.add_outer(self.use.outputs, factors, self.use.inputs, scales, self.multiple, turned)
+            part.add_(turned.T)
+        else:
+            kernels.add_outer(self.use.outputs, factors, self.use.inputs, scales, self.multiple, part)
 
 
 class SparseBlock(Block):
@@ -100,7 +111,7 @@ class SparseBlock(Block):
 
     def add(self, weights: Tensor, total: Tensor) -> None:
         """Add the slots' truncated rows; whole numbers, so the order of additions has no effect."""
-        whole = kernels.quantise(self.merged, weights[self.slot], towards_zero=True)
+        whole = kernels.truncated(self.merged, weights[self.slot])
         self.target.of(total).index_add_(0, self.code, whole)
 
 
@@ -160,10 +171,10 @@ class AccumulatedBlock(Block):
             kernels.add_truncated(gradients, weights[first:last] * shorter, flat)
 
 
-def block_of(uses: Sequence[Use], length: float) -> Block:
+def block_of(uses: Sequence[Use], grid: float) -> Block:
     """The block for all uses of one part of a parameter."""
     if len(uses) == 1 and isinstance(uses[0], OuterUse):
-        return QuantisedBlock(uses[0], length)
+        return QuantisedBlock(uses[0], grid)
     if len(uses) == 1 and isinstance(uses[0], EmbeddingUse):
         return SparseBlock(uses[0])
     return AccumulatedBlock(uses)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from discreet.errors import InvalidInput
-from discreet.torch.blocks import Block, block_of, in_blocks, quantised_length
+from discreet.torch.blocks import Block, block_of, in_blocks
 from discreet.torch.bookkeeping import float_block_of
 from discreet.torch.models import check_model, fix
 from discreet.torch.rules import Rule, rule_of
@@ -52,8 +52,8 @@ class Clip:
     style: Literal["flat", "per-layer", "automatic"] = "flat"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.bound, int | float) and math.isfinite(self.bound) and self.bound > 0):
-            raise InvalidInput("the clipping bound must be a positive number")
+        if not (isinstance(self.bound, int | float) and 1e-30 <= self.bound <= 1e30):  # far from underflow
+            raise InvalidInput("the clipping bound must be a positive number between 1e-30 and 1e30")
         if self.style not in ("flat", "per-layer", "automatic"):
             raise InvalidInput('the style of clipping must be "flat", "per-layer" or "automatic"')
 
@@ -191,22 +191,25 @@ class ExampleGradients:
         for place, block in blocks:
             squares[place] += block.square_lengths()
         weights = self._weights(squares, present, bound)
-        kind = torch.float64 if self.exact else torch.float32
-        totals = {id(p): torch.zeros(p.shape, dtype=kind, device=p.device) for p in self.parameters}
+        totals = {id(p): torch.zeros(p.shape, dtype=self._kind(p), device=p.device) for p in self.parameters}
         while blocks:  # what a block keeps is released as soon as it is summed
             place, block = blocks.pop()
             block.add(weights[place], totals[id(block.target.parameter)])
             del block
         return [totals[id(p)].to(torch.int64) if self.exact else totals[id(p)] for p in self.parameters]
 
+    def _kind(self, parameter: Parameter) -> torch.dtype:
+        """The type of a parameter's sum: whole doubles if exact."""
+        return torch.float64 if self.exact or parameter.dtype == torch.float64 else torch.float32
+
     def _blocks(self, uses: list[Use]) -> list[tuple[int, Block]]:
         by_parameter: dict[int, list[Use]] = {}
         for use in uses:
             by_parameter.setdefault(id(use.target.parameter), []).append(use)
-        length, blocks = quantised_length(self.grid), []
+        blocks = []
         for parameter, found in by_parameter.items():
             for part in in_blocks(found):
-                block = block_of(part, length) if self.exact else float_block_of(part)
+                block = block_of(part, self.grid) if self.exact else float_block_of(part)
                 blocks.append((self._groups[parameter], block))
         self._describe(blocks)
         return blocks

@@ -17,10 +17,14 @@ import torch
 from numba import njit
 from torch import Tensor
 
-__all__ = ["add_truncated", "quantise", "quantised_lengths", "square_lengths"]
+__all__ = ["LARGEST", "add_outer", "add_truncated", "quantised_lengths", "square_lengths", "truncated"]
 
 COLUMNS = 4096
 """Columns of a running sum that are worked on together: 32 KiB of doubles, which a first-level cache holds."""
+LARGEST = 16256
+"""The largest quantised integer, 127·128: it is 128·high + low for bytes high and low."""
+TERMS = 1 << 16
+"""Examples whose products of bytes are summed together: 2^16 products of at most 2^14 stay below 2^31."""
 SMALL = 1 << 16
 """Below so many entries a second thread costs more than it saves."""
 
@@ -69,17 +73,6 @@ def _quantised_lengths(rows, length, scales, squares):  # type: ignore[no-untype
 
 
 @njit(nogil=True, cache=True)
-def _quantise(rows, scales, out):  # type: ignore[no-untyped-def]
-    for i in range(rows.shape[0]):
-        scale = scales[i]
-        if scale == 0.0:
-            out[i, :] = 0.0
-        else:
-            for j in range(rows.shape[1]):
-                out[i, j] = np.rint(scale * np.float64(rows[i, j]))
-
-
-@njit(nogil=True, cache=True)
 def _truncate(rows, scales, out):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         scale = scales[i]
@@ -88,6 +81,33 @@ def _truncate(rows, scales, out):  # type: ignore[no-untyped-def]
         else:
             for j in range(rows.shape[1]):
                 out[i, j] = np.trunc(scale * np.float64(rows[i, j]))
+
+
+@njit(nogil=True, cache=True)
+def _digits(rows, scales, towards_zero, high, low):  # type: ignore[no-untyped-def]
+    for i in range(rows.shape[0]):
+        scale = scales[i]
+        if scale == 0.0:
+            high[i, :] = 0
+            low[i, :] = 0
+            continue
+        for j in range(rows.shape[1]):
+            scaled = scale * np.float64(rows[i, j])
+            whole = np.trunc(scaled) if towards_zero else np.rint(scaled)
+            value = np.int32(min(max(whole, -LARGEST), LARGEST))
+            upper = (value + np.int32(64)) >> np.int32(7)
+            high[i, j] = upper
+            low[i, j] = value - (upper << np.int32(7))
+
+
+@njit(nogil=True, cache=True)
+def _add_digits(products, multiple, total):  # type: ignore[no-untyped-def]
+    p, d = total.shape
+    for i in range(p):
+        for j in range(d):
+            middle = np.int64(products[i, d + j]) + np.int64(products[p + i, j])
+            value = (np.int64(products[i, j]) << 14) + (middle << 7) + np.int64(products[p + i, d + j])
+            total[i, j] += np.float64(multiple * value)
 
 
 @cache
@@ -157,14 +177,65 @@ def quantised_lengths(rows: Tensor, length: float) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(scale), torch.from_numpy(squares)
 
 
-def quantise(rows: Tensor, scales: Tensor, *, towards_zero: bool = False) -> Tensor:
-    """round(t_i·row_i), or trunc(t_i·row_i), as whole doubles. A scale of zero gives zeros, whatever the row holds."""
+def truncated(rows: Tensor, scales: Tensor) -> Tensor:
+    """trunc(t_i·row_i) as whole doubles. A scale of zero gives zeros, whatever the row holds."""
     if not _compiled(rows):
-        scaled = rows.double() * scales[:, None]
-        whole = scaled.trunc() if towards_zero else scaled.round()
-        return whole.masked_fill((scales == 0)[:, None], 0.0)
+        return (rows.double() * scales[:, None]).trunc().masked_fill((scales == 0)[:, None], 0.0)
     values, factors = rows.contiguous().numpy(), scales.numpy()
     out = torch.empty(rows.shape, dtype=torch.float64)
-    whole, kernel = out.numpy(), _truncate if towards_zero else _quantise
-    _in_parts(lambda i, k: kernel(values[i:k], factors[i:k], whole[i:k]), len(values), values.size)
+    whole = out.numpy()
+    _in_parts(lambda i, k: _truncate(values[i:k], factors[i:k], whole[i:k]), len(values), values.size)
     return out
+
+
+def _whole(rows: Tensor, scales: Tensor, towards_zero: bool) -> Tensor:
+    """round(t_i·row_i) or trunc(t_i·row_i), cut to ±`LARGEST`, as doubles."""
+    scaled = rows.double() * scales[:, None]
+    whole = (scaled.trunc() if towards_zero else scaled.round()).clamp(-LARGEST, LARGEST)
+    return whole.masked_fill((scales == 0)[:, None], 0.0)
+
+
+def _in_digits(rows: Tensor, scales: Tensor, towards_zero: bool) -> Tensor:
+    """The integers of `_whole` as 128·high + low: bytes [n, 2d], first the high parts, then the low ones."""
+    values, factors = rows.contiguous().numpy(), scales.numpy()
+    n, d = values.shape
+    out = torch.empty(n, 2 * d, dtype=torch.int8)
+    high, low = out.numpy()[:, :d], out.numpy()[:, d:]
+
+    def work(i: int, k: int) -> None:
+        _digits(values[i:k], factors[i:k], towards_zero, high[i:k], low[i:k])
+
+    _in_parts(work, n, values.size)
+    return out
+
+
+def add_outer(
+    outputs: Tensor, output_scales: Tensor, inputs: Tensor, input_scales: Tensor, multiple: int, total: Tensor
+) -> None:
+    """Add m·Σ_i trunc(u_i·g_i) round(t_i·a_i)ᵀ to ``total`` [p, d], a matrix of doubles that are whole numbers.
+
+    Integers are cut to ±16256, which shortens. The sum is exact, by products of bytes where the processor has
+    instructions for them (each integer is 128·high + low) and by a product of doubles otherwise: both give the same
+    integers, as long as the absolute values of an entry's terms sum to less than 2^53.
+    """
+    if not (_compiled(inputs) and _compiled(outputs) and _has_products_of_bytes()):
+        whole = _whole(outputs, output_scales, True).T @ _whole(inputs, input_scales, False)
+        total.add_(whole, alpha=multiple)
+        return
+    for first in range(0, len(inputs), TERMS):
+        part = slice(first, first + TERMS)
+        left = _in_digits(outputs[part], output_scales[part], True)
+        right = _in_digits(inputs[part], input_scales[part], False)
+        products, sums = torch._int_mm(left.T, right).numpy(), total.numpy()
+        _add_digits(products, multiple, sums)
+
+
+@cache
+def _has_products_of_bytes() -> bool:
+    """Whether products of bytes are fast here, and exact for the largest bytes (older instructions saturate)."""
+    if not torch.cpu.get_capabilities().get("avx512_vnni", False):
+        return False
+    left = torch.tensor([-128, 127, -127, 1], dtype=torch.int8).repeat(256)[:, None].expand(-1, 32).contiguous()
+    right = torch.tensor([-128, 127, 127, -1], dtype=torch.int8).repeat(256)[:, None].expand(-1, 32).contiguous()
+    found = torch._int_mm(left.T, right)
+    return bool((found == int((left[:, 0].long() * right[:, 0].long()).sum())).all())

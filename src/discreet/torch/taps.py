@@ -75,7 +75,7 @@ class _Linear(Function):
     def forward(ctx: Any, x: Tensor, tap: Tensor, weight: Tensor, bias: Tensor | None, note: Any) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.note = note
-        return F.linear(x, weight, bias)
+        return F.linear(x, weight, bias).data  # no view, so that what follows may change it in place
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:

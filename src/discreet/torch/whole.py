@@ -7,6 +7,7 @@ so its gradients are those of the example whatever the module computes.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -134,7 +135,9 @@ class _Call:
         try:
             if self.whole.vectorised:
                 try:
-                    return together()
+                    with warnings.catch_warnings():  # an operation that vmap knows only as a loop is no news
+                        warnings.filterwarnings("ignore", message="There is a performance drop")
+                        return together()
                 except InvalidInput:
                     raise
                 except (RuntimeError, NotImplementedError, ValueError):
