@@ -203,4 +203,3 @@ def _whole(use: Use) -> Use:
     whole = values.new_zeros(use.count, *target.parameter.shape)
     whole[:, target.first : target.last] = values
     return DirectUse(Target(target.parameter), whole)
-

@@ -39,7 +39,9 @@ class _Shift(Function):
         return None, None, None
 
 
-def _step(layer: nn.RNNBase, from_input: Tensor, from_state: Tensor, state: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+def _step(
+    layer: nn.RNNBase, from_input: Tensor, from_state: Tensor, state: Tensor, cell: Tensor
+) -> tuple[Tensor, Tensor]:
     """The next state and cell."""
     if isinstance(layer, nn.LSTM):
         enter, forget, change, leave = (from_input + from_state).chunk(4, 1)

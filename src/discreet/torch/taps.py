@@ -170,7 +170,14 @@ class _Convolution(Function):
         if of_weight is not None:
             recorder.uses.append(
                 ConvolutionUse(
-                    of_weight, x.detach(), g.detach(), layer.stride, padding, layer.dilation, layer.groups, recorder.slots
+                    of_weight,
+                    x.detach(),
+                    g.detach(),
+                    layer.stride,
+                    padding,
+                    layer.dilation,
+                    layer.groups,
+                    recorder.slots,
                 )
             )
         if of_bias is not None:
@@ -185,7 +192,11 @@ class _Convolution(Function):
 
 
 def convolution(
-    recorder: Recorder, x: Tensor, layer: nn.Module, padding: tuple[int, ...], targets: tuple[Target | None, Target | None]
+    recorder: Recorder,
+    x: Tensor,
+    layer: nn.Module,
+    padding: tuple[int, ...],
+    targets: tuple[Target | None, Target | None],
 ) -> Tensor:
     """The convolution of a layer, of an input to which padding other than zeros has been applied."""
     weight, bias = layer.weight.detach(), None if layer.bias is None else layer.bias.detach()

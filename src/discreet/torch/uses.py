@@ -136,9 +136,7 @@ class MatrixUse(Use):
 def patches(x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
     """The patches that a convolution without padding sees: [n, channels, ∏ kernel, ∏ positions]."""
     x = x.contiguous()
-    sizes = [
-        (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)
-    ]
+    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)]
     steps = x.stride()
     strided = x.as_strided(
         (x.shape[0], x.shape[1], *kernel, *sizes),
