@@ -70,7 +70,7 @@ def scattering(pixels: torch.Tensor) -> torch.Tensor:
     angles = [(ANGLES // 2 - k - 1) * math.pi / ANGLES for k in range(ANGLES)]
     psi = [torch.stack([morlet(j, a) for a in angles]) for j in (0, 1)]
     low = torch.from_numpy(np.fft.fft2(gabor(1.6, 0.0, 0.0, 1.0).real).real.astype(np.float32))
-    half_psi, half_low = folded(psi[1], 2) * 4, folded(low, 2) * 4
+    half_low = folded(low, 2) * 4
 
     def smooth(spectrum: torch.Tensor, window: torch.Tensor) -> torch.Tensor:
         by = spectrum.shape[-1] // 8

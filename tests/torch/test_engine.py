@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-import torch.nn.functional as F  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
 
 from discreet.errors import InvalidInput  # noqa: E402
 from discreet.torch import kernels  # noqa: E402
@@ -35,7 +35,7 @@ def data() -> tuple[Tensor, Tensor]:
 def total(engine: ExampleGradients, x: Tensor, y: Tensor, present: Any = True, **options: Any) -> Tensor:
     reduction = options.pop("of_loss", "none")
     with engine.watch():
-        loss = F.cross_entropy(engine.model(x), y, reduction=reduction)
+        loss = functional.cross_entropy(engine.model(x), y, reduction=reduction)
     slots = torch.as_tensor(present).expand(SLOTS)
     return torch.cat([t.reshape(-1) for t in engine.clipped_sum(loss, slots, **options)])
 
@@ -76,7 +76,9 @@ def test_means_and_sums_of_losses_give_the_integers_of_single_losses() -> None:
 def gradients(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     rows = []
     for i in range(SLOTS):
-        found = torch.autograd.grad(F.cross_entropy(model(x[i : i + 1]), y[i : i + 1]), list(model.parameters()))
+        found = torch.autograd.grad(
+            functional.cross_entropy(model(x[i : i + 1]), y[i : i + 1]), list(model.parameters())
+        )
         rows.append(torch.cat([g.reshape(-1) for g in found]).double())
     return torch.stack(rows)
 
@@ -95,7 +97,7 @@ def test_styles_of_clipping_follow_their_formulas(exact: bool) -> None:
     }
     for style, clipped in expected.items():
         found = total(engine_of(model, style, bound, exact), x, y).double() * (bound / GRID)
-        quantised = SLOTS * bound * math.sqrt(2) * (math.sqrt(7) / 2 + math.sqrt(7)) / 16000 if exact else 0.0
+        quantised = SLOTS * bound * math.sqrt(2) * (math.sqrt(7) / 2 + math.sqrt(7)) / 32000 if exact else 0.0
         assert (found - clipped.sum(0)).norm() < 1e-4 + quantised, style
 
 
@@ -146,7 +148,7 @@ class Astray(nn.Module):
         self.inner = nn.Linear(5, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.inner(x) + F.linear(x, self.inner.weight)
+        return self.inner(x) + functional.linear(x, self.inner.weight)
 
 
 def test_a_parameter_that_is_used_outside_of_its_module_is_refused() -> None:
@@ -158,10 +160,10 @@ def test_a_loss_needs_a_watched_forward_pass_and_the_right_shape() -> None:
     engine, (x, y) = engine_of(perceptron()), data()
     everyone = torch.ones(SLOTS, dtype=torch.bool)
     with pytest.raises(InvalidInput, match="inside watch"):
-        engine.clipped_sum(F.cross_entropy(engine.model(x), y), everyone)
+        engine.clipped_sum(functional.cross_entropy(engine.model(x), y), everyone)
     for wrong in (lambda loss: loss[:2], lambda loss: loss[:, None]):
         with engine.watch():
-            loss = wrong(F.cross_entropy(engine.model(x), y, reduction="none"))
+            loss = wrong(functional.cross_entropy(engine.model(x), y, reduction="none"))
         with pytest.raises(InvalidInput, match="shape"):
             engine.clipped_sum(loss, everyone)
     with engine.watch(), pytest.raises(InvalidInput, match="first axis"):
@@ -245,7 +247,7 @@ def test_compiled_loops_give_the_integers_of_the_formulas_in_torch(monkeypatch: 
         added = torch.zeros(3000, dtype=torch.float64)
         kernels.add_truncated(values, weights, added)
         scales, squares = kernels.quantised_lengths(values, 2.0**18)
-        usable = scales.nan_to_num(0.0)
+        usable = found[True][4].nan_to_num(0.0) if found else scales.nan_to_num(0.0)  # sums may differ in a last bit
         products = torch.zeros(70, 3000, dtype=torch.float64)
         few = values[:, :70].contiguous()
         kernels.add_outer(few, torch.where(usable > 0, 3e3, 0.0), values, usable, 5, products)

@@ -1,4 +1,4 @@
-"""Every kind of layer: sums equal clipped gradients of single examples, and one example moves them by the bound at most."""
+"""Every kind of layer: sums equal clipped gradients of single examples; one example moves them by the bound at most."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def test_sums_are_those_of_clipped_gradients_of_single_examples(name: str, exact
     found = summed(engine, inputs, present, bound).double() * (bound / GRID)
     assert found.dtype == torch.float64
     quantised = [
-        (math.sqrt(layer.in_features) / 2 + math.sqrt(layer.out_features)) / 16000
+        (math.sqrt(layer.in_features) / 2 + math.sqrt(layer.out_features)) / 32000
         for name, layer in model.named_modules()
         if "quantised" in engine.report.get(name, "")
     ]
@@ -321,7 +321,7 @@ CASES = [(name, "flat") for name in ZOO] + [(name, style) for name in STYLED for
 
 @pytest.mark.parametrize(("name", "style"), CASES)
 def test_one_example_moves_the_sum_by_the_bound_at_most(name: str, style: Any) -> None:
-    """The exact integers of two neighbours differ by at most the bound, and what one example adds depends on it alone."""
+    """The exact integers of two neighbours differ by at most the bound."""
     model, inputs = made(name)
     engine = ExampleGradients(model, Clip(1e-3, style), slots=SLOTS, grid=GRID)
     everyone, slot = torch.ones(SLOTS, dtype=torch.bool), 2
