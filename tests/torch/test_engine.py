@@ -95,7 +95,7 @@ def test_styles_of_clipping_follow_their_formulas(exact: bool) -> None:
     }
     for style, clipped in expected.items():
         found = total(engine_of(model, style, bound, exact), x, y).double() * (bound / GRID)
-        quantised = SLOTS * bound * math.sqrt(2) * (math.sqrt(7) / 2 + math.sqrt(7)) / 16000 if exact else 0.0
+        quantised = SLOTS * bound * math.sqrt(2) * (math.sqrt(7) / 2 + math.sqrt(7)) / 32000 if exact else 0.0
         assert (found - clipped.sum(0)).norm() < 1e-4 + quantised, style
 
 
@@ -245,7 +245,7 @@ def test_compiled_loops_give_the_integers_of_the_formulas_in_torch(monkeypatch: 
         added = torch.zeros(3000, dtype=torch.float64)
         kernels.add_truncated(values, weights, added)
         scales, squares = kernels.quantised_lengths(values, 2.0**18)
-        usable = scales.nan_to_num(0.0)
+        usable = found[True][4].nan_to_num(0.0) if found else scales.nan_to_num(0.0)  # sums may differ in a last bit
         products = torch.zeros(70, 3000, dtype=torch.float64)
         few = values[:, :70].contiguous()
         kernels.add_outer(few, torch.where(usable > 0, 3e3, 0.0), values, usable, 5, products)

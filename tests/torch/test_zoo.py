@@ -293,7 +293,7 @@ def test_sums_are_those_of_clipped_gradients_of_single_examples(name: str, exact
     found = summed(engine, inputs, present, bound).double() * (bound / GRID)
     assert found.dtype == torch.float64
     quantised = [
-        (math.sqrt(layer.in_features) / 2 + math.sqrt(layer.out_features)) / 16000
+        (math.sqrt(layer.in_features) / 2 + math.sqrt(layer.out_features)) / 32000
         for name, layer in model.named_modules()
         if "quantised" in engine.report.get(name, "")
     ]

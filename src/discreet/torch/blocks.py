@@ -20,8 +20,8 @@ __all__ = ["Block", "block_of", "in_blocks", "quantised_length"]
 
 TOGETHER = 1 << 21
 """Entries of gradients that are made at a time, where they are not kept: 8 MiB of floats."""
-LENGTH = 16000.0
-"""Length of a quantised vector. Its integers are at most 16001, and so have the two bytes of `kernels.add_outer`."""
+LENGTH = 32000.0
+"""Length of a quantised vector. Its integers are at most 32001, and so have the two bytes of `kernels.add_outer`."""
 TINY = 2.0**-300
 
 
@@ -30,7 +30,7 @@ def quantised_length(grid: float) -> tuple[float, int]:
 
     Example:
         >>> quantised_length(2.0**20), quantised_length(2.0**36)
-        ((1024.0, 1), (16000.0, 269))
+        ((1024.0, 1), (32000.0, 68))
     """
     length = min(LENGTH, math.sqrt(grid))
     return length, max(1, math.ceil(grid / length**2))
@@ -76,14 +76,14 @@ class QuantisedBlock(Block):
     def square_lengths(self) -> Tensor:
         """‖â‖²·‖g‖² / t², where â = round(t·a) are the integers of the input."""
         self.scales, self.squares = kernels.quantised_lengths(self.use.inputs, self.length)
-        unit = torch.where(self.squares == 0, 0.0, self.squares / self.scales.square())
+        unit = torch.where(self.squares == 0, 0.0, self.squares / self.scales.double().square())
         return unit * kernels.square_lengths(self.use.outputs)
 
     def add(self, weights: Tensor, total: Tensor) -> None:
         """Add m·trunc(w·g/(m·t)) âᵀ of all slots, by products of matrices of integers."""
         used = (weights != 0) & (self.squares > 0)
         scales = torch.where(used, self.scales, 0.0)
-        factors = torch.where(used, weights / self.scales / self.multiple, 0.0)
+        factors = torch.where(used, weights / self.scales.double() / self.multiple, 0.0)
         part = self.target.of(total)
         if self.use.transposed:
             turned = torch.zeros(part.T.shape, dtype=part.dtype, device=part.device)
