@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-import torch.nn.functional as F  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
 
 from discreet.errors import InvalidInput  # noqa: E402
 from discreet.torch import kernels  # noqa: E402
@@ -35,7 +35,7 @@ def data() -> tuple[Tensor, Tensor]:
 def total(engine: ExampleGradients, x: Tensor, y: Tensor, present: Any = True, **options: Any) -> Tensor:
     reduction = options.pop("of_loss", "none")
     with engine.watch():
-        loss = F.cross_entropy(engine.model(x), y, reduction=reduction)
+        loss = functional.cross_entropy(engine.model(x), y, reduction=reduction)
     slots = torch.as_tensor(present).expand(SLOTS)
     return torch.cat([t.reshape(-1) for t in engine.clipped_sum(loss, slots, **options)])
 
@@ -76,7 +76,9 @@ def test_means_and_sums_of_losses_give_the_integers_of_single_losses() -> None:
 def gradients(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     rows = []
     for i in range(SLOTS):
-        found = torch.autograd.grad(F.cross_entropy(model(x[i : i + 1]), y[i : i + 1]), list(model.parameters()))
+        found = torch.autograd.grad(
+            functional.cross_entropy(model(x[i : i + 1]), y[i : i + 1]), list(model.parameters())
+        )
         rows.append(torch.cat([g.reshape(-1) for g in found]).double())
     return torch.stack(rows)
 
@@ -146,7 +148,7 @@ class Astray(nn.Module):
         self.inner = nn.Linear(5, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.inner(x) + F.linear(x, self.inner.weight)
+        return self.inner(x) + functional.linear(x, self.inner.weight)
 
 
 def test_a_parameter_that_is_used_outside_of_its_module_is_refused() -> None:
@@ -158,10 +160,10 @@ def test_a_loss_needs_a_watched_forward_pass_and_the_right_shape() -> None:
     engine, (x, y) = engine_of(perceptron()), data()
     everyone = torch.ones(SLOTS, dtype=torch.bool)
     with pytest.raises(InvalidInput, match="inside watch"):
-        engine.clipped_sum(F.cross_entropy(engine.model(x), y), everyone)
+        engine.clipped_sum(functional.cross_entropy(engine.model(x), y), everyone)
     for wrong in (lambda loss: loss[:2], lambda loss: loss[:, None]):
         with engine.watch():
-            loss = wrong(F.cross_entropy(engine.model(x), y, reduction="none"))
+            loss = wrong(functional.cross_entropy(engine.model(x), y, reduction="none"))
         with pytest.raises(InvalidInput, match="shape"):
             engine.clipped_sum(loss, everyone)
     with engine.watch(), pytest.raises(InvalidInput, match="first axis"):

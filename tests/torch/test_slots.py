@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-import torch.nn.functional as F  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
 
 from discreet.errors import HypothesisViolated  # noqa: E402
 from discreet.torch.engine import Clip, ExampleGradients, check_slots  # noqa: E402
@@ -29,7 +29,7 @@ class Between(nn.Module):
 
 
 def mean_loss(model: nn.Module, examples: Any) -> Tensor:
-    return F.cross_entropy(model(examples[0]), examples[1])
+    return functional.cross_entropy(model(examples[0]), examples[1])
 
 
 def checked(model: nn.Module, loss: Callable[..., Tensor] = mean_loss) -> None:
@@ -44,11 +44,11 @@ def batch_statistics(x: Tensor) -> Tensor:
 
 
 def standardised(x: Tensor) -> Tensor:
-    return F.batch_norm(x, None, None, training=True)
+    return functional.batch_norm(x, None, None, training=True)
 
 
 def attention_across_examples(x: Tensor) -> Tensor:
-    return F.scaled_dot_product_attention(x[None], x[None], x[None])[0]
+    return functional.scaled_dot_product_attention(x[None], x[None], x[None])[0]
 
 
 def shared_dropout(x: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ def shared_dropout(x: Tensor) -> Tensor:
 
 def dropout_that_others_shift(x: Tensor) -> Tensor:
     torch.rand(int((x > 0).sum()))
-    return F.dropout(x, 0.5)
+    return functional.dropout(x, 0.5)
 
 
 def not_repeatable(x: Tensor) -> Tensor:
@@ -93,11 +93,11 @@ def test_planted_violations_are_refused(violation: Callable[[Tensor], Tensor]) -
 
 
 def divided_by_what_all_have(model: nn.Module, examples: Any) -> Tensor:
-    return F.cross_entropy(model(examples[0]), examples[1], reduction="sum") / (examples[0] > 0).sum()
+    return functional.cross_entropy(model(examples[0]), examples[1], reduction="sum") / (examples[0] > 0).sum()
 
 
 def weighted_by_rank(model: nn.Module, examples: Any) -> Tensor:
-    losses = F.cross_entropy(model(examples[0]), examples[1], reduction="none")
+    losses = functional.cross_entropy(model(examples[0]), examples[1], reduction="none")
     return losses.sort().values.cumsum(0) / len(losses)
 
 
@@ -110,7 +110,7 @@ def test_losses_that_mix_examples_are_refused(loss: Callable[..., Tensor]) -> No
 @pytest.mark.parametrize("function", [torch.tanh, nn.Dropout(0.5), nn.LayerNorm(SIZE), nn.Sequential(nn.PReLU())])
 def test_models_that_keep_examples_apart_pass(function: Callable[[Tensor], Tensor]) -> None:
     checked(Between(function))
-    checked(Between(function), lambda m, e: F.cross_entropy(m(e[0]), e[1], reduction="none"))
+    checked(Between(function), lambda m, e: functional.cross_entropy(m(e[0]), e[1], reduction="none"))
 
 
 def test_dropout_inside_attention_and_inside_modules_without_a_rule_passes() -> None:
@@ -120,7 +120,7 @@ def test_dropout_inside_attention_and_inside_modules_without_a_rule_passes() -> 
             self.scale = nn.Parameter(torch.ones(SIZE))
 
         def forward(self, x: Tensor) -> Tensor:
-            return F.dropout(x * self.scale, 0.5)
+            return functional.dropout(x * self.scale, 0.5)
 
     layer = nn.TransformerEncoderLayer(SIZE, 2, 8, batch_first=True)
     checked(nn.Sequential(nn.Unflatten(1, (1, SIZE)), layer, Own(), nn.Flatten(), nn.Linear(SIZE, 3)))

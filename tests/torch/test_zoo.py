@@ -1,4 +1,4 @@
-"""Every kind of layer: sums equal clipped gradients of single examples, and one example moves them by the bound at most."""
+"""Every kind of layer: sums equal clipped gradients of single examples; one example moves them by the bound at most."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-import torch.nn.functional as F  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 from discreet.torch.engine import Clip, ExampleGradients  # noqa: E402
@@ -322,7 +321,7 @@ CASES = [(name, "flat") for name in ZOO] + [(name, style) for name in STYLED for
 
 @pytest.mark.parametrize(("name", "style"), CASES)
 def test_one_example_moves_the_sum_by_the_bound_at_most(name: str, style: Any) -> None:
-    """The exact integers of two neighbours differ by at most the bound, and what one example adds depends on it alone."""
+    """The exact integers of two neighbours differ by at most the bound."""
     model, inputs = made(name)
     engine = ExampleGradients(model, Clip(1e-3, style), slots=SLOTS, grid=GRID)
     everyone, slot = torch.ones(SLOTS, dtype=torch.bool), 2

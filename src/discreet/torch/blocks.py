@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -16,10 +17,12 @@ from torch import Tensor
 from discreet.torch import kernels
 from discreet.torch.uses import DirectUse, EmbeddingUse, OuterUse, Target, Use
 
-__all__ = ["Block", "block_of", "in_blocks", "quantised_length"]
+__all__ = ["Block", "block_of", "in_blocks", "quantised_length", "worth_keeping"]
 
-TOGETHER = 1 << 21
-"""Entries of gradients that are made at a time, where they are not kept: 8 MiB of floats."""
+TOGETHER = 1 << 20
+"""Entries of gradients, or of what they are made from, that are made at a time: 4 MiB of floats."""
+KEPT = 1 << 23
+"""Entries of gradients of one parameter that are kept rather than made twice: 32 MiB of floats."""
 LENGTH = 32000.0
 """Length of a quantised vector. Its integers are at most 32001, and so have the two bytes of `kernels.add_outer`."""
 TINY = 2.0**-300
@@ -54,7 +57,7 @@ class Block:
 
 
 def _without_tiny(values: Tensor) -> Tensor:
-    """``values`` with doubles below 2^−300 as zeros: their squares could underflow, and a product of lengths be wrong."""
+    """``values`` with doubles below 2^−300 as zeros: their squares underflow, and a product of lengths is wrong."""
     return torch.where(values.abs() < TINY, 0.0, values) if values.dtype == torch.float64 else values
 
 
@@ -115,11 +118,18 @@ class SparseBlock(Block):
         self.target.of(total).index_add_(0, self.code, whole)
 
 
+def worth_keeping(uses: Sequence[Use]) -> bool:
+    """Whether gradients are kept: they are few, or no more than what they are made of."""
+    size = math.prod(uses[0].target.shape)
+    return isinstance(uses[0], DirectUse) or size * uses[0].count <= KEPT or size <= sum(use.kept for use in uses)
+
+
 class AccumulatedBlock(Block):
     """Any other parameter: the gradient of each slot is made, measured, multiplied and truncated.
 
-    Gradients are kept between the two answers where this takes no more memory than what they are made of, and made a
-    second time otherwise. If they then come out longer than before, they are shortened to the length that was measured.
+    Gradients are kept between the two answers where this takes little memory, or no more than what they are made of,
+    and made a second time otherwise. If they then come out longer than before, they are shortened to the length that
+    was measured.
     """
 
     rule = "gradient of each example, truncated"
@@ -127,9 +137,8 @@ class AccumulatedBlock(Block):
     def __init__(self, uses: Sequence[Use]) -> None:
         super().__init__(uses[0].target)
         self.uses, self.slots = list(uses), uses[0].count
-        size = math.prod(self.target.shape)
-        self.together = max(1, TOGETHER // max(1, size))
-        self.keeps = isinstance(uses[0], DirectUse) or size <= sum(use.kept for use in uses)
+        self.together = max(1, TOGETHER // max(1, *(use.work for use in uses)))
+        self.keeps = worth_keeping(uses)
         self.made: list[Tensor] = []
 
     def _parts(self) -> Iterator[tuple[int, int, Tensor]]:
@@ -191,7 +200,7 @@ def in_blocks(uses: Sequence[Use]) -> list[list[Use]]:
         last = target.last if target.last is not None else (target.parameter.shape[0] if target.parameter.dim() else 1)
         parts.setdefault((target.first, last), []).append(use)
     ends = sorted(parts)
-    if any(left[1] > right[0] for left, right in zip(ends, ends[1:], strict=False)):
+    if any(left[1] > right[0] for left, right in pairwise(ends)):
         return [[_whole(use) for use in uses]]
     return list(parts.values())
 
@@ -203,4 +212,3 @@ def _whole(use: Use) -> Use:
     whole = values.new_zeros(use.count, *target.parameter.shape)
     whole[:, target.first : target.last] = values
     return DirectUse(Target(target.parameter), whole)
-

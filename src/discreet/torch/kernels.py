@@ -229,9 +229,10 @@ def add_outer(
 ) -> None:
     """Add m·Σ_i trunc(u_i·g_i) round(t_i·a_i)ᵀ to ``total`` [p, d], a matrix of doubles that are whole numbers.
 
-    Scales t_i are those of `quantised_lengths`. Truncated integers are cut to ±32512, which shortens. The sum is exact, by products of bytes where the processor has
-    instructions for them (each integer is low + 256·high) and by a product of doubles otherwise: both give the same
-    integers, as long as the absolute values of an entry's terms sum to less than 2^53.
+    Scales t_i are those of `quantised_lengths`. Truncated integers are cut to ±32512, which shortens. The sum is exact,
+    by products of bytes where the processor has instructions for them (each integer is low + 256·high) and by a product
+    of doubles otherwise: both give the same integers, as long as the absolute values of an entry's terms sum to less
+    than 2^53.
     """
     if not (_compiled(inputs) and _compiled(outputs) and _has_products_of_bytes()):
         whole = _whole(outputs, output_scales, True).T @ _whole(inputs, input_scales, False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.nn import functional
 
 from discreet.errors import InvalidInput
 from discreet.torch import taps
@@ -22,7 +22,7 @@ def recurrent_is_covered(layer: nn.RNNBase) -> bool:
     return bool(layer.batch_first and layer.proj_size == 0)
 
 
-class _Shift(Function):
+class _Shift(Function):  # type: ignore[misc]
     """Zeros [slots, T, p] that are added to what a state contributes; records states and the gradients they met."""
 
     @staticmethod
@@ -39,7 +39,9 @@ class _Shift(Function):
         return None, None, None
 
 
-def _step(layer: nn.RNNBase, from_input: Tensor, from_state: Tensor, state: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+def _step(
+    layer: nn.RNNBase, from_input: Tensor, from_state: Tensor, state: Tensor, cell: Tensor
+) -> tuple[Tensor, Tensor]:
     """The next state and cell."""
     if isinstance(layer, nn.LSTM):
         enter, forget, change, leave = (from_input + from_state).chunk(4, 1)
@@ -64,7 +66,8 @@ def _pass(
 
     (w_in, of_w_in), (b_in, of_b_in) = named("weight_ih_"), named("bias_ih_")
     (w_state, of_w_state), (b_state, of_b_state) = named("weight_hh_"), named("bias_hh_")
-    assert w_in is not None and w_state is not None  # a recurrent layer without matrices does not exist
+    assert w_in is not None
+    assert w_state is not None
     entered = taps.linear(recorder, x, w_in, b_in, of_w_in, of_b_in).unbind(1)
     w_state, b_state = w_state.detach(), None if b_state is None else b_state.detach()
     states: list[Tensor] = []
@@ -76,7 +79,7 @@ def _pass(
     kept: dict[int, Tensor] = {}
     for t in order:
         kept[t] = state.detach()
-        state, cell = _step(layer, entered[t], F.linear(state, w_state, b_state) + shifts[t], state, cell)
+        state, cell = _step(layer, entered[t], functional.linear(state, w_state, b_state) + shifts[t], state, cell)
         outputs.append(state)
     states.extend(kept[t] for t in times)
     return torch.stack(outputs[::-1] if backwards else outputs, 1), state, cell
@@ -102,6 +105,6 @@ def recurrent(layer: nn.RNNBase, recorder: Recorder, x: Tensor, hx: Any = None) 
             last_cells.append(cell)
         x = torch.cat(outputs, -1) if directions == 2 else outputs[0]
         if depth + 1 < layer.num_layers:
-            x = F.dropout(x, layer.dropout, layer.training)
+            x = functional.dropout(x, layer.dropout, layer.training)
     ends = torch.stack(last_states)
     return x, (ends, torch.stack(last_cells)) if isinstance(layer, nn.LSTM) else ends

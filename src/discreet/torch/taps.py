@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.nn import functional
 
 from discreet.errors import InvalidInput
 from discreet.torch.uses import ConvolutionUse, DirectUse, EmbeddingUse, MatrixUse, OuterUse, Target, Use
@@ -68,14 +68,14 @@ def recorded_sum(g: Tensor, slots: int) -> Tensor:
     return g[:, 0] if g.shape[1] == 1 else g.sum(1)
 
 
-class _Linear(Function):
+class _Linear(Function):  # type: ignore[misc]
     """y = x Wᵀ + b; records uses of the matrix and of the offset."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, tap: Tensor, weight: Tensor, bias: Tensor | None, note: Any) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.note = note
-        return F.linear(x, weight, bias).data  # no view, so that what follows may change it in place
+        return functional.linear(x, weight, bias).data  # no view, so that what follows may change it in place
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -105,7 +105,7 @@ def linear(
     return _Linear.apply(x, recorder.tap, weight.detach(), None if bias is None else bias.detach(), note)
 
 
-class _Affine(Function):
+class _Affine(Function):  # type: ignore[misc]
     """y = x·w + b along the last axis, or along the second one; records gradients of w and b."""
 
     @staticmethod
@@ -150,7 +150,7 @@ def affine(
     return _Affine.apply(x, recorder.tap, scale, shift, (recorder, of_weight, of_bias, axes))
 
 
-class _Convolution(Function):
+class _Convolution(Function):  # type: ignore[misc]
     """A convolution with zero padding; records uses of the kernel and of the offset."""
 
     @staticmethod
@@ -170,7 +170,14 @@ class _Convolution(Function):
         if of_weight is not None:
             recorder.uses.append(
                 ConvolutionUse(
-                    of_weight, x.detach(), g.detach(), layer.stride, padding, layer.dilation, layer.groups, recorder.slots
+                    of_weight,
+                    x.detach(),
+                    g.detach(),
+                    layer.stride,
+                    padding,
+                    layer.dilation,
+                    layer.groups,
+                    recorder.slots,
                 )
             )
         if of_bias is not None:
@@ -185,7 +192,11 @@ class _Convolution(Function):
 
 
 def convolution(
-    recorder: Recorder, x: Tensor, layer: nn.Module, padding: tuple[int, ...], targets: tuple[Target | None, Target | None]
+    recorder: Recorder,
+    x: Tensor,
+    layer: nn.Module,
+    padding: tuple[int, ...],
+    targets: tuple[Target | None, Target | None],
 ) -> Tensor:
     """The convolution of a layer, of an input to which padding other than zeros has been applied."""
     weight, bias = layer.weight.detach(), None if layer.bias is None else layer.bias.detach()
@@ -195,14 +206,14 @@ def convolution(
     return _Convolution.apply(x, recorder.tap, weight, bias, (recorder, *targets, layer, padding))
 
 
-class _Embedding(Function):
+class _Embedding(Function):  # type: ignore[misc]
     """Rows of a table; records which rows met which output gradients."""
 
     @staticmethod
     def forward(ctx: Any, codes: Tensor, tap: Tensor, weight: Tensor, note: Any) -> Tensor:
         ctx.save_for_backward(codes)
         ctx.note = note
-        return F.embedding(codes, weight)
+        return functional.embedding(codes, weight)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:

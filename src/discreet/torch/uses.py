@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Parameter
+from torch.nn import Parameter, functional
 
 __all__ = ["ConvolutionUse", "DirectUse", "EmbeddingUse", "MatrixUse", "OuterUse", "Target", "Use", "patches"]
+
+LARGE = 1 << 14
+"""Entries of a matrix from which a product for each example is faster than one product of batches (in host memory)."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ class Use:
     def count(self) -> int:
         """Number of slots."""
         raise NotImplementedError
+
+    @property
+    def work(self) -> int:
+        """Entries of the largest tensor that is made for one slot's gradient."""
+        return _product(self.target.shape)
 
 
 def _work_type(*tensors: Tensor) -> torch.dtype:
@@ -120,7 +127,13 @@ class MatrixUse(Use):
         """Products of the slots' output gradients and inputs, summed over time."""
         kind = _work_type(self.inputs, self.outputs)
         a, g = self.inputs[first:last].to(kind), self.outputs[first:last].to(kind)
-        return a.transpose(1, 2) @ g if self.transposed else g.transpose(1, 2) @ a
+        left, right = (a, g) if self.transposed else (g, a)
+        if left.is_cuda or left.shape[2] * right.shape[2] < LARGE:
+            return left.transpose(1, 2) @ right
+        products = left.new_empty(len(left), left.shape[2], right.shape[2])
+        for one, other, product in zip(left, right, products, strict=True):
+            torch.mm(one.T, other, out=product)
+        return products
 
     @property
     def count(self) -> int:
@@ -136,9 +149,7 @@ class MatrixUse(Use):
 def patches(x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
     """The patches that a convolution without padding sees: [n, channels, ∏ kernel, ∏ positions]."""
     x = x.contiguous()
-    sizes = [
-        (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)
-    ]
+    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)]
     steps = x.stride()
     strided = x.as_strided(
         (x.shape[0], x.shape[1], *kernel, *sizes),
@@ -173,7 +184,7 @@ class ConvolutionUse(Use):
         several, shape = self.inputs.shape[0] // self.slots, self.target.shape
         x = self.inputs[first * several : last * several].to(kind)
         if any(self.padding):
-            x = F.pad(x, [side for width in reversed(self.padding) for side in (width, width)])
+            x = functional.pad(x, [side for width in reversed(self.padding) for side in (width, width)])
         seen = patches(x, shape[2:], self.stride, self.dilation)
         g = self.outputs[first * several : last * several].to(kind)
         n, positions = (last - first), seen.shape[-1]
@@ -192,17 +203,24 @@ class ConvolutionUse(Use):
         """Entries of one slot's inputs and output gradients."""
         return (self.inputs.numel() + self.outputs.numel()) // self.slots
 
+    @property
+    def work(self) -> int:
+        """Entries of one slot's patches, or of its gradient if that is larger."""
+        several, positions = self.inputs.shape[0] // self.slots, _product(self.outputs.shape[2:])
+        seen = several * positions * self.inputs.shape[1] * _product(self.target.shape[2:])
+        return max(seen, _product(self.target.shape))
+
 
 @dataclass(frozen=True)
 class EmbeddingUse(Use):
-    """Rows of a table, looked up by ``codes`` [slots, T]: the gradient of a row sums the output gradients at its code."""
+    """Rows of a table, looked up by ``codes`` [slots, T]: a row's gradient sums the output gradients at its code."""
 
     codes: Tensor
     outputs: Tensor
     ignored: int | None = None
 
     def rows(self) -> tuple[Tensor, Tensor, Tensor]:
-        """(slot, code, gradient) of each row of the table that each slot looked up, every pair of slot and code once."""
+        """(slot, code, gradient) of each row of the table that a slot looked up, every pair of slot and code once."""
         count, slots = self.target.shape[0], self.codes.shape[0]
         keys = self.codes + count * torch.arange(slots, device=self.codes.device)[:, None]
         pairs, place = torch.unique(keys.reshape(-1), return_inverse=True)
