@@ -1,7 +1,7 @@
 """One step of training over a step without privacy: time and peak memory of this library and of Opacus.
 
-Every method runs in a process of its own, and the processes take turns, one step each, so that all meet the same load of
-the machine. Reported is the median over rounds of a method's time divided by that of the step without privacy in the
+Every method runs in a process of its own, and the processes take turns, one step each, so that all meet the same load
+of the machine. Reported is the median over rounds of a method's time divided by that of the step without privacy in the
 same round, for processor time and for elapsed time, and the peak resident memory over that without privacy.
 
 A step is: forward pass, clipped sum, noise, update by SGD. ``exact`` adds exact Gaussian noise to exact integers,
@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 import peers
 
@@ -101,7 +101,7 @@ def own_step(model: nn.Module, x: Tensor, y: Tensor, exact: bool) -> Callable[[]
 
     def step() -> None:
         with engine.watch():
-            loss = F.cross_entropy(model(x), y, reduction="none")
+            loss = functional.cross_entropy(model(x), y, reduction="none")
         for parameter, total in zip(engine.parameters, engine.clipped_sum(loss, present), strict=True):
             parameter.grad = noisy(total).to(parameter.dtype).mul_(BOUND / grid / len(x))
         optimizer.step()
@@ -114,7 +114,7 @@ def usual_step(model: nn.Module, x: Tensor, y: Tensor) -> Callable[[], None]:
 
     def step() -> None:
         optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()
+        functional.cross_entropy(model(x), y).backward()
         optimizer.step()
 
     return step
@@ -233,7 +233,12 @@ def race(name: str, methods: list[str], device: str, threads: int, rounds: int) 
             for kind in ("wall", "cpu")
         }
         times = {f"{kind} ms": 1e3 * statistics.median(a[kind] for a in steps) for kind in ("wall", "cpu")}
-        result[method] = {**ratios, **times, "peak MiB": steps[-1]["peak"], "peak ratio": steps[-1]["peak"] / base[-1]["peak"]}
+        result[method] = {
+            **ratios,
+            **times,
+            "peak MiB": steps[-1]["peak"],
+            "peak ratio": steps[-1]["peak"] / base[-1]["peak"],
+        }
     return result
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from discreet.torch import taps
 from discreet.torch.taps import Recorder, with_slots
@@ -84,11 +84,11 @@ def attention(
     weights = None
     if need_weights:
         scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])
-        weights = F.dropout((scores if mask is None else scores + mask).softmax(-1), dropout)
+        weights = functional.dropout((scores if mask is None else scores + mask).softmax(-1), dropout)
         mixed = weights @ v
         weights = weights.mean(1) if average_attn_weights else weights
     else:
-        mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout)
+        mixed = functional.scaled_dot_product_attention(q, k, v, mask, dropout)
     mixed = mixed.transpose(1, 2).reshape(*query.shape[:2], layer.embed_dim)
     last = layer.out_proj
     return taps.linear(recorder, mixed, last.weight, last.bias, _target(last.weight), _target(last.bias)), weights

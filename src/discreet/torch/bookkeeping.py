@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from discreet.torch.blocks import TOGETHER, Block
-from discreet.torch.uses import ConvolutionUse, DirectUse, EmbeddingUse, MatrixUse, OuterUse, Use
+from discreet.torch.blocks import TOGETHER, Block, worth_keeping
+from discreet.torch.uses import ConvolutionUse, EmbeddingUse, MatrixUse, OuterUse, Use
 
 __all__ = ["float_block_of"]
 
@@ -110,9 +110,8 @@ class FloatGradients(Block):
     def __init__(self, uses: Sequence[Use]) -> None:
         super().__init__(uses[0].target)
         self.uses, self.slots = list(uses), uses[0].count
-        size = math.prod(self.target.shape)
-        self.together = max(1, TOGETHER // max(1, size))
-        self.keeps = isinstance(uses[0], DirectUse) or size <= sum(use.kept for use in uses)
+        self.together = max(1, TOGETHER // max(1, *(use.work for use in uses)))
+        self.keeps = worth_keeping(uses)
         self.made: list[Tensor] = []
 
     def _part(self, first: int) -> Tensor:

@@ -139,7 +139,7 @@ class ExampleGradients:
         device = self.parameters[0].device
         recorder = Recorder(self.slots, torch.zeros((), device=device, requires_grad=True))
         for _, layer, rule in self._layers:
-            layer.forward = _recording(layer, rule, recorder)  # type: ignore[method-assign]
+            layer.forward = _recording(layer, rule, recorder)
         self._recorder = recorder
         try:
             yield

@@ -8,6 +8,7 @@ the tensor's type and device alone.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -21,8 +22,8 @@ __all__ = ["LARGEST", "add_outer", "add_truncated", "quantised_lengths", "square
 
 COLUMNS = 4096
 """Columns of a running sum that are worked on together: 32 KiB of doubles, which a first-level cache holds."""
-LARGEST = 16256
-"""The largest quantised integer, 127·128: it is 128·high + low for bytes high and low."""
+LARGEST = 32512.0
+"""The largest quantised integer, 127·256: it is low + 256·high for signed bytes low and high."""
 TERMS = 1 << 16
 """Examples whose products of bytes are summed together: 2^16 products of at most 2^14 stay below 2^31."""
 SMALL = 1 << 16
@@ -59,16 +60,15 @@ def _quantised_lengths(rows, length, scales, squares):  # type: ignore[no-untype
         for j in range(rows.shape[1]):
             x = np.float64(rows[i, j])
             total += x * x
-        scale = length / np.sqrt(total) if total > 0.0 else 0.0
-        if not np.isfinite(total) or not np.isfinite(scale):
+        scales[i] = length / np.sqrt(total) if total > 0.0 else 0.0  # rounded to the type of the rows
+        if not np.isfinite(total) or not np.isfinite(scales[i]):
             scales[i] = np.nan
             squares[i] = np.nan
             continue
-        square = 0.0
+        scale, square = scales[i], 0.0
         for j in range(rows.shape[1]):
-            q = np.rint(scale * np.float64(rows[i, j]))
+            q = np.float64(np.rint(scale * rows[i, j]))
             square += q * q
-        scales[i] = scale
         squares[i] = square
 
 
@@ -84,30 +84,39 @@ def _truncate(rows, scales, out):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _digits(rows, scales, towards_zero, high, low):  # type: ignore[no-untyped-def]
+def _rounded_digits(rows, scales, out):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
-        scale = scales[i]
+        scale, row, digits = scales[i], rows[i], out[i]
         if scale == 0.0:
-            high[i, :] = 0
-            low[i, :] = 0
-            continue
-        for j in range(rows.shape[1]):
-            scaled = scale * np.float64(rows[i, j])
-            whole = np.trunc(scaled) if towards_zero else np.rint(scaled)
-            value = np.int32(min(max(whole, -LARGEST), LARGEST))
-            upper = (value + np.int32(64)) >> np.int32(7)
-            high[i, j] = upper
-            low[i, j] = value - (upper << np.int32(7))
+            digits[:] = 0
+        else:
+            for j in range(row.shape[0]):
+                value = np.int32(np.rint(scale * row[j]))  # in the arithmetic of `_quantised_lengths`
+                digits[j] = np.int16((value + np.int32(128)) ^ np.int32(128))
+
+
+@njit(nogil=True, cache=True)
+def _truncated_digits(rows, scales, out):  # type: ignore[no-untyped-def]
+    for i in range(rows.shape[0]):
+        scale, row, digits = scales[i], rows[i], out[i]
+        if scale == 0.0:
+            digits[:] = 0
+        else:
+            for j in range(row.shape[0]):
+                scaled = scale * np.float64(row[j])
+                scaled = LARGEST if scaled > LARGEST else scaled
+                scaled = -LARGEST if scaled < -LARGEST else scaled
+                digits[j] = np.int16((np.int32(scaled) + np.int32(128)) ^ np.int32(128))
 
 
 @njit(nogil=True, cache=True)
 def _add_digits(products, multiple, total):  # type: ignore[no-untyped-def]
-    p, d = total.shape
-    for i in range(p):
-        for j in range(d):
-            middle = np.int64(products[i, d + j]) + np.int64(products[p + i, j])
-            value = (np.int64(products[i, j]) << 14) + (middle << 7) + np.int64(products[p + i, d + j])
-            total[i, j] += np.float64(multiple * value)
+    for i in range(total.shape[0]):
+        low, high, sums = products[2 * i], products[2 * i + 1], total[i]
+        for j in range(sums.shape[0]):
+            middle = np.int64(low[2 * j + 1]) + np.int64(high[2 * j])
+            value = (np.int64(high[2 * j + 1]) << 16) + (middle << 8) + np.int64(low[2 * j])
+            sums[j] += np.float64(multiple * value)
 
 
 @cache
@@ -162,19 +171,24 @@ def add_truncated(rows: Tensor, weights: Tensor, total: Tensor) -> None:
 def quantised_lengths(rows: Tensor, length: float) -> tuple[Tensor, Tensor]:
     """Scales t_i that give rows the given length, and the squared lengths of the integers round(t_i·row_i).
 
-    A row of zeros has the scale 0; a row that is not finite, or so short that its scale is not, has NaN for both.
+    The product is rounded to the type of the row (float32 for shorter ones) before it is rounded to an integer; scales
+    have this type too. A row of zeros has the scale 0; one that is not finite, or whose scale is not, has NaN for both.
     """
     if not _compiled(rows):
         wide = rows.double()
         square = wide.square().sum(1)
-        scales = torch.where(square > 0, length / square.sqrt(), square * 0.0)
+        scales = torch.where(square > 0, length / square.sqrt(), square * 0.0).to(_kind(rows))
         usable = square.isfinite() & scales.isfinite()
         scales = scales.masked_fill(~usable, torch.nan)
-        return scales, (wide * scales[:, None]).round().square().sum(1)
+        return scales, (rows.to(_kind(rows)) * scales[:, None]).round().double().square().sum(1)
     values = rows.contiguous().numpy()
-    scale, squares = np.empty(len(values)), np.empty(len(values))
+    scale, squares = np.empty(len(values), values.dtype), np.empty(len(values))
     _in_parts(lambda i, k: _quantised_lengths(values[i:k], length, scale[i:k], squares[i:k]), len(values), values.size)
     return torch.from_numpy(scale), torch.from_numpy(squares)
+
+
+def _kind(rows: Tensor) -> torch.dtype:
+    return torch.float64 if rows.dtype == torch.float64 else torch.float32
 
 
 def truncated(rows: Tensor, scales: Tensor) -> Tensor:
@@ -189,24 +203,25 @@ def truncated(rows: Tensor, scales: Tensor) -> Tensor:
 
 
 def _whole(rows: Tensor, scales: Tensor, towards_zero: bool) -> Tensor:
-    """round(t_i·row_i) or trunc(t_i·row_i), cut to ±`LARGEST`, as doubles."""
-    scaled = rows.double() * scales[:, None]
-    whole = (scaled.trunc() if towards_zero else scaled.round()).clamp(-LARGEST, LARGEST)
+    """round(t_i·row_i), or trunc(t_i·row_i) cut to ±`LARGEST`, as doubles."""
+    if towards_zero:
+        whole = (rows.double() * scales.double()[:, None]).trunc().clamp(-LARGEST, LARGEST)
+    else:
+        whole = (rows.to(_kind(rows)) * scales.to(_kind(rows))[:, None]).round().double()
     return whole.masked_fill((scales == 0)[:, None], 0.0)
 
 
 def _in_digits(rows: Tensor, scales: Tensor, towards_zero: bool) -> Tensor:
-    """The integers of `_whole` as 128·high + low: bytes [n, 2d], first the high parts, then the low ones."""
-    values, factors = rows.contiguous().numpy(), scales.numpy()
-    n, d = values.shape
-    out = torch.empty(n, 2 * d, dtype=torch.int8)
-    high, low = out.numpy()[:, :d], out.numpy()[:, d:]
+    """The integers of `_whole` as low + 256·high: bytes [n, 2d], low and high in turn, both from −128 to 127.
 
-    def work(i: int, k: int) -> None:
-        _digits(values[i:k], factors[i:k], towards_zero, high[i:k], low[i:k])
-
-    _in_parts(work, n, values.size)
-    return out
+    The low byte of (v + 128) has 128 more than the digit; flipping its first bit takes them off again.
+    """
+    values = rows.contiguous().numpy()
+    factors = (scales.double() if towards_zero else scales.to(rows.dtype)).numpy()
+    out = torch.empty(values.shape, dtype=torch.int16)
+    digits, kernel = out.numpy(), _truncated_digits if towards_zero else _rounded_digits
+    _in_parts(lambda i, k: kernel(values[i:k], factors[i:k], digits[i:k]), len(values), values.size)
+    return out.view(torch.int8)
 
 
 def add_outer(
@@ -214,9 +229,10 @@ def add_outer(
 ) -> None:
     """Add m·Σ_i trunc(u_i·g_i) round(t_i·a_i)ᵀ to ``total`` [p, d], a matrix of doubles that are whole numbers.
 
-    Integers are cut to ±16256, which shortens. The sum is exact, by products of bytes where the processor has
-    instructions for them (each integer is 128·high + low) and by a product of doubles otherwise: both give the same
-    integers, as long as the absolute values of an entry's terms sum to less than 2^53.
+    Scales t_i are those of `quantised_lengths`. Truncated integers are cut to ±32512, which shortens. The sum is exact,
+    by products of bytes where the processor has instructions for them (each integer is low + 256·high) and by a product
+    of doubles otherwise: both give the same integers, as long as the absolute values of an entry's terms sum to less
+    than 2^53.
     """
     if not (_compiled(inputs) and _compiled(outputs) and _has_products_of_bytes()):
         whole = _whole(outputs, output_scales, True).T @ _whole(inputs, input_scales, False)
@@ -233,7 +249,7 @@ def add_outer(
 @cache
 def _has_products_of_bytes() -> bool:
     """Whether products of bytes are fast here, and exact for the largest bytes (older instructions saturate)."""
-    if not torch.cpu.get_capabilities().get("avx512_vnni", False):
+    if sys.byteorder != "little" or not torch.cpu.get_capabilities().get("avx512_vnni", False):
         return False
     left = torch.tensor([-128, 127, -127, 1], dtype=torch.int8).repeat(256)[:, None].expand(-1, 32).contiguous()
     right = torch.tensor([-128, 127, 127, -1], dtype=torch.int8).repeat(256)[:, None].expand(-1, 32).contiguous()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn import Parameter
+from torch.nn import Parameter, functional
 
 from discreet.torch import taps
 from discreet.torch.attention import attention, attention_is_covered
@@ -45,7 +44,7 @@ def _convolution(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
     dims, padding = len(layer.kernel_size), layer.padding
     if layer.padding_mode != "zeros" or isinstance(padding, str):
         sides = layer._reversed_padding_repeated_twice
-        x = F.pad(x, sides, mode="constant" if layer.padding_mode == "zeros" else layer.padding_mode)
+        x = functional.pad(x, sides, mode="constant" if layer.padding_mode == "zeros" else layer.padding_mode)
         padding = (0,) * dims
     return taps.convolution(recorder, x, layer, tuple(padding), _targets(layer))
 
@@ -59,22 +58,22 @@ def _embedding(layer: nn.Module, recorder: Recorder, codes: Tensor) -> Tensor:
 
 
 def _layer_norm(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
-    x = F.layer_norm(with_slots(x, recorder.slots, "LayerNorm"), layer.normalized_shape, None, None, layer.eps)
+    x = functional.layer_norm(with_slots(x, recorder.slots, "LayerNorm"), layer.normalized_shape, None, None, layer.eps)
     return taps.affine(recorder, x, layer.weight, layer.bias, *_targets(layer), channel=False)
 
 
 def _rms_norm(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
-    x = F.rms_norm(with_slots(x, recorder.slots, "RMSNorm"), layer.normalized_shape, None, layer.eps)
+    x = functional.rms_norm(with_slots(x, recorder.slots, "RMSNorm"), layer.normalized_shape, None, layer.eps)
     return taps.affine(recorder, x, layer.weight, None, *_targets(layer), channel=False)
 
 
 def _group_norm(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
-    x = F.group_norm(with_slots(x, recorder.slots, "GroupNorm"), layer.num_groups, None, None, layer.eps)
+    x = functional.group_norm(with_slots(x, recorder.slots, "GroupNorm"), layer.num_groups, None, None, layer.eps)
     return taps.affine(recorder, x, layer.weight, layer.bias, *_targets(layer), channel=True)
 
 
 def _instance_norm(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
-    x = F.instance_norm(with_slots(x, recorder.slots, "InstanceNorm"), eps=layer.eps)
+    x = functional.instance_norm(with_slots(x, recorder.slots, "InstanceNorm"), eps=layer.eps)
     return taps.affine(recorder, x, layer.weight, layer.bias, *_targets(layer), channel=True)
 
 

@@ -26,7 +26,7 @@ VMAP = "vmap(grad) of this module"
 LOOP = "gradient of this module, one example at a time"
 
 
-class _Run(Function):
+class _Run(Function):  # type: ignore[misc]
     """The module's outputs for all slots; its backward pass records the gradients of its parameters."""
 
     @staticmethod
