@@ -19,6 +19,7 @@ import torch
 from discreet.errors import InvalidInput
 from discreet.events import compose
 from discreet.measurements.sampling import FixedSizeSampling
+from discreet.noise.bits import process_bits
 from discreet.text import checked_path
 from discreet.torch.batches import Allocated, EachDrawn
 from discreet.torch.journal import Journal, require_new
@@ -48,7 +49,7 @@ def save(trainer: Trainer, path: Any) -> None:
         raise InvalidInput("the training has ended, and cannot be resumed; save the model's state_dict instead.")
     if trainer.journal is None:
         require_new(path)
-        name = os.urandom(16).hex()
+        name = process_bits().words(2).tobytes().hex()
         trainer.journal = Journal.create(path.with_name(path.name + ".journal"), name, trainer.rounds_begun)
         trainer.name = name
     parts = trainer.parts
