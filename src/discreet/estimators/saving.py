@@ -74,8 +74,8 @@ def save(model: Any, path: str | Path) -> None:
     if hasattr(model, "released_"):
         facts["released"] = model.released_.to_dict()
     with checked_path(path).open("wb") as file:
-        arrays = {part: np.ascontiguousarray(value, dtype="<f8") for part, value in _arrays(model).items()}
-        np.savez(file, **arrays, facts=np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8))
+        arrays: dict[str, Any] = {name: np.asarray(value, dtype="<f8") for name, value in _arrays(model).items()}
+        np.savez(file, facts=np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8), **arrays)
 
 
 def _arrays(model: Any) -> dict[str, Any]:

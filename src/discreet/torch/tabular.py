@@ -133,6 +133,7 @@ class _Network(PrivateEstimator):
         )
         losses, curvature = losses_for(self._kind, outputs)
         first = _first_step(trainer, curvature) if self.learning_rate is None else self.learning_rate
+        self.learning_rate_ = first
         for batch in trainer:
             optimizer.param_groups[0]["lr"] = first * (1 - trainer.steps_done / trainer.plan.steps)
             trainer.step(torch.where(batch[2], losses(model(batch.x), batch.y), 0.0))
