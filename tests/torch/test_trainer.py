@@ -113,6 +113,28 @@ def test_a_batch_cannot_be_left_out() -> None:
         list(trainer)
 
 
+def test_a_loop_that_broke_off_gets_its_batch_again_and_no_other() -> None:
+    trainer = training()
+    first = None
+    for batch in trainer:
+        first = batch
+        break
+    for number, batch in enumerate(trainer):
+        assert number or batch is first
+        trainer.step(trainer.model(batch.x))
+    assert trainer.steps_done == trainer.plan.steps
+
+
+def test_a_loop_cannot_add_slots_to_a_batch() -> None:
+    trainer = training(epsilon=math.inf, epochs=1 / 3)
+    for batch in trainer:
+        count = int(batch.present.sum())
+        batch.present[:] = True
+        batch.fields[0][:] = 0.5
+        trainer.step(trainer.model(batch.x))
+    assert float(trainer.model.weight.detach()[0]) == pytest.approx(-0.5 * count / 20, abs=1e-5)
+
+
 def test_the_certificate_states_the_sampler_that_draws() -> None:
     kinds = {"poisson": Poisson, "fixed-size": FixedSize}
     for sampling, kind in kinds.items():

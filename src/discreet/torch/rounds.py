@@ -141,10 +141,11 @@ class GradientRound:
             total = self.query.zero()
             for which, slots_of in self.places.physical_batches(len(batch), bits):
                 physical = batch.batch(which, slots_of, self.places.slots, self.device)
+                present = physical.present.clone()  # the loop has its own
                 loss = yield physical
                 if loss is None:
                     raise InvalidInput("a batch was left without a loss; nothing of this step was released.")
-                for one, part in zip(total, self.query.integers(loss, physical.present), strict=True):
+                for one, part in zip(total, self.query.integers(loss, present), strict=True):
                     one += part
             yield self._noisy(total, bits)
 

@@ -59,6 +59,7 @@ class Trainer:
         self.model, self.optimizer, self.plan = parts.model, parts.optimizer, parts.plan
         self._talk: RoundInProgress | None = None
         self._ahead: Batch | None = None
+        self._given: Batch | None = None
         self._waiting = False
         self._watching = ExitStack()
         self._buffers = [(buffer, buffer.detach().clone()) for buffer in parts.model.buffers()]
@@ -104,7 +105,11 @@ class Trainer:
     # --- training -----------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Batch]:
+        """Physical batches, until all that was charged has run; a loop that broke off begins with its last batch."""
         try:
+            if self._waiting and self._given is not None:
+                self._watching.enter_context(self.parts.round.query.engine.watch())
+                yield self._given
             while (batch := self._next_batch()) is not None:
                 yield batch
         finally:
@@ -122,7 +127,7 @@ class Trainer:
         """
         if not self._waiting or self._talk is None:
             raise InvalidInput("step(loss) takes the loss of a batch that the trainer has given; none is waiting.")
-        self._waiting = False
+        self._given, self._waiting = None, False
         self._watching.close()
         try:
             found = self._talk.send(loss)
@@ -162,7 +167,7 @@ class Trainer:
             found = next(self._talk, None) if self._talk is not None else None
             if found is None and not self._begin_round():
                 return None
-        self._waiting = True
+        self._given, self._waiting = found, True
         self._watching.enter_context(self.parts.round.query.engine.watch())
         return found
 
