@@ -14,7 +14,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from discreet.errors import InvalidInput  # noqa: E402
-from discreet.torch import kernels  # noqa: E402
+from discreet.torch import blocks, kernels  # noqa: E402
 from discreet.torch.blocks import AccumulatedBlock, block_of  # noqa: E402
 from discreet.torch.engine import Clip, ExampleGradients, check_model, fix  # noqa: E402
 from discreet.torch.uses import DirectUse, MatrixUse, OuterUse, Target  # noqa: E402
@@ -305,7 +305,27 @@ def test_a_tiny_vector_that_meets_a_huge_one_is_bounded(
         assert sums.norm() <= 2 * grid * (1 + 2.0**-21)
 
 
-def test_gradients_that_come_out_longer_the_second_time_are_shortened() -> None:
+@pytest.mark.parametrize("transposed", [True, False])
+def test_gradients_that_are_made_twice_give_the_integers_of_those_that_are_kept(
+    transposed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(4)
+    inputs, outputs = torch.randn(7, 2, 150), torch.randn(7, 2, 130)
+    parameter = nn.Parameter(torch.zeros((150, 130) if transposed else (130, 150)))
+    sums = []
+    for kept in (1 << 23, 0):
+        monkeypatch.setattr(blocks, "KEPT", kept)
+        block = AccumulatedBlock([MatrixUse(Target(parameter), inputs, outputs, transposed)])
+        assert block.keeps == (kept > 0)
+        weights = 2.0**30 / block.square_lengths().sqrt()
+        sums.append(torch.zeros(parameter.shape, dtype=torch.float64))
+        block.add(weights, sums[-1])
+    assert torch.equal(*sums)
+    assert sums[0].norm() > 2.0**30
+
+
+def test_gradients_that_come_out_longer_the_second_time_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "KEPT", 0)
     parameter = nn.Parameter(torch.zeros(30, 40))
     use = MatrixUse(Target(parameter), torch.randn(3, 2, 40), torch.randn(3, 2, 30))
     block = AccumulatedBlock([use])
