@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
-from discreet.torch.engine import Clip, ExampleGradients  # noqa: E402
+from discreet.torch.engine import Clip, ExampleGradients, check_slots  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Using padding='same'"),
@@ -365,6 +365,19 @@ def test_one_example_moves_the_sum_by_the_bound_at_most(name: str, style: Any) -
         difference = summed(engine, changed, everyone) - base
         assert square_length(difference) <= int(engine.integer_bound) ** 2
     assert square_length(difference) == 0  # what is not a number adds nothing
+
+
+SEPARATE = (
+    "conv2d, stride and padding", "lstm, two layers, both directions", "attention to others", "transformer encoder",
+    "tied weights", "token and positions", "branching", "gpt-2", "vit", "llama",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEPARATE)
+def test_usual_models_keep_examples_apart(name: str) -> None:
+    model, inputs = made(name)
+    engine = ExampleGradients(model, Clip(1e-3), slots=SLOTS, grid=GRID)
+    check_slots(engine, lambda given: losses(model(*given)), inputs)
 
 
 @pytest.mark.parametrize(
