@@ -77,11 +77,13 @@ def after_choices(rng: np.random.Generator, domain: Any, steps: int) -> VertexSc
     return VertexScores(ROWS, Logistic(), vertices, chosen, 10.0 ** rng.uniform(-1, 1))
 
 
-def working(rng: np.random.Generator, role: Any, query: Any, loss: Any, most: float = 1.0) -> MappedSum:
+def working(
+    rng: np.random.Generator, role: Any, query: Any, loss: Any, most: float = 1.0, far: float = 1.0
+) -> MappedSum:
     """A sum over whitened rows at a random θ, by matrices of many sizes: some rows are cut and some are short."""
     made = RowSpec(3, 1.0)
     matrix = rng.standard_normal((3, D + 1)) * 10.0 ** rng.uniform(-1, 2)
-    near = rng.standard_normal(3) * 10.0 ** rng.uniform(-3, 0)
+    near = far * rng.standard_normal(3) * 10.0 ** rng.uniform(-3, 0)
     return MappedSum(ROWS, query, WorkingRows(Whitening(ROWS, made, matrix), loss, near, role, most))
 
 
@@ -104,6 +106,9 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: working(rng, "residual", TargetMoment(0.5), Huber(0.5)),
         lambda rng: working(rng, "inside", TargetMoment(1.0), Huber(0.5)),
         lambda rng: working(rng, "root", TargetMoment(4.0), CappedPoisson(4)),
+        lambda rng: working(rng, "target", TargetMoment(2.0), CappedPoisson(4)),
+        lambda rng: working(rng, "slope of p", TargetMoment(1.0), Logistic(), 0.25, 30.0),
+        lambda rng: working(rng, "bend of p", CrossMoment(WHITE, 0.0963), Logistic(), 1.0, 30.0),
     ],
     FineGradientSum: [
         lambda rng: FineGradientSum(ROWS, Logistic(), theta(rng), 0.5, 27, 2**15),

@@ -14,7 +14,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from discreet.errors import InvalidInput  # noqa: E402
-from discreet.torch import kernels  # noqa: E402
+from discreet.torch import blocks, kernels  # noqa: E402
 from discreet.torch.blocks import AccumulatedBlock, block_of  # noqa: E402
 from discreet.torch.engine import Clip, ExampleGradients, check_model, fix  # noqa: E402
 from discreet.torch.uses import DirectUse, MatrixUse, OuterUse, Target  # noqa: E402
@@ -264,6 +264,22 @@ def test_compiled_loops_give_the_integers_of_the_formulas_in_torch(monkeypatch: 
     assert found[True][4][4:6].isnan().all()
 
 
+def test_several_threads_give_the_integers_of_one() -> None:
+    torch.manual_seed(6)
+    values, few = torch.randn(70, 1500), torch.randn(70, 40)
+    assert values.numel() > kernels.SMALL
+    weights = torch.rand(70, dtype=torch.float64) * 1e6
+    found = []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        added, products = torch.zeros(1500, dtype=torch.float64), torch.zeros(40, 1500, dtype=torch.float64)
+        kernels.add_truncated(values, weights, added)
+        scales, squares = kernels.quantised_lengths(values, 32000.0)
+        kernels.add_outer(few, weights / 1e3, values, scales, 3, products)
+        found.append((added, products, scales, squares, kernels.square_lengths(values)))
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
 @pytest.mark.parametrize("compiled", [True, False])
 def test_quantised_products_are_exact_and_as_long_as_is_said(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 2^53 / slots the sums need all digits of a double; Python's integers give the same ones."""
@@ -305,7 +321,27 @@ def test_a_tiny_vector_that_meets_a_huge_one_is_bounded(
         assert sums.norm() <= 2 * grid * (1 + 2.0**-21)
 
 
-def test_gradients_that_come_out_longer_the_second_time_are_shortened() -> None:
+@pytest.mark.parametrize("transposed", [True, False])
+def test_gradients_that_are_made_twice_give_the_integers_of_those_that_are_kept(
+    transposed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(4)
+    inputs, outputs = torch.randn(7, 2, 150), torch.randn(7, 2, 130)
+    parameter = nn.Parameter(torch.zeros((150, 130) if transposed else (130, 150)))
+    sums = []
+    for kept in (1 << 23, 0):
+        monkeypatch.setattr(blocks, "KEPT", kept)
+        block = AccumulatedBlock([MatrixUse(Target(parameter), inputs, outputs, transposed)])
+        assert block.keeps == (kept > 0)
+        weights = 2.0**30 / block.square_lengths().sqrt()
+        sums.append(torch.zeros(parameter.shape, dtype=torch.float64))
+        block.add(weights, sums[-1])
+    assert torch.equal(*sums)
+    assert sums[0].norm() > 2.0**30
+
+
+def test_gradients_that_come_out_longer_the_second_time_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "KEPT", 0)
     parameter = nn.Parameter(torch.zeros(30, 40))
     use = MatrixUse(Target(parameter), torch.randn(3, 2, 40), torch.randn(3, 2, 30))
     block = AccumulatedBlock([use])

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
-from discreet.torch.engine import Clip, ExampleGradients  # noqa: E402
+from discreet.torch.engine import Clip, ExampleGradients, check_slots  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Using padding='same'"),
@@ -68,6 +68,13 @@ class Branching(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.weight if x.sum().item() > 0 else x * self.weight.square()
+
+
+class Attention(nn.MultiheadAttention):
+    """Attention with a forward pass of its own, to which the rule of PyTorch's layer does not apply."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(x, x, 2 * x, need_weights=False)[0]
 
 
 class Tied(nn.Module):
@@ -231,6 +238,23 @@ ZOO: dict[str, Callable[[], tuple[nn.Module, tuple[Tensor, ...]]]] = {
         (rows(3, 2, 4),),
     ),
     "doubles": lambda: (nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).double(), (rows(4).double(),)),
+    "low-rank adapter": lambda: (
+        frozen(
+            Function(
+                lambda s, x: s.base(x) + s.up(s.down(input=x)),
+                base=nn.Linear(6, 4),
+                down=nn.Linear(6, 2, bias=False),
+                up=nn.Linear(2, 4, bias=False),
+            ),
+            "base.weight",
+            "base.bias",
+        ),
+        (rows(3, 6),),
+    ),
+    "attention of another class": lambda: (
+        Function(lambda s, x: s.inner(x), inner=Attention(6, 2, batch_first=True)),
+        (rows(4, 6),),
+    ),
     "custom scale": lambda: (nn.Sequential(nn.Linear(4, 3), Scale(3)), (rows(2, 4),)),
     "scalar": lambda: (nn.Sequential(Scale(), nn.Linear(4, 3)), (rows(4),)),
     "token and positions": lambda: (nn.Sequential(Patches(), nn.Linear(6, 2)), (rows(2, 4, 4),)),
@@ -341,3 +365,36 @@ def test_one_example_moves_the_sum_by_the_bound_at_most(name: str, style: Any) -
         difference = summed(engine, changed, everyone) - base
         assert square_length(difference) <= int(engine.integer_bound) ** 2
     assert square_length(difference) == 0  # what is not a number adds nothing
+
+
+SEPARATE = (
+    "conv2d, stride and padding", "lstm, two layers, both directions", "attention to others", "transformer encoder",
+    "tied weights", "token and positions", "branching", "gpt-2", "vit", "llama",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEPARATE)
+def test_usual_models_keep_examples_apart(name: str) -> None:
+    model, inputs = made(name)
+    engine = ExampleGradients(model, Clip(1e-3), slots=SLOTS, grid=GRID)
+    check_slots(engine, lambda given: losses(model(*given)), inputs)
+
+
+@pytest.mark.parametrize(
+    "name", ["perceptron with relu in place", "conv2d, groups", "layer norm", "transformer encoder", "tied weights"]
+)
+def test_half_precision_keeps_the_bound(name: str) -> None:
+    """With autocast the gradients are those of bfloat16, and their integers are bounded and added as exactly."""
+    model, inputs = made(name)
+    engine = ExampleGradients(model, Clip(1e-3), slots=SLOTS, grid=GRID)
+    parts = []
+    for present in (torch.ones(SLOTS, dtype=torch.bool), *torch.eye(SLOTS, dtype=torch.bool)):
+        with engine.watch(), torch.autocast("cpu", torch.bfloat16):
+            output = model(*inputs)
+        sums = engine.clipped_sum(losses(output.float()), present)
+        parts.append(torch.cat([total.reshape(-1) for total in sums]))
+    assert torch.equal(parts[0], torch.stack(parts[1:]).sum(0))
+    for part in parts[1:]:
+        assert 0.99 * int(engine.integer_bound) ** 2 <= square_length(part) <= int(engine.integer_bound) ** 2
+    expected = sum(g / g.norm() for g in single_gradients(model, inputs, engine.parameters))
+    assert (parts[0].double() / GRID - expected).norm() < 0.05 * expected.norm()

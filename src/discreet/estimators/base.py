@@ -28,7 +28,7 @@ from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
 from discreet.planning.plan import Plan, make_plan
-from discreet.recipes import STARTED
+from discreet.recipes import INFERRING, STARTED
 from discreet.report.effects import ModelEffects
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -183,6 +183,8 @@ class PrivateLinearModel(PrivateEstimator):
             inference=infers,
             robust=infers and bool(getattr(self, "robust", False)),
             partitions=partitions(features) if infers else (),
+            largest_count=self._largest_count(),
+            n_error=self._count_error(guarantee),
         )
 
     def _encoding(self) -> Encoding:
@@ -190,8 +192,12 @@ class PrivateLinearModel(PrivateEstimator):
         return "linear" if self._infers() else "spline"
 
     def _infers(self) -> bool:
-        """Whether a fit releases what intervals need."""
-        return bool(getattr(self, "inference", False))
+        """Whether a fit releases what intervals need: that was asked for, or the solver that does so was named."""
+        return bool(getattr(self, "inference", False)) or self.solver in INFERRING
+
+    def _largest_count(self) -> float:
+        """The public bound of counts that are not coded; none for other targets."""
+        return math.inf
 
     def _loss(self) -> Loss:
         """The loss that was asked for, as a fit may use it: no code but the library's is ever given a row."""

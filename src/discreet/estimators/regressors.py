@@ -148,6 +148,9 @@ class PoissonRegression(Inferring, _Regressor):
             self._coding = replace(self._coding, scale=1.0)
         return coded, outputs
 
+    def _largest_count(self) -> float:
+        return float(self._coding.high) if self._infers() else math.inf
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Lasso(_Regressor):

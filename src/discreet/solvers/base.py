@@ -56,6 +56,8 @@ class Problem:
         inference: whether intervals for the coefficients are asked for.
         robust: whether they are to hold where the model of the variance is wrong.
         partitions: groups of columns that add up to the same number in every row, as indicators of levels do.
+        largest_count: public bound of the targets of a Poisson regression of plain counts; it is enforced.
+        n_error: the standard deviation of ``n`` where it was released with noise.
     """
 
     rows: RowSpec
@@ -69,6 +71,8 @@ class Problem:
     inference: bool = False
     robust: bool = False
     partitions: tuple[Partition, ...] = ()
+    largest_count: float = math.inf
+    n_error: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.n > 0:

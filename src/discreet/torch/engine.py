@@ -52,8 +52,8 @@ class Clip:
     style: Literal["flat", "per-layer", "automatic"] = "flat"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.bound, int | float) and 1e-30 <= self.bound <= 1e30):  # far from underflow
-            raise InvalidInput("the clipping bound must be a positive number between 1e-30 and 1e30")
+        if not (isinstance(self.bound, int | float) and 1e-12 <= self.bound <= 1e12):  # far from underflow
+            raise InvalidInput("the clipping bound must be a positive number between 1e-12 and 1e12")
         if self.style not in ("flat", "per-layer", "automatic"):
             raise InvalidInput('the style of clipping must be "flat", "per-layer" or "automatic"')
 

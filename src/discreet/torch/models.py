@@ -80,8 +80,8 @@ def fix(model: nn.Module) -> nn.Module:
     `check_model` names them.
 
     Example:
-        >>> fix(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1]
-        GroupNorm(8, 8, eps=1e-05, affine=True)
+        >>> type(fix(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1]).__name__
+        'GroupNorm'
     """
     model = copy.deepcopy(model)
     if (new := _replacement(model)) is not None:

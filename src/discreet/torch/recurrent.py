@@ -85,11 +85,11 @@ def _pass(
     return torch.stack(outputs[::-1] if backwards else outputs, 1), state, cell
 
 
-def recurrent(layer: nn.RNNBase, recorder: Recorder, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+def recurrent(layer: nn.RNNBase, recorder: Recorder, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
     """Outputs and last states of ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``, whose arguments these are."""
-    if not isinstance(x, Tensor):
+    if not isinstance(input, Tensor):
         raise InvalidInput("packed sequences are not supported: pad the sequences and mask the loss")
-    x = with_slots(x, recorder.slots, type(layer).__name__)
+    x = with_slots(input, recorder.slots, type(layer).__name__)
     directions = 2 if layer.bidirectional else 1
     zeros = x.new_zeros(layer.num_layers * directions, len(x), layer.hidden_size)
     start, cells = (zeros, zeros) if hx is None else (hx if isinstance(layer, nn.LSTM) else (hx, zeros))

@@ -17,7 +17,7 @@ from discreet.torch.uses import Target
 __all__ = ["Rule", "rule_of"]
 
 Rule = Callable[..., Any]
-"""``rule(layer, recorder, *inputs)`` is the layer's output, recorded."""
+"""``rule(layer, recorder, …)`` is the layer's output, recorded; further arguments are those of its forward pass."""
 
 
 def _targets(layer: nn.Module) -> tuple[Target | None, Target | None]:
@@ -29,8 +29,8 @@ def _targets(layer: nn.Module) -> tuple[Target | None, Target | None]:
     return found[0], found[1]
 
 
-def _linear(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
-    x = with_slots(x, recorder.slots, "Linear")
+def _linear(layer: nn.Module, recorder: Recorder, input: Tensor) -> Tensor:
+    x = with_slots(input, recorder.slots, "Linear")
     return taps.linear(recorder, x, layer.weight, layer.bias, *_targets(layer))
 
 
@@ -39,8 +39,8 @@ def _conv1d_of_transformers(layer: nn.Module, recorder: Recorder, x: Tensor) -> 
     return taps.linear(recorder, x, layer.weight.T, layer.bias, *_targets(layer), transposed=True)
 
 
-def _convolution(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
-    x = with_slots(x, recorder.slots, type(layer).__name__)
+def _convolution(layer: nn.Module, recorder: Recorder, input: Tensor) -> Tensor:
+    x = with_slots(input, recorder.slots, type(layer).__name__)
     dims, padding = len(layer.kernel_size), layer.padding
     if layer.padding_mode != "zeros" or isinstance(padding, str):
         sides = layer._reversed_padding_repeated_twice
@@ -49,16 +49,18 @@ def _convolution(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
     return taps.convolution(recorder, x, layer, tuple(padding), _targets(layer))
 
 
-def _embedding(layer: nn.Module, recorder: Recorder, codes: Tensor) -> Tensor:
-    slots = recorder.slots
+def _embedding(layer: nn.Module, recorder: Recorder, input: Tensor) -> Tensor:
+    slots, codes = recorder.slots, input
     if codes.dim() == 0 or (codes.shape[0] % slots and codes.shape[0] != 1):
         codes = codes[None]
     codes = with_slots(codes, slots, "Embedding")
     return taps.embedding(recorder, codes, layer.weight, Target(layer.weight), layer.padding_idx)
 
 
-def _layer_norm(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
-    x = functional.layer_norm(with_slots(x, recorder.slots, "LayerNorm"), layer.normalized_shape, None, None, layer.eps)
+def _layer_norm(layer: nn.Module, recorder: Recorder, input: Tensor) -> Tensor:
+    x = functional.layer_norm(
+        with_slots(input, recorder.slots, "LayerNorm"), layer.normalized_shape, None, None, layer.eps
+    )
     return taps.affine(recorder, x, layer.weight, layer.bias, *_targets(layer), channel=False)
 
 
@@ -67,13 +69,13 @@ def _rms_norm(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
     return taps.affine(recorder, x, layer.weight, None, *_targets(layer), channel=False)
 
 
-def _group_norm(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
-    x = functional.group_norm(with_slots(x, recorder.slots, "GroupNorm"), layer.num_groups, None, None, layer.eps)
+def _group_norm(layer: nn.Module, recorder: Recorder, input: Tensor) -> Tensor:
+    x = functional.group_norm(with_slots(input, recorder.slots, "GroupNorm"), layer.num_groups, None, None, layer.eps)
     return taps.affine(recorder, x, layer.weight, layer.bias, *_targets(layer), channel=True)
 
 
-def _instance_norm(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
-    x = functional.instance_norm(with_slots(x, recorder.slots, "InstanceNorm"), eps=layer.eps)
+def _instance_norm(layer: nn.Module, recorder: Recorder, input: Tensor) -> Tensor:
+    x = functional.instance_norm(with_slots(input, recorder.slots, "InstanceNorm"), eps=layer.eps)
     return taps.affine(recorder, x, layer.weight, layer.bias, *_targets(layer), channel=True)
 
 
@@ -92,21 +94,26 @@ _RULES: dict[type[nn.Module], tuple[Rule, frozenset[str]]] = {
 }
 
 
+def _runs_as(layer: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a layer has the forward pass of a class of PyTorch."""
+    return isinstance(layer, kind) and type(layer).forward is kind.forward
+
+
 def rule_of(layer: nn.Module) -> Rule | None:
     """The rule of a layer, or None if it has none and must be recorded as a whole.
 
     A class that inherits its forward pass from a layer of PyTorch has the rule of that layer. Layers with other
     parameters than the usual ones, such as a parametrised weight, have none.
     """
-    if isinstance(layer, nn.MultiheadAttention):
+    if _runs_as(layer, nn.MultiheadAttention):
         return attention if attention_is_covered(layer) else None
-    if isinstance(layer, nn.LSTM | nn.GRU | nn.RNN):
+    if any(_runs_as(layer, kind) for kind in (nn.LSTM, nn.GRU, nn.RNN)):
         return recurrent if recurrent_is_covered(layer) else None
     names = frozenset(name for name, value in layer._parameters.items() if value is not None)
     if type(layer).__module__ == "transformers.pytorch_utils" and type(layer).__name__ == "Conv1D":
         return _conv1d_of_transformers if names == {"weight", "bias"} else None
     for kind, (rule, known) in _RULES.items():
-        if not isinstance(layer, kind) or type(layer).forward is not kind.forward:
+        if not _runs_as(layer, kind):
             continue
         plain = isinstance(layer._parameters.get("weight"), Parameter) and names <= known
         if isinstance(layer, nn.Embedding):
