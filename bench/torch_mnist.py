@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--batch", type=int, default=4096)
-    parser.add_argument("--epochs", type=float, default=20)
+    parser.add_argument("--epochs", type=float, default=30)
     parser.add_argument("--lr", type=float, default=8.0)
     parser.add_argument("--clip", type=float, default=0.1)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 3.0])
