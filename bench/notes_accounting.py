@@ -13,6 +13,7 @@ from discreet.events import (
     Compose,
     DiscreteGaussian,
     DiscreteLaplace,
+    Event,
     FixedSize,
     Gaussian,
     Laplace,
@@ -26,7 +27,15 @@ from discreet.events import (
     Selection,
     WithReplacement,
 )
+from discreet.units import Adjacency
 from notes_base import Found, below, item
+
+
+def narrow(event: Event, delta: float, relation: Adjacency) -> Found:
+    """The interval of ε, and whether it is at most 1 % wide."""
+    found = dp.accounting.epsilon(event, delta, relation)
+    width = (found.upper - found.lower) / found.upper
+    return Found(f"[{found.lower:.5g}, {found.upper:.5g}], {100 * width:.2g} % wide", "at most 1 % wide", width <= 0.01)
 
 
 @item("N3", "Gaussian mechanism, composition", "accounting.epsilon(Repeat(Gaussian(σ), T))")
@@ -60,6 +69,33 @@ def bounded_range() -> Found:
     event = Repeat(Selection(0.1), 100)
     exact = dp.accounting.epsilon(event, 1e-6, "add-remove").upper
     return below(exact, dp.accounting.epsilon(Repeat(PureDP(0.1), 100), 1e-6, "add-remove").upper, "as pure ε")
+
+
+@item("N3", "exponential mechanism, repeated", "accounting.epsilon(Repeat(Selection(ε), k))")
+def repeated_selection() -> Found:
+    return narrow(Repeat(Selection(0.1), 100), 1e-6, "add-remove")
+
+
+@item("N3", "rare participation, Poisson", "accounting.epsilon(Repeat(Poisson(1e-5, …), k))")
+def rare_participation() -> Found:
+    return narrow(Repeat(Poisson(1e-5, Gaussian(1.0)), 1000), 1e-7, "replace-one")
+
+
+@item("N3", "fixed size, repeated, add-remove", "accounting.epsilon(Repeat(FixedSize(m, n, …), k))")
+def repeated_fixed_size() -> Found:
+    return narrow(Repeat(FixedSize(256, 60_000, Gaussian(2.0)), 2000), 1e-6, "add-remove")
+
+
+@item("N3", "fixed size, repeated, replace-one", "accounting.epsilon(Repeat(FixedSize(m, n, …), k))")
+def replaced_fixed_size() -> Found:
+    event = Repeat(FixedSize(256, 60_000, Gaussian(2.0)), 2000)
+    found, other = (dp.accounting.epsilon(event, 1e-6, to) for to in ("replace-one", "add-remove"))
+    interval = f"[{found.lower:.4g}, {found.upper:.4g}]"
+    return Found(
+        interval,
+        "no dominating pair is better from above; steps of one kind reach the lower end",
+        found.lower >= 0.99 * other.lower and found.upper <= 1.3 * found.lower,
+    )
 
 
 @item("N3", "filters", "accounting.adaptive.ZCDPFilter")

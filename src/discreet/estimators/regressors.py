@@ -49,6 +49,9 @@ class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         )
         return self._coding.encode(column_vector(y)), 1
 
+    def _target_coding(self, column: Column | None) -> Bounded:
+        return self._coding
+
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
         coding = self._coding
         self.coef_ = weights[0] * coding.scale
@@ -144,8 +147,8 @@ class PoissonRegression(Inferring, _Regressor):
         if not private and (coded < 0).any():
             raise InvalidInput("counts are not negative.")
         if self._infers():  # counts as they are: their cap is a number of events
-            coded = coded * self._coding.scale
             self._coding = replace(self._coding, scale=1.0)
+            coded = self._coding.encode(column_vector(y))
         return coded, outputs
 
     def _largest_count(self) -> float:
