@@ -39,6 +39,7 @@ from discreet.queries.sums.column_second_moment import ColumnSecondMoment
 from discreet.queries.sums.count import RowCount
 from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
 from discreet.queries.sums.fine_gradient import FineGradientSum
+from discreet.queries.sums.gaussian_sketch import GaussianSketch
 from discreet.queries.sums.gradient import GradientSum
 from discreet.queries.sums.mapped_sum import MappedSum
 from discreet.queries.sums.model_score import ModelScore
@@ -172,7 +173,10 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: SparseGradientSum(ROWS, Logistic(), theta(rng), 0.5, LargestEntries(ROWS, 2)),
         lambda rng: SparseGradientSum(MANY, Softmax(3), theta(rng, MANY), 0.5, LargestEntries(MANY, 1)),
     ],
-    SketchedSum: [lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7))],
+    SketchedSum: [
+        lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7)),
+        lambda rng: SketchedSum(PLAIN, 3, GaussianSketch(D, 5, 7, 1.1)),
+    ],
 }
 
 #: Queries that are no sums; each has a test of its own below.

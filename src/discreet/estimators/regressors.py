@@ -215,8 +215,9 @@ class SparseLinearRegression(_Regressor):
     """Private least squares with at most ``sparsity`` coefficients.
 
     ``solver="auto"`` is iterative hard thresholding where a bound on entries is declared that rows are much longer than
-    ((row_norm/feature_bound)² > 50) and beyond 1000 columns: it pays for the largest entries alone. Else it is the
-    private Newton method, whose quadratic is minimised over sparse vectors in the end.
+    ((row_norm/feature_bound)² > 50) and the noise leaves room for its steps, and beyond 1000 columns: it pays for the
+    largest entries alone. Else it is the private Newton method, whose quadratic is minimised over sparse vectors in the
+    end.
 
     Args:
         sparsity: the most coefficients that are not 0 (the intercept counts as one).
