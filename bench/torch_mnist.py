@@ -5,7 +5,8 @@
 Features are a public function of one image: wavelet scattering of two scales and eight angles (Bruna and Mallat 2013;
 for private learning, Tramèr and Boneh 2021), normalised in groups of channels of the image itself. δ = 1e-5,
 add-remove, 60 000 rows declared. Batch, learning rate and bound were set once, near the published ones. Epochs
-were raised from 10 to 30 after one run whose test accuracy (98.29 % at ε = 3) had been seen. Results are printed, and stored by ``--store``.
+were raised from 10 to 30 after one run whose test accuracy (98.29 % at ε = 3) had been seen.
+Results are printed, and stored by ``--store``.
 """
 
 from __future__ import annotations
