@@ -36,9 +36,11 @@ def calibrated(make: Callable[[float], S], problem: Problem, guarantee: Guarante
 
 
 def _scaled(event: Event, factor: float) -> Event:
-    """The event with every noise multiplier in it multiplied."""
+    """The event with every noise multiplier in it multiplied; the ε of a selection is over the scale of its noise."""
 
     def scaled(tree: Any) -> Any:
+        if isinstance(tree, dict) and tree.get("kind") == "Selection":
+            return tree | {"epsilon": tree["epsilon"] / factor}
         if isinstance(tree, dict):
             return {k: v * factor if k == "noise_multiplier" else scaled(v) for k, v in tree.items()}
         return [scaled(item) for item in tree] if isinstance(tree, list) else tree

@@ -15,6 +15,7 @@ from discreet.geometry.base import Geometry, Projectable
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import OWN, Loss
 from discreet.measurements import Measurement
+from discreet.refinement import ColumnBlock
 from discreet.rows import RowSpec
 from discreet.units import Unit
 
@@ -56,6 +57,7 @@ class Problem:
         inference: whether intervals for the coefficients are asked for.
         robust: whether they are to hold where the model of the variance is wrong.
         partitions: groups of columns that add up to the same number in every row, as indicators of levels do.
+        columns: which features are of which column of a table, where interactions may be chosen among them.
     """
 
     rows: RowSpec
@@ -69,6 +71,7 @@ class Problem:
     inference: bool = False
     robust: bool = False
     partitions: tuple[Partition, ...] = ()
+    columns: tuple[ColumnBlock, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.n > 0:
