@@ -119,7 +119,7 @@ def _scaled(key: str, what: str, constant: str, values: Sequence[Any]) -> Sweep:
 def _crossed(key: str, what: str, field: str, values: Sequence[Any]) -> Sweep:
     return Sweep(
         key, f"interactions: {what}", f"recipes.interactions.{field}", values, _CLASSES + _NUMBERS, ("crossed",),
-        solver="interactions", most=(100_000, 8000), epsilons=(1.0, 8.0),
+        solver="interactions", most=(100_000, 8000), epsilons=(8.0,),
     )  # fmt: skip
 
 
@@ -160,7 +160,7 @@ SWEEPS = [
     _crossed("fine-knots", "knots of a column of finer resolution", "fine_knots", (12, 24, 48)),
     Sweep("least-rows", "interactions: n/ν from which they are chosen", "recipes.interactions.least_rows",
           (500.0, 1500.0, 4500.0), _CLASSES + _NUMBERS, ("crossed",), most=(100_000, 8000),
-          epsilons=(0.25, 0.5, 1.0, 2.0)),
+          epsilons=(0.5, 2.0)),
     Sweep("knots", "knots of a numeric column's spline", "knots", (4, 6, 8, 12), _CLASSES + _NUMBERS, ("table",),
           most=(100_000, 5500), epsilons=(0.5, 2.0, 8.0)),
     Sweep("steps", "private Newton: steps over √d under little noise", f"{_NEWTON}.steps_per_root_dimension",

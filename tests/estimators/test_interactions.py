@@ -136,3 +136,10 @@ def test_the_plan_does_not_depend_on_what_is_chosen() -> None:
         model = dp.LogisticRegression(4.0, 1e-6, schema=SCHEMA, classes=[0, 1], random_state=2).fit(cells, targets)
         found.add(str(model.privacy_.event))
     assert len(found) == 1
+
+
+def test_a_search_compares_additive_models() -> None:
+    model = dp.LogisticRegression(schema=SCHEMA, classes=[0, 1])
+    search = dp.PrivateSearchCV(model, {"alpha": [0.0, 0.1]}, epsilon=8.0, delta=1e-6, random_state=1).fit(X, Y)
+    assert search.best_estimator_.interactions_ == ()
+    assert len(search.predict(NEW)) == 1000

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from discreet.calibration.calibrate import calibrated
+from discreet.calibration.by_secants import calibrated_by_secants
 from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.calibration.one_release import gaussian_multiplier
 from discreet.calibration.shares import multiplier, remaining_share
@@ -101,7 +101,11 @@ def recipe(
         inside=_INSIDE,
         doubt=numbers.doubt,
     )
-    return calibrated(lambda least: _scaled(solver, least / noise), problem, guarantee) if noise else solver
+    return (
+        calibrated_by_secants(lambda least: _scaled(solver, least / noise), problem, guarantee, noise)
+        if noise
+        else solver
+    )
 
 
 def _shares(histogram: float | None, pilot: float | None, choice: float | None) -> dict[str, float]:
