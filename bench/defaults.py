@@ -156,8 +156,6 @@ SWEEPS = [
              (0.04, 0.08, 0.16)),
     _crossed("choice-doubt", "probability of a choice by chance", "doubt", (0.05, 0.2, 0.5)),
     _crossed("choices", "pairs and finer resolutions chosen at most", "most", (3, 6, 12)),
-    _crossed("pair-cells", "n·μ over the cells of a pair", "rows_per_cell", (25.0, 50.0, 200.0)),
-    _crossed("fine-knots", "knots of a column of finer resolution", "fine_knots", (12, 24, 48)),
     Sweep("least-rows", "interactions: n/ν from which they are chosen", "recipes.interactions.least_rows",
           (500.0, 1500.0, 4500.0), _CLASSES + _NUMBERS, ("crossed",), most=(100_000, 8000),
           epsilons=(0.5, 2.0)),
