@@ -47,7 +47,7 @@ class InteractionNumbers(Tuned):
     fine_knots: int = tuned(
         24,
         "knots of a column of numbers of finer resolution",
-        "judgement: on synthetic tables of 8000 rows more knots for all columns gain up to 16 or 24 where there are steps",
+        "judgement: on synthetic tables with steps (8000 rows) knots gain up to 16 or 24",
     )
 
 
