@@ -21,7 +21,13 @@ $(VENV)/.dev: $(VENV)/.installed
 demo: $(VENV)/.installed  ## fit a private model on real bundled data
 	$(BIN)/discreet demo
 
-test: $(VENV)/.dev  ## all tests
+$(VENV)/.system: $(VENV)/.dev  ## PostgreSQL, for the tests of the ledger on a server
+	command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; } || \
+	  { echo 'Install PostgreSQL (initdb and pg_ctl) for the tests of the ledger on a server.' && false; }
+	touch $@
+
+test: $(VENV)/.dev $(VENV)/.system  ## all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(VENV)/.dev  ## style, types, import rules, docs: two at a time

@@ -1,21 +1,29 @@
 """Coverage and width of private intervals, on synthetic problems and on the bundled table.
 
-    python bench/intervals.py             # some ten minutes of one core; writes bench/results/intervals.{json,md}
+    python bench/intervals.py --jobs 2    # some 20 minutes of two cores; writes bench/results/intervals.{json,md}
+    python bench/intervals.py --full      # 500 runs in every cell: twice as long
+    python bench/intervals.py --missing   # cells that are not stored yet
     python bench/intervals.py --quick     # three cells with few runs, writes nothing, fails where coverage is wrong
-    python bench/intervals.py --only linear --jobs 2
+    python bench/intervals.py --only linear
 
 Runs are short: ``OPENBLAS_NUM_THREADS=1 DISCREET_THREADS=1`` make them faster.
 
 A *cell* is a model, a design, n, d and ε, with 500 runs: new rows, new targets, new noise. The truth is known. Releases
-are those of a fit under add-remove with a private number of rows (2 % of ε) and δ = 1e-6. A run counts where q ≥ 1.
+are those of a fit under add-remove with a private number of rows (2 % of ε) and δ = 1e-6. A run counts where q ≥ 1. The
+*grid* is every n of 5 000, 20 000 and 100 000, every d of 5, 10 and 30 and every ε of 0.5, 1 and 4; its three designs
+make a Latin square over n and d. All cells of n = 5 000 have 500 runs, and of the others those that make an orthogonal
+array, in which every two values of two factors meet once; the remaining twelve have 25 or 10 runs, which are enough
+for a median width and too few for coverage. Beside the grid are, at n = 20 000, d = 10, ε = 1, another design, a row
+norm three times too large, correlations of 0.9, and both; and robust intervals where the variance is not the model's.
 
 - *coverage*: the share of 95 % intervals that hold the truth, over all coefficients; and of the worst coefficient;
+- *effects*: the same for average marginal effects, whose truth is that of the population;
 - *width*: the median standard error of each coefficient over that of an *oracle*, which spends the whole budget on one
   gradient of whitened rows at the truth and knows the Hessian; the median coefficient and the largest. And over the
   standard error without privacy.
 
 ``--quick``: 60 runs a cell; were the indicators of one run all the same, coverage would err by 0.028, so that a bound
-of 0.10 off 0.95 fails with probability below 4e-4 a cell.
+of 0.10 off 0.95 fails with probability below 4e-4 a cell, for coefficients and for effects.
 """
 
 from __future__ import annotations
@@ -23,9 +31,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,8 +54,12 @@ from discreet.units import Unit
 
 RESULTS = Path(__file__).parent / "results"
 UNIT, DELTA, COUNT_SHARE, RUNS = Unit("add-remove"), 1e-6, 0.02, 500
+WIDTH_RUNS = {5000: RUNS, 20_000: 25, 100_000: 10}  # standard errors differ less from run to run where n is large
 LOSSES = {"logistic": Logistic(), "linear": Squared(), "poisson": Poisson()}
 BOUND = 6.0  # of the targets of least squares, whose errors have standard deviation 1
+MOST_COUNT = 60.0
+DESIGNS = ("normal", "correlated", "levels")
+EPSILONS = (0.5, 1.0, 4.0)
 LEVELS = {5: (3,), 10: (5,), 30: (7, 8)}
 SLOPE = {"logistic": 1.0, "linear": 2.5, "poisson": 4.0}  # the oracle's
 
@@ -64,7 +76,7 @@ class Cell:
     loose: float = 1.0
     hetero: bool = False
     runs: int = RUNS
-    label: str = field(default="", compare=False)
+    grid: bool = False
 
 
 def features(design: str, n: int, d: int, rng: np.random.Generator) -> Any:
@@ -108,7 +120,8 @@ def targets(cell: Cell, X: Any, rng: np.random.Generator) -> Any:
     if cell.model == "logistic":
         return np.where(rng.random(len(X)) < expit(score), 1.0, -1.0)
     if cell.model == "poisson":
-        return rng.poisson(np.exp(np.minimum(score, 6))).astype(float)
+        more = rng.gamma(3.0, 1 / 3.0, len(X)) if cell.hetero else 1.0  # negative binomial counts
+        return np.minimum(rng.poisson(np.exp(np.minimum(score, 6)) * more), MOST_COUNT).astype(float)
     error = rng.standard_normal(len(X)) * ((0.3 + 0.7 * np.abs(X[:, 0])) if cell.hetero else 1.0)
     return np.clip((score + error) / BOUND, -1, 1)
 
@@ -126,58 +139,91 @@ def oracle(cell: Cell) -> tuple[Any, Any]:
     return np.sqrt(sampled), np.sqrt(sampled + np.minimum(whitened, plain) * noise**2)
 
 
-def measured(cell: Cell) -> dict[str, Any]:
-    """All runs of a cell."""
-    declared = norm(cell.design, cell.d) * cell.loose
-    spec = RowSpec(cell.d - 1, declared, 0.5 * declared)
-    loss, share = LOSSES[cell.model], COUNT_SHARE * cell.epsilon
-    solver = recipe(
-        Problem(spec, loss, float(cell.n), robust=cell.hetero), Guarantee(cell.epsilon - share, DELTA, UNIT)
-    )
+@cache
+def effects(model: str, design: str, d: int) -> Any:
+    """The average marginal effects of the population."""
+    cell, theta = Cell(model, design, 400_000, d, 1.0), truth(model, design, d)
+    score = rows(cell, np.random.default_rng(98)) @ theta[:-1] + theta[-1]
+    slopes = {"logistic": expit(score) * expit(-score), "linear": np.ones(1), "poisson": np.exp(score)}[model]
+    return float(slopes.mean()) * theta[:-1]
+
+
+class Runs:
+    """The runs of one cell: settings, and what each run found."""
+
+    def __init__(self, cell: Cell) -> None:
+        declared = norm(cell.design, cell.d) * cell.loose
+        self.cell, self.spec = cell, RowSpec(cell.d - 1, declared, 0.5 * declared)
+        self.share = COUNT_SHARE * cell.epsilon
+        self.solver = recipe(self.problem(float(cell.n)), Guarantee(cell.epsilon - self.share, DELTA, UNIT))
+        self.rng = np.random.default_rng([cell.n, cell.d, *map(ord, f"{cell.model}{cell.design}{cell.epsilon}")])
+        scale = BOUND if cell.model == "linear" else 1.0
+        self.unit = np.append(np.ones(cell.d - 1), self.spec.constant * self.spec.unit) * scale
+        self.found: list[tuple[Any, Any, Any, float]] = []
+
+    def problem(self, n: float) -> Problem:
+        loss, error = LOSSES[self.cell.model], math.sqrt(2) / self.share
+        return Problem(self.spec, loss, n, robust=self.cell.hetero, largest_count=MOST_COUNT, n_error=error)
+
+    def run(self, data: Any) -> None:
+        """One run: are coefficients and effects held, with which standard errors and which q."""
+        cell, z, bits = self.cell, float(ndtri(0.975)), Bits.seeded(int(self.rng.integers(2**32)))
+        problem = self.problem(max(2.0, cell.n + round(float(self.rng.laplace(scale=1 / self.share)))))
+        found = drive(self.solver.estimated(problem), lambda m: m.sample(data, UNIT, bits))
+        theta, error = found.theta * self.unit, np.sqrt(np.diag(found.covariance)) * self.unit
+        held = np.abs(theta - truth(cell.model, cell.design, cell.d)) <= z * error
+        average, moved = found.average_slope, found.average_slope.covariance * self.unit
+        variance = (average.value * error) ** 2 + 2 * average.value * theta * moved + average.variance * theta**2
+        distance = np.abs(average.value * theta[:-1] - effects(cell.model, cell.design, cell.d))
+        self.found.append((held, distance <= z * np.sqrt(variance[:-1]), error, found.quality))
+
+
+def measured(cell: Cell, epsilons: tuple[float, ...] = ()) -> list[dict[str, Any]]:
+    """All runs of a cell, or of cells that differ in ε alone and have rows and targets in common."""
+    each = [Runs(replace(cell, epsilon=epsilon)) for epsilon in epsilons or (cell.epsilon,)]
     models = ("logistic", "linear", "poisson")
-    rng = np.random.default_rng([cell.n, cell.d, models.index(cell.model), int(100 * cell.epsilon), len(cell.design)])
-    unit = np.append(np.ones(cell.d - 1), spec.constant * spec.unit) * (BOUND if cell.model == "linear" else 1.0)
-    true, z = truth(cell.model, cell.design, cell.d), float(ndtri(0.975))
-    held, errors, quality = [], [], []
-    for run in range(cell.runs):
+    rng = np.random.default_rng([cell.n, cell.d, models.index(cell.model), DESIGNS.index(cell.design.split()[0])])
+    for _ in range(cell.runs):
         X = rows(cell, rng)
-        y = targets(cell, X, rng)
-        counted = max(2.0, cell.n + round(float(rng.laplace(scale=1 / share))))
-        data, bits = in_memory(X, y, spec), Bits.seeded(run)
-        problem = Problem(spec, loss, counted, robust=cell.hetero)
-        found = drive(solver.estimated(problem), lambda m, data=data, bits=bits: m.sample(data, UNIT, bits))
-        error = np.sqrt(np.diag(found.covariance)) * unit
-        held.append(np.abs(found.theta * unit - true) <= z * error)
-        errors.append(error)
-        quality.append(found.quality)
-    return summary(cell, np.array(held), np.array(errors), np.array(quality))
+        data = in_memory(X, targets(cell, X, rng), each[0].spec)
+        for one in each:
+            one.run(data)
+    return [summary(one.cell, *map(np.array, zip(*one.found, strict=True))) for one in each]
 
 
-def summary(cell: Cell, held: Any, errors: Any, quality: Any) -> dict[str, Any]:
+def summary(cell: Cell, held: Any, effective: Any, errors: Any, quality: Any) -> dict[str, Any]:
     given = quality >= 1
-    line: dict[str, Any] = {name: getattr(cell, name) for name in ("model", "design", "n", "d", "epsilon", "loose")}
+    names = ("model", "design", "n", "d", "epsilon", "loose", "grid")
+    line: dict[str, Any] = {name: getattr(cell, name) for name in names}
     line |= {"robust": cell.hetero, "runs": cell.runs, "given": float(given.mean()), "q": float(np.median(quality))}
     if given.any():
         plain, best = oracle(cell)
         width = np.median(errors[given], axis=0)
-        each = held[given].mean(axis=0)
+        each, effect = held[given].mean(axis=0), effective[given].mean(axis=0)
         line |= {"coverage": float(each.mean()), "least": float(each.min()), "most": float(each.max())}
+        line |= {"effects": float(effect.mean()), "least_effect": float(effect.min())}
         line |= {"width": float(np.median(width / best)), "widest": float((width / best).max())}
         line |= {"over_plain": float(np.median(width / plain))}
     return line
 
 
-def cells() -> list[Cell]:
-    found = []
+def cells(full: bool = False) -> Iterator[tuple[Cell, tuple[float, ...]]]:
+    """Cells with the ε's that share their rows, those that take longest last."""
+    last = []
+    for i, n in enumerate((5000, 20_000, 100_000)):
+        for model in LOSSES:
+            for j, d in enumerate((5, 10, 30)):
+                cell = Cell(model, DESIGNS[(i + j) % 3], n, d, EPSILONS[(j - i) % 3], grid=True)
+                yield replace(cell, runs=RUNS if full else WIDTH_RUNS[n]), EPSILONS
+                last += [(cell, ())] if n > 5000 and not full else []
     for model in LOSSES:
-        found.append(Cell(model, "normal", 20_000, 10, 1.0))
-        found += [Cell(model, "normal", 5000, 5, epsilon) for epsilon in (0.5, 1.0, 4.0)]
-        found += [Cell(model, design, 5000, 5, 1.0) for design in ("correlated", "levels")]
-        found.append(Cell(model, "normal", 5000, 30, 1.0, runs=100))
-        found += [Cell(model, "normal", 20_000, 10, 1.0, loose=3.0), Cell(model, "correlated 0.9", 20_000, 10, 1.0)]
-    found.append(Cell("linear", "normal", 20_000, 10, 1.0, hetero=True))
-    found += [Cell(model, "levels", 20_000, 10, 4.0) for model in LOSSES]
-    return found
+        middle = Cell(model, "normal", 20_000, 10, 1.0)
+        yield from ((replace(middle, design=design), ()) for design in ("normal", "correlated 0.9"))
+        yield from ((replace(middle, design=design, loose=3.0), ()) for design in ("normal", "correlated 0.9"))
+    yield replace(middle, model="linear", hetero=True), ()
+    yield Cell("linear", "normal", 5000, 5, 4.0, hetero=True), ()
+    yield Cell("poisson", "normal", 20_000, 5, 4.0, hetero=True), ()
+    yield from last
 
 
 # --- the bundled table --------------------------------------------------------------------------------------------
@@ -186,81 +232,113 @@ def cells() -> list[Cell]:
 def randhie(runs: int = 200) -> dict[str, Any]:
     """How often the intervals of the bundled table's columns, at ε = 1, hold the estimates without privacy.
 
-    Rows are fixed, so that intervals, which are for rows and noise, hold them more often than at their level.
+    - *drawn*: each run draws as many rows from the table, with replacement: the table is the population, and intervals
+      must hold its estimates at their level.
+    - *fixed*: all runs are about the table itself. Intervals are for rows and noise, and only noise differs, so that
+      they hold the estimates more often than at their level.
     """
     import discreet as dp
     from discreet.datasets import load_randhie, randhie_schema
-    from discreet.estimators.inference import Released, intervals
 
     table = load_randhie()
     names = [name for name in table if name not in ("drugs", "visits", "person")]
     schema = randhie_schema()
-    schema = type(schema)({name: schema[name] for name in (*names, "drugs")})
+    schema = type(schema)({name: schema[name] for name in names})
     X, y = {name: table[name] for name in names}, table["drugs"]
-    schema = schema.without("drugs")
     settings = {"schema": schema, "classes": sorted(set(y.tolist())), "inference": True}
     plain = dp.LogisticRegression(math.inf, **settings).fit(X, y)
-    exact = {line.name: line.estimate for line in plain.summary().lines}
     model = dp.LogisticRegression(1.0, DELTA, adjacency="add-remove", n_public=len(y), random_state=0, **settings)
     model.fit(X, y)
-    solver, problem = model.released_.solver, model.released_.problem
-    features, data = model._prepare(X, y, True)
+    data = model._prepare(X, y, True)[1]
+    exact = {line.name: line.estimate for line in plain.summary().lines}
+    return {"runs": runs} | {how: held_by(model, data, exact, runs, how == "drawn") for how in ("drawn", "fixed")}
+
+
+def held_by(model: Any, data: Any, exact: dict[str, float], runs: int, drawn: bool) -> dict[str, Any]:
+    """How often intervals hold ``exact``, over runs of a fitted model's solver on new draws of rows, or on all rows."""
+    from discreet.estimators.inference import Released, intervals
+
+    solver, problem, rng = model.released_.solver, model.released_.problem, np.random.default_rng(3)
     hits: dict[str, list[bool]] = {}
     given = 0
     for run in range(runs):
         answers: list[Any] = []
+        seen = data.take(rng.integers(len(data), size=len(data))) if drawn else data
         bits = Bits.seeded(run)
 
-        def answer(measurement: Any, bits: Any = bits, answers: list[Any] = answers) -> Any:
-            answers.append(np.asarray(measurement.sample(data, UNIT, bits), dtype=np.float64))
+        def answer(measurement: Any, bits: Any = bits, answers: list[Any] = answers, seen: Any = seen) -> Any:
+            answers.append(np.asarray(measurement.sample(seen, UNIT, bits), dtype=np.float64))
             return answers[-1]
 
         drive(solver.steps(problem), answer)
-        found = intervals(Released(tuple(answers), solver, problem), features, model.privacy_, (1.0, 0.0))
+        found = intervals(Released(tuple(answers), solver, problem), model._features, model.privacy_, (1.0, 0.0))
         given += found.estimable
         for line in found.table() if found.estimable else ():
             if line.name in exact:
                 hits.setdefault(line.name, []).append(line.low <= exact[line.name] <= line.high)
     each = {name: float(np.mean(held)) for name, held in hits.items()}
     pooled = float(np.mean([hit for held in hits.values() for hit in held]))
-    return {"runs": runs, "given": given / runs, "coverage": pooled, "columns": each}
+    return {"given": given / runs, "coverage": pooled, "columns": each}
 
 
 # --- running and writing ------------------------------------------------------------------------------------------
 
 
 HEAD = (
-    "| model | design | n | d | ε | given | q | coverage | worst coefficients | width/oracle | largest | "
-    "width/no privacy |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
+    "| model | design | n | d | ε | given | q | coverage | worst coefficients | effects | width/oracle | largest | "
+    "width/no privacy |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
+KEY = ("model", "design", "n", "d", "epsilon", "loose", "robust")
 
 
 def row(line: dict[str, Any]) -> str:
     design = line["design"] + (f", R × {line['loose']:g}" if line["loose"] != 1 else "")
-    design += ", unequal variances, robust" if line["robust"] else ""
+    design += ", variance not the model's, robust" if line["robust"] else ""
     cells = [line["model"], design, line["n"], line["d"], f"{line['epsilon']:g}"]
     cells += [f"{line['given']:.2f}", f"{line['q']:.1f}"]
-    if "coverage" in line:
-        cells += [f"{line['coverage']:.3f}", f"{line['least']:.3f} to {line['most']:.3f}"]
+    if "width" in line:
+        cells += (
+            [f"{line['coverage']:.3f}", f"{line['least']:.3f} to {line['most']:.3f}", f"{line['effects']:.3f}"]
+            if line["runs"] >= RUNS
+            else ["", "", ""]
+        )
         cells += [f"{line[name]:.2f}" for name in ("width", "widest", "over_plain")]
-    return "| " + " | ".join(map(str, [*cells, *[""] * (12 - len(cells))])) + " |"
+    return "| " + " | ".join(map(str, [*cells, *[""] * (13 - len(cells))])) + " |"
 
 
 def markdown(lines: list[dict[str, Any]], table: dict[str, Any] | None) -> str:
     out = ["# Private intervals: coverage and width", ""]
-    out += ["Made by `python bench/intervals.py`, which says what the columns mean.", "", HEAD, *map(row, lines), ""]
+    out += [
+        "Made by `python bench/intervals.py`, which says what the columns mean. Cells without coverage give an interval"
+    ]
+    out += [f"in no run, or have fewer than {RUNS} runs, for the width alone.", "", HEAD, *map(row, lines), ""]
+    counted = [line for line in lines if line["q"] >= 1 and line["runs"] >= RUNS]
+    if counted:
+        least, most = (pick(counted, key=lambda line: line["coverage"])["coverage"] for pick in (min, max))
+        worst, best = min(line["least"] for line in counted), max(line["most"] for line in counted)
+        effects = [line["effects"] for line in counted]
+        out += [
+            f"{len(counted)} cells with a median q of at least 1: coverage {least:.3f} to {most:.3f}, single "
+            f"coefficients {worst:.3f} to {best:.3f}, average marginal effects {min(effects):.3f} to "
+            f"{max(effects):.3f}.",
+            "",
+        ]
     for model in LOSSES:
-        mine = [line for line in lines if line["model"] == model and line["given"] > 0.5]
-        mine = [line for line in mine if line["loose"] == 1 and not line["robust"]]
+        mine = [line for line in lines if line["q"] >= 1 and line["model"] == model and line["grid"]]
         if mine:
             middle, most = np.median([line["width"] for line in mine]), max(line["widest"] for line in mine)
-            out += [f"{model}: width over the oracle's, median cell {middle:.2f}, largest coefficient {most:.2f}.", ""]
-    if table:
-        worst = min(table["columns"], key=table["columns"].get)
+            out += [
+                f"{model}: width over the oracle's in the {len(mine)} cells of the grid with a median q of at least 1, "
+                f"median cell {middle:.2f}, largest coefficient {most:.2f}.",
+                "",
+            ]
+    for how, words in (("drawn", "rows drawn from it"), ("fixed", "all of its rows")) if table else ():
+        found = table[how]
+        worst = min(found["columns"], key=found["columns"].get)
         out += [
-            f"RAND table at ε = 1, {table['runs']} runs, given in {100 * table['given']:.0f} %: they hold the "
-            f"estimates without privacy in {100 * table['coverage']:.1f} % of cases; least often for {worst}, "
-            f"{100 * table['columns'][worst]:.1f} %.",
+            f"RAND table at ε = 1, {words}, {table['runs']} runs, given in {100 * found['given']:.0f} %: intervals "
+            f"hold the table's estimates without privacy in {100 * found['coverage']:.1f} % of cases; least often for "
+            f"{worst}, {100 * found['columns'][worst]:.1f} %.",
             "",
         ]
     return "\n".join(out)
@@ -268,40 +346,50 @@ def markdown(lines: list[dict[str, Any]], table: dict[str, Any] | None) -> str:
 
 def quick() -> None:
     for model in LOSSES:
-        line = measured(Cell(model, "normal", 5000, 5, 4.0, runs=60))
+        (line,) = measured(Cell(model, "normal", 5000, 5, 4.0, runs=60))
         print(json.dumps(line))
         assert line["given"] == 1.0, "intervals are not given"
-        assert abs(line["coverage"] - 0.95) < 0.10, "coverage is wrong"
+        for what in ("coverage", "effects"):
+            assert abs(line[what] - 0.95) < 0.10, f"{what}: not held as often as stated"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--missing", action="store_true", help="only cells that are not stored yet")
     parser.add_argument("--only", default="", help="one model, or randhie")
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     if given.quick:
         return quick()
-    stored = RESULTS / "intervals.json"
-    known = json.loads(stored.read_text()) if stored.exists() else {"cells": [], "randhie": None}
-    work = [cell for cell in cells() if given.only in ("", cell.model)]
-    run: Callable[..., Any] = map
-    with ProcessPoolExecutor(given.jobs) as pool:
-        run = pool.map if given.jobs > 1 else map
-        for line in run(measured, work):
-            print(json.dumps(line), flush=True)
-            key = [line[k] for k in ("model", "design", "n", "d", "epsilon", "loose", "robust")]
-            kept = [
-                old
-                for old in known["cells"]
-                if [old[k] for k in ("model", "design", "n", "d", "epsilon", "loose", "robust")] != key
-            ]
-            known["cells"] = [*kept, line]
-            write(stored, known)
-    if given.only in ("", "randhie"):
+    stored, kept = RESULTS / "intervals.json", given.only or given.missing
+    known = json.loads(stored.read_text()) if kept and stored.exists() else {"cells": [], "randhie": None}
+    if given.only in ("", "randhie") and not (given.missing and known["randhie"]):
         known["randhie"] = randhie()
         write(stored, known)
+    runs = {_key(line): line["runs"] for line in known["cells"]}
+    work = [one for one in cells(given.full) if given.only in ("", one[0].model)]
+    order = list(dict.fromkeys(key for one in cells() for key in _keys(*one)))
+    if given.missing:
+        work = [one for one in work if any(runs.get(key, 0) < one[0].runs for key in _keys(*one))]
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for lines in pool.map(measured, *zip(*work, strict=True)) if work else ():
+            new = {_key(line): line for line in lines}
+            old = [line for line in known["cells"] if _key(line) not in new]
+            known["cells"] = sorted([*old, *lines], key=lambda line: order.index(_key(line)))
+            print(*map(json.dumps, lines), sep="\n", flush=True)
+            write(stored, known)
     return None
+
+
+def _key(line: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(line[name]) for name in KEY)
+
+
+def _keys(cell: Cell, epsilons: tuple[float, ...]) -> list[tuple[str, ...]]:
+    facts = asdict(cell) | {"robust": cell.hetero}
+    return [_key(facts | {"epsilon": epsilon}) for epsilon in epsilons or (cell.epsilon,)]
 
 
 def write(stored: Path, known: dict[str, Any]) -> None:

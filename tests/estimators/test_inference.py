@@ -91,7 +91,7 @@ def test_a_model_fitted_without_inference_says_so_and_offers_nothing() -> None:
     words = str(plain.summary())
     assert "without inference=True" in words
     assert "std. error" not in words
-    for ask in (plain.conf_int, plain.cov_params, lambda: plain.contrast({})):
+    for ask in (plain.conf_int, plain.cov_params, lambda: plain.contrast({}), plain.marginal_effects):
         with pytest.raises(NotEstimable, match="inference=True"):
             ask()
 
@@ -103,7 +103,7 @@ def test_where_noise_hides_the_hessian_coefficients_stay_and_intervals_do_not() 
     assert "not estimable at this ε: needs about n ≥" in words
     assert "std. error" not in words
     assert np.isfinite(found.coef_).all()
-    for ask in (found.conf_int, found.cov_params, lambda: found.contrast([1, 0, 0])):
+    for ask in (found.conf_int, found.cov_params, lambda: found.contrast([1, 0, 0]), found.marginal_effects):
         with pytest.raises(NotEstimable, match="needs about n ≥"):
             ask()
     assert all(math.isnan(line.low) for line in coefficient_table(found))
@@ -131,9 +131,73 @@ def test_counts_are_modelled_as_they_are() -> None:
     assert found.predict(np.zeros((1, 1)))[0] == pytest.approx(math.exp(lines[0].estimate))
 
 
+def test_average_marginal_effects_of_a_line_are_its_coefficients(model: Any) -> None:
+    found, lines = model.marginal_effects(0.9), model.summary(0.9).lines
+    assert [line.name for line in found.lines] == ["age", NURSE, "smokes: yes"]
+    for effect, line in zip(found.lines, lines[1:], strict=True):
+        assert effect == pytest.approx(line)
+    assert "average marginal effects" in str(found)
+    assert "reference of job: job=clerk" in found.notes
+
+
+def test_average_marginal_effects_of_classes_are_slopes_of_the_probability(tmp_path: Any) -> None:
+    """Against the slopes of the true probability: each of three within 4.5 standard errors."""
+    score = -2.0 + 0.05 * AGE + 0.8 * (JOB == "nurse") - 0.5 * SMOKES
+    y = np.random.default_rng(3).random(N) < 1 / (1 + np.exp(-score))
+    found = dp.LogisticRegression(8.0, 1e-6, schema=SCHEMA, classes=[0, 1], inference=True, random_state=4)
+    found.fit(TABLE, y.astype(int))
+    average = float(np.mean(np.exp(-score) / (1 + np.exp(-score)) ** 2))
+    effects = found.marginal_effects()
+    for line, truth in zip(effects.lines, (0.05, 0.8, -0.5), strict=True):
+        assert abs(line.estimate - average * truth) < 4.5 * line.standard_error
+        assert line.standard_error < 0.5 * abs(average * truth)
+    found.save(tmp_path / "smokers.npz")
+    assert str(dp.load(tmp_path / "smokers.npz").marginal_effects()) == str(effects)
+
+
+def test_curves_have_no_average_marginal_effect() -> None:
+    curved = dp.Schema({"age": dp.Numeric(0, 100, encoding="spline", bins=3), "smokes": dp.Boolean("no", "yes")})
+    settings: dict[str, Any] = {"target_bounds": (0.0, 40.0), "inference": True}
+    columns = {"age": AGE, "smokes": TABLE["smokes"]}
+    found = dp.LinearRegression(math.inf, schema=curved, **settings).fit(columns, WAGES).marginal_effects()
+    assert [line.name for line in found.lines] == ["smokes: yes"]
+    assert any("left out" in note and "age" in note for note in found.notes)
+    alone = dp.LinearRegression(math.inf, schema=curved.without("smokes"), **settings).fit({"age": AGE}, WAGES)
+    with pytest.raises(NotEstimable, match="no column"):
+        alone.marginal_effects()
+
+
+def test_rows_of_one_person_are_no_more_than_one_observation() -> None:
+    """Each person has one row, which takes part three times: standard errors are still those of one row a person.
+
+    At ε = 300 noise is small, so that they are those of the table without privacy, a little more for it.
+    """
+    people = {"epsilon": 300.0, "delta": 1e-6, "adjacency": "add-remove", "n_public": N, "random_state": 0}
+    repeated = dp.LinearRegression(rows_per_unit=3, **people, **PUBLIC).fit(TABLE, WAGES, groups=np.arange(N))
+    plain = dp.LinearRegression(math.inf, **PUBLIC).fit(TABLE, WAGES)
+    ratio = np.sqrt(np.diag(repeated.cov_params()) / np.diag(plain.cov_params()))
+    assert ((ratio > 0.95) & (ratio < 1.2)).all()
+
+
+def test_naming_the_solver_is_asking_for_intervals() -> None:
+    """Counts are then not scaled by their bounds, and levels have references."""
+    rng = np.random.default_rng(8)
+    X = rng.uniform(-1, 1, (3000, 1))
+    y = rng.poisson(np.exp(0.5 + 0.8 * X.ravel()))
+    public: dict[str, Any] = {"row_norm": 1.0, "target_bounds": (0, 50), "random_state": 2}
+    named = dp.PoissonRegression(4.0, 1e-6, solver="intervals", **public).fit(X, y)
+    asked = dp.PoissonRegression(4.0, 1e-6, inference=True, **public).fit(X, y)
+    assert str(named.summary()) == str(asked.summary())
+    assert named.predict(X)[0] == asked.predict(X)[0]
+
+
+CROSSED = dp.Schema(dict(SCHEMA), crosses=[("job", "smokes")])
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
+        ({"schema": CROSSED, "inference": True}, "without products of columns"),
         ({"solver": "descent", "inference": True}, "chooses the solver"),
         ({"robust": True}, "inference=True, too"),
         ({"inference": True, "alpha": 0.1}, "ridge"),
@@ -141,10 +205,9 @@ def test_counts_are_modelled_as_they_are() -> None:
 )
 def test_contradictions_are_refused_before_anything_is_spent(settings: dict[str, Any], words: str) -> None:
     ledger = dp.Ledger(epsilon=1.0, delta=1e-3, adjacency="replace-one")
+    public = {"schema": SCHEMA, "target_bounds": (0, 40), "ledger": ledger}
     with pytest.raises(InvalidInput, match=words):
-        dp.LinearRegression(1.0, 1e-6, schema=SCHEMA, target_bounds=(0, 40), ledger=ledger, **settings).fit(
-            TABLE, WAGES
-        )
+        dp.LinearRegression(1.0, 1e-6, **public | settings).fit(TABLE, WAGES)
     assert not ledger.history()
 
 

@@ -128,7 +128,7 @@ def test_wrong_labels(type_in: Type, tmp_path: Path) -> None:
     rows = people(("N", "J"))
     (tmp_path / "people.csv").write_text(written(rows))
     (tmp_path / "schema.yaml").write_text(SCHEMA.replace("{boolean: [no, yes]}", "boolean"))
-    assert type_in("discreet ledger budget.db --epsilon 9 --delta 1e-4 --adjacency replace-one").code == 0
+    assert type_in("discreet ledger create budget.db --epsilon 9 --delta 1e-4 --adjacency replace-one").code == 0
     fit = "discreet fit people.csv --schema schema.yaml --target sick --epsilon 4 --ledger budget.db -q"
     said = type_in(fit)
     assert said.code == 2
@@ -145,7 +145,7 @@ def test_wrong_labels(type_in: Type, tmp_path: Path) -> None:
 def test_a_budget_that_refuses(type_in: Type, tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text(written(people(("no", "yes"))))
     (tmp_path / "schema.yaml").write_text(SCHEMA)
-    assert type_in("discreet ledger budget.db --epsilon 1.5 --delta 1e-5 --adjacency replace-one").code == 0
+    assert type_in("discreet ledger create budget.db --epsilon 1.5 --delta 1e-5 --adjacency replace-one").code == 0
     fit = "discreet fit people.csv --schema schema.yaml --target sick --epsilon 1 --delta 1e-6 --ledger budget.db -q"
     assert type_in(fit).code == 0
     before = (tmp_path / "model.npz").read_bytes()
@@ -159,7 +159,7 @@ def test_a_budget_that_refuses(type_in: Type, tmp_path: Path) -> None:
     assert "Nothing was charged and nothing was released" in said.err
     assert (tmp_path / "model.npz").read_bytes() == before
 
-    said = type_in("discreet ledger budget.db")
+    said = type_in("discreet ledger show budget.db")
     lines = said.out.splitlines()
     assert max(map(len, lines)) <= 80
     assert re.search(r"^1 +\d{4}-\d\d-\d\d \d\d:\d\d +1 +\S+ +completed +LogisticRegression", said.out, re.M)
@@ -176,7 +176,7 @@ def _interrupt(*_: Any, **__: Any) -> Any:
 def test_an_interrupted_fit(type_in: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adjacency: str) -> None:
     (tmp_path / "people.csv").write_text(written(people(("no", "yes"))))
     (tmp_path / "schema.yaml").write_text(SCHEMA)
-    assert type_in(f"discreet ledger budget.db --epsilon 9 --delta 1e-5 --adjacency {adjacency}").code == 0
+    assert type_in(f"discreet ledger create budget.db --epsilon 9 --delta 1e-5 --adjacency {adjacency}").code == 0
     fit = (
         "discreet fit people.csv --schema schema.yaml --target sick --epsilon 1 --delta 1e-6 --ledger budget.db -q "
         f"--adjacency {adjacency}"
@@ -207,7 +207,7 @@ def test_all_that_can_be_refused_is_refused_before_a_row_is_read(
     """Of a large file nobody waits for a mistake that was there before."""
     (tmp_path / "people.csv").write_text(written(people(("no", "yes"))))
     (tmp_path / "schema.yaml").write_text(SCHEMA)
-    monkeypatch.setattr("discreet.data.delimited._read_block", _interrupt)
+    monkeypatch.setattr("discreet.data.delimited.read_lines", _interrupt)
     monkeypatch.setattr("discreet.data.delimited._blocks", _interrupt)
     fit = "discreet fit people.csv --schema schema.yaml --target sick --epsilon 1 "
     for more in (

@@ -38,8 +38,11 @@ def no_order(event: Event, order: float, unit: Unit) -> float:
 BASIC = Accountant(epsilon=basic, divergence=no_order)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        found: str = request.getfixturevalue("database")
+        return found
     return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'budget.db'}"
 
 
@@ -202,7 +205,7 @@ def test_a_portion_is_asked_of_a_number(bad: object) -> None:
         opened("memory:").portion(bad)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("bad", ["", "budget", "sqlite:///", "postgresql://host/db", "sqlite:", 3, None])
+@pytest.mark.parametrize("bad", ["", "budget", "sqlite:///", "mysql://host/db", "sqlite:", 3, None])
 def test_bad_urls(bad: object) -> None:
     with pytest.raises(InvalidInput, match="memory:"):
         Ledger(bad)  # type: ignore[arg-type]

@@ -105,19 +105,19 @@ def with_smaller_charges(path: Path) -> None:
 
 def deleted_charges(path: Path) -> None:
     with sqlite3.connect(path) as raw:
-        raw.execute("DELETE FROM charges")
+        raw.execute("DELETE FROM lines WHERE kind = 'charge'")
     raw.close()
 
 
 def a_raised_budget(path: Path) -> None:
     with sqlite3.connect(path) as raw:
-        raw.execute("UPDATE datasets SET epsilon = 100")
+        raw.execute("UPDATE lines SET body = replace(body, '1.0', '100.0') WHERE kind = 'dataset'")
     raw.close()
 
 
 LOSSES: list[Callable[[Path], None]] = [
     delete, rename, remove_folder, empty, cut, another_format, a_folder, without_a_budget, without_charges,
-    with_another_dataset, with_smaller_charges, deleted_charges, a_raised_budget,
+    with_another_dataset, with_smaller_charges, deleted_charges,
 ]  # fmt: skip
 
 
@@ -151,11 +151,23 @@ def test_every_use_is_refused_and_nothing_is_created(
     assert "budget.db" in repr(ledger)
 
 
+def test_a_budget_that_was_raised_in_the_file_is_refused_by_readers_and_ignored_by_who_had_read_it(
+    path: Path, ledger: Ledger
+) -> None:
+    message = pickle.dumps(ledger)
+    a_raised_budget(path)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(PureDP(50.0), "replace-one")
+    for use in (lambda: Ledger(path), lambda: opened(path), pickle.loads(message).spent):
+        with pytest.raises(LedgerUnavailable, match="line 2"):
+            use()
+
+
 @pytest.mark.parametrize("change", OTHER_BUDGETS)
 def test_a_file_with_another_budget_is_refused(path: Path, ledger: Ledger, change: dict[str, object]) -> None:
     path.unlink()
     opened(path, **change)
-    with pytest.raises(LedgerUnavailable, match="had the budget"):
+    with pytest.raises(LedgerUnavailable, match="not the one that was read"):
         ledger.charge(PureDP(0.01), "replace-one")
 
 

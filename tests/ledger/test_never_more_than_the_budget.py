@@ -18,6 +18,7 @@ from discreet.errors import BudgetExceeded
 from discreet.events import ApproxDP, Compose, Event, Gaussian, Laplace, Promise, compose
 from discreet.ledger import Accountant, Budget, Ledger, Stated, adaptive
 from discreet.ledger.adaptive import RESERVE, Entry, Shares
+from discreet.ledger.tally import Tally
 from discreet.units import Unit
 
 UNIT = Unit("add-remove")
@@ -88,10 +89,11 @@ def test_statements_that_add_up_to_the_budget_are_admitted_and_more_are_not(
         if reserve:  # a first release for which other rules than basic composition have their share of δ
             noisy = Gaussian(accounting.calibrate(Gaussian, *claims[0], UNIT))
             entries[0] = Entry(noisy, noisy, claims[0])
-        assert Accountant().spent(entries, budget).upper <= epsilon
+        assert Tally(Accountant(), budget).spent(entries).upper <= epsilon
         more = ApproxDP(1e-3 * epsilon, 0.2 * delta)
         assert (
-            Accountant().spent([*entries, Entry(more, more, Stated(more.epsilon, more.delta))], budget).upper > epsilon
+            Tally(Accountant(), budget).spent([*entries, Entry(more, more, Stated(more.epsilon, more.delta))]).upper
+            > epsilon
         )
 
 
@@ -133,7 +135,7 @@ def best_attack(first_epsilon: float, first_delta: float, says_so: bool, budget:
     first = Entry(Gaussian(noise), Gaussian(noise), Stated(first_epsilon, first_delta) if says_so else None)
 
     def admitted(event: Event, stated: Stated | None) -> bool:
-        return accountant.spent([first, Entry(event, event, stated)], budget).upper <= budget.epsilon
+        return Tally(accountant, budget).spent([first, Entry(event, event, stated)]).upper <= budget.epsilon
 
     choices: list[Profile] = [lambda t: np.maximum(-np.expm1(t), 0.0)]  # nothing at all
     if second := largest(lambda m: admitted(Gaussian(1 / m), None), 1e-4, 10.0):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -159,19 +158,3 @@ def test_the_vault_charges_count_and_promise_before_it_counts(ledger: Ledger) ->
     with pytest.raises(InvalidInput, match="already completed"):
         safe.release(again, payment=payment)  # type: ignore[arg-type]
     assert not again.sampled
-
-
-def test_a_ledger_of_the_first_format_is_read_and_brought_up_to_date(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    ledger = Ledger(path, epsilon=1.0, delta=1e-6, adjacency=UNIT)
-    ledger.charge(PureDP(0.25), UNIT, note="old")
-    with sqlite3.connect(path) as connection:
-        for column in ("stated_epsilon", "stated_delta", "ran"):
-            connection.execute(f"ALTER TABLE charges DROP COLUMN {column}")
-        connection.execute("PRAGMA user_version = 1")
-    assert [(c.note, c.stated, c.ran) for c in ledger.history()] == [("old", None, None)]
-    assert ledger.spent().upper == pytest.approx(0.25, abs=1e-5)
-    ledger.charge(PureDP(0.25), UNIT, stated=(0.26, 0.0))
-    assert [c.stated for c in ledger.history()] == [None, (0.26, 0.0)]
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)

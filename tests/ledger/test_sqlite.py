@@ -121,9 +121,8 @@ def test_a_process_killed_inside_a_charge_leaves_a_usable_ledger(tmp_path: Path)
     worker = process(
         """
         with ledger._store.transaction(write=True) as records:
-            from discreet.ledger import Charge
-            from discreet.units import Unit
-            records.append("default", Charge(0, "now", PureDP(0.75), Unit("replace-one")))
+            from discreet.ledger.lines import next_line
+            records.append(next_line(records.head(), "now", "default", "charge", "{}", 1))
             print("inside", flush=True)
             time.sleep(60)
         """,
@@ -232,7 +231,7 @@ def test_an_event_that_cannot_be_read_stops_all_spending(tmp_path: Path, text: s
     path = tmp_path / "budget.db"
     opened(path).charge(PureDP(0.1), "replace-one")
     with sqlite3.connect(path) as raw:
-        raw.execute("UPDATE charges SET event = ?", (text,))
+        raw.execute("UPDATE lines SET body = ? WHERE charge = 1", (text,))
     raw.close()
     with pytest.raises(LedgerUnavailable, match="charge 1"):
         opened(path).charge(PureDP(0.1), "replace-one")

@@ -42,6 +42,7 @@ from discreet.queries.sums.column_second_moment import ColumnSecondMoment
 from discreet.queries.sums.count import RowCount
 from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
 from discreet.queries.sums.fine_gradient import FineGradientSum
+from discreet.queries.sums.gaussian_sketch import GaussianSketch
 from discreet.queries.sums.gradient import GradientSum
 from discreet.queries.sums.mapped_sum import MappedSum
 from discreet.queries.sums.model_score import ModelScore
@@ -81,11 +82,13 @@ def after_choices(rng: np.random.Generator, domain: Any, steps: int) -> VertexSc
     return VertexScores(ROWS, Logistic(), vertices, chosen, 10.0 ** rng.uniform(-1, 1))
 
 
-def working(rng: np.random.Generator, role: Any, query: Any, loss: Any, most: float = 1.0) -> MappedSum:
+def working(
+    rng: np.random.Generator, role: Any, query: Any, loss: Any, most: float = 1.0, far: float = 1.0
+) -> MappedSum:
     """A sum over whitened rows at a random θ, by matrices of many sizes: some rows are cut and some are short."""
     made = RowSpec(3, 1.0)
     matrix = rng.standard_normal((3, D + 1)) * 10.0 ** rng.uniform(-1, 2)
-    near = rng.standard_normal(3) * 10.0 ** rng.uniform(-3, 0)
+    near = far * rng.standard_normal(3) * 10.0 ** rng.uniform(-3, 0)
     return MappedSum(ROWS, query, WorkingRows(Whitening(ROWS, made, matrix), loss, near, role, most))
 
 
@@ -128,6 +131,9 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: working(rng, "residual", TargetMoment(0.5), Huber(0.5)),
         lambda rng: working(rng, "inside", TargetMoment(1.0), Huber(0.5)),
         lambda rng: working(rng, "root", TargetMoment(4.0), CappedPoisson(4)),
+        lambda rng: working(rng, "target", TargetMoment(2.0), CappedPoisson(4)),
+        lambda rng: working(rng, "slope of p", TargetMoment(1.0), Logistic(), 0.25, 30.0),
+        lambda rng: working(rng, "bend of p", CrossMoment(WHITE, 0.0963), Logistic(), 1.0, 30.0),
     ],
     FineGradientSum: [
         lambda rng: FineGradientSum(ROWS, Logistic(), theta(rng), 0.5, 27, 2**15),
@@ -196,7 +202,10 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: ResidualCounts(ROWS, theta(rng), SlopeCells(Logistic(), np.array([0.1, 0.5, 0.9]))),
         lambda rng: ResidualCounts(PLAIN, theta(rng, PLAIN), SlopeCells(Squared(), np.geomspace(0.01, 10, 6))),
     ],
-    SketchedSum: [lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7))],
+    SketchedSum: [
+        lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7)),
+        lambda rng: SketchedSum(PLAIN, 3, GaussianSketch(D, 5, 7, 1.1)),
+    ],
 }
 
 #: Queries that are no sums; each has a test of its own below.

@@ -404,11 +404,11 @@ def inference() -> list[Case]:
     """
     settled = [(1.0, -1.0)] * 30
     drawn = rows((1, 1), *settled), rows(*settled)
-    some = {"hessian_share": 0.02, "moment_share": 0.05}
+    some = {"hessian_share": 0.02, "moment_share": 0.05, "scale_share": 1e-4}
     labels = Case("intervals", "logistic", Problem(ONE, Logistic(), 75.0), drawn, ADD, options=some, runs=400)
-    bent = {"hessian_share": 0.95, "moment_share": 0.02, "regularisation": 1e4}
+    bent = {"hessian_share": 0.95, "moment_share": 0.02, "scale_share": 1e-4, "regularisation": 1e4}
     flat = Problem(ONE, Logistic(), 20.0)
-    return [labels, Case("intervals", "hessian", flat, (rows((1, 1)), rows()), ADD, options=bent, runs=250)]
+    return [labels, Case("intervals", "hessian", flat, (rows((1, 1)), rows()), ADD, options=bent, runs=500)]
 
 
 def interactions() -> list[Case]:

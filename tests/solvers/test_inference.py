@@ -29,6 +29,8 @@ from discreet.recipes.intervals import recipe
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.base import Partition
+from discreet.solvers.parts.average_slope import _whole_mean
+from discreet.solvers.parts.count_cap import best_cap, cap_for_mean, excess
 from discreet.solvers.parts.whitening import design
 from discreet.units import Unit
 
@@ -70,6 +72,15 @@ def reference(loss: Any, X: Any, y: Any, robust: bool) -> tuple[Any, Any]:
     return theta, np.linalg.inv(H) @ V @ np.linalg.inv(H)
 
 
+def population_slope(loss: Any) -> float:
+    """E g'(score) over the rows of `table`."""
+    X = table(loss, 200_000, 77)[0]
+    score = 0.3 + X @ [0.5, -0.4]
+    if isinstance(loss, Logistic):
+        return float(np.mean(expit(score) * expit(-score)))
+    return float(np.mean(np.exp(score))) if isinstance(loss, Poisson) else 1.0
+
+
 @pytest.mark.parametrize("robust", [False, True])
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), Huber(0.2), Poisson()], ids=lambda loss: type(loss).__name__)
 def test_without_noise_estimate_and_covariance_are_the_textbook_s(loss: Any, robust: bool) -> None:
@@ -83,21 +94,52 @@ def test_without_noise_estimate_and_covariance_are_the_textbook_s(loss: Any, rob
     assert found.quality == math.inf
 
 
+def test_without_noise_the_average_slope_is_the_delta_method_s() -> None:
+    """A, its covariance with coefficients and its variance, by derivatives taken as differences."""
+    X, y = table(Logistic())
+    problem = Problem(RowSpec(2, math.inf, 1.0), Logistic(), float(len(y)))
+    found = run(recipe(problem, Guarantee(math.inf, 0.0, ADD)), problem, X, y)
+    Z = np.column_stack([X, np.ones(len(X))])
+
+    def average(theta: Any) -> float:
+        return float(np.mean(expit(Z @ theta) * expit(-Z @ theta)))
+
+    step = 1e-5 * np.eye(3)
+    slope = np.array([(average(found.theta + e) - average(found.theta - e)) / 2e-5 for e in step])
+    value = average(found.theta)
+    assert found.average_slope.value == pytest.approx(value, rel=1e-9)
+    np.testing.assert_allclose(found.average_slope.covariance, found.covariance @ slope, rtol=1e-5)
+    expected = slope @ found.covariance @ slope + value * (0.25 - value) / len(y)
+    assert found.average_slope.variance == pytest.approx(expected, rel=1e-5)
+    counts = table(Poisson())[1]
+    problem = Problem(problem.rows, Poisson(), float(len(y)))
+    found = run(recipe(problem, Guarantee(math.inf, 0.0, ADD)), problem, X, counts)
+    assert found.average_slope.value == pytest.approx(counts.mean())
+    assert found.average_slope.variance == pytest.approx(counts.var() / len(y))
+
+
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), Poisson()], ids=lambda loss: type(loss).__name__)
 def test_standard_errors_are_those_of_estimates_over_rows_and_noise(loss: Any) -> None:
     """(θ̂ − θ)/se over 150 runs × 3 coefficients has mean 0 and variance 1: each test errs with probability 1e-3.
 
-    The variance of a mean of k squares of normals is 2/k; those of one run are correlated, so k = 150 is taken.
+    The variance of a mean of k squares of normals is 2/k; those of one run are correlated, so k = 150 is taken. Those
+    of average marginal effects hold at least: their mean square is not above 1.
     """
-    problem = Problem(ROWS, loss, 4000.0)
+    problem = Problem(ROWS, loss, 4000.0, largest_count=40.0)
     solver = recipe(problem, Guarantee(2.0, 1e-6, ADD))
-    scores = []
+    scores, effects, share = [], [], population_slope(loss)
     for seed in range(150):
         X, y = table(loss, 4000, seed)
         found = run(solver, problem, X, y, seed)
         assert found.quality > 1
         truth = np.array([0.5, -0.4, 0.3]) / (4 if isinstance(loss, Squared) else 1)
         scores.append((found.theta - truth) / np.sqrt(np.diag(found.covariance)))
+        average, theta = found.average_slope, found.theta
+        variance = average.value**2 * np.diag(found.covariance) + average.variance * theta**2
+        variance += 2 * average.value * theta * average.covariance
+        effects.append(((average.value * theta - share * truth) / np.sqrt(variance))[:2])
+    assert np.abs(np.mean(effects, axis=0)).max() < 3.6 / math.sqrt(150)
+    assert np.mean(np.square(effects)) < 1 + 3.1 * math.sqrt(2 / 150)
     assert np.abs(np.mean(scores, axis=0)).max() < 3.6 / math.sqrt(150)
     assert abs(np.mean(np.square(scores)) - 1) < 3.3 * math.sqrt(2 / 150)
 
@@ -105,7 +147,7 @@ def test_standard_errors_are_those_of_estimates_over_rows_and_noise(loss: Any) -
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), Huber(0.2), Poisson()], ids=lambda loss: type(loss).__name__)
 def test_the_plan_does_not_depend_on_any_answer(loss: Any) -> None:
     """Whatever was answered, the same events in the same order: also to answers as wild as noise can make them."""
-    problem = Problem(RowSpec(6, 3.0, 1.0), loss, 100.0, robust=True, partitions=(Partition(0, 4),))
+    problem = Problem(RowSpec(6, 3.0, 1.0), loss, 100.0, robust=True, partitions=(Partition(0, 4),), largest_count=40.0)
     solver = recipe(problem, Guarantee(0.5, 1e-6, ADD))
     plan, rng = rehearse(solver, problem, ADD), np.random.default_rng(0)
     for size in (0.0, 1.0, 1e3, 1e9):
@@ -222,6 +264,8 @@ def test_weights_need_a_whitening_map() -> None:
     through = Whitening(GIVEN, RowSpec(2, 1.0), np.eye(2))
     with pytest.raises(InvalidInput, match="θ"):
         WorkingRows(through, Logistic(), np.zeros(3), "curvature")
+    with pytest.raises(InvalidInput, match="logistic"):
+        WorkingRows(through, Huber(0.5), np.zeros(2), "slope of p")
 
 
 # --- settings -----------------------------------------------------------------------------------------------------
@@ -235,6 +279,45 @@ def test_a_capped_count_has_an_unbiased_slope_and_the_curvature_of_a_covariance(
         assert law @ slope == pytest.approx(0.0, abs=1e-12)
         covariance = law @ ((np.minimum(y, cap) - law @ np.minimum(y, cap)) * y)
         assert loss.curvature(math.log(mean), 0.0) * loss.largest_curvature == pytest.approx(covariance, rel=1e-9)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("mean", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("noise", [0.05, 0.2, 0.5])
+def test_counts_are_capped_where_standard_errors_are_about_least(mean: float, noise: float, spread: float) -> None:
+    """Whatever the spread of log-means is: within 10 % of the least over all caps."""
+    rates = mean * np.exp(spread * np.random.default_rng(0).standard_normal(20_000) - spread**2 / 2)
+
+    def error(cap: int) -> float:
+        bend = float(np.mean(rates * poisson.cdf(cap - 1, rates)))
+        return math.sqrt(bend + (cap * noise) ** 2) / bend
+
+    assert error(best_cap(mean, noise)) < 1.1 * min(map(error, range(1, 31)))
+
+
+def test_a_cut_mean_and_what_it_lacks_add_up() -> None:
+    rates = 1.5 * np.exp(0.8 * np.random.default_rng(1).standard_normal(400_000) - 0.32)
+    counts = np.random.default_rng(2).poisson(rates)
+    cap = cap_for_mean(1.5, 0.64, 0.01, 500.0)
+    assert 4 < cap < 20
+    beyond = np.maximum(counts - cap, 0)
+    room = 5 * beyond.std() / math.sqrt(len(counts))
+    assert excess(cap, 1.5, 0.64) == pytest.approx(beyond.mean(), abs=room)
+    square = 0.64 + (math.log(1.5) - 0.32) ** 2  # the mean square of the scores
+    value, factor = _whole_mean(1.5 - excess(cap, 1.5, 0.64), cap, square)
+    assert value == pytest.approx(1.5, rel=1e-6)
+    assert 1.0 < factor < 2.0
+    assert cap_for_mean(1.5, 0.64, 0.0, 500.0) == 500.0
+    assert cap_for_mean(0.1, 0.0, 1.0, 1.0) == 1.0
+
+
+def test_robust_intervals_of_counts_take_the_whole_count() -> None:
+    """A cap knows what it cuts for Poisson counts alone, so that robust intervals are capped at the declared bound."""
+    problem = Problem(ROWS, Poisson(), 1e4, robust=True, largest_count=30.0)
+    assert recipe(problem, Guarantee(1.0, 1e-6, ADD)).cap == 30
+    assert recipe(replace(problem, robust=False), Guarantee(1.0, 1e-6, ADD)).cap == 0
+    with pytest.raises(InvalidInput, match="at most 256"):
+        recipe(replace(problem, largest_count=1000.0), Guarantee(1.0, 1e-6, ADD))
 
 
 def test_levels_without_rows_are_joined_with_the_level_before() -> None:

@@ -8,7 +8,21 @@ from typing import Annotated, Any
 import typer
 
 from discreet._version import __version__
-from discreet.cli import account, check, demo, evaluate, fit, ledger, plan, predict, quantiles, schema, show, solvers
+from discreet.cli import (
+    account,
+    check,
+    demo,
+    evaluate,
+    fit,
+    ledger,
+    plan,
+    predict,
+    quantiles,
+    report,
+    schema,
+    show,
+    solvers,
+)
 from discreet.errors import DiscreetError
 from discreet.text import printable
 
@@ -18,7 +32,6 @@ app = typer.Typer(
     name="discreet",
     help="Models from sensitive data, with a privacy certificate.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -49,6 +62,7 @@ quantiles.register(app)
 account.register(app)
 schema.register(app)
 ledger.register(app)
+report.register(app)
 demo.register(app)
 
 

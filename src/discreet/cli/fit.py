@@ -21,7 +21,7 @@ from discreet.cli.common import (
     require_place,
     show_certificate,
 )
-from discreet.cli.reading import Decimal, File, Separator, declared_columns, names_in, read_declared
+from discreet.cli.reading import Decimal, Files, Separator, declared_columns, names_in, read_declared, scan_for
 from discreet.cli.settings import SETS, model_parameters, read_set, solver_options
 from discreet.data.frames import NamedColumn
 from discreet.errors import InvalidInput
@@ -35,7 +35,7 @@ _FROM_THE_SCHEMA = ("classes", "row_norm", "target_bounds")
 
 
 def fit(
-    file: File,
+    files: Files,
     target: Annotated[str, typer.Option(help="Column to predict.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of this fit; inf for no privacy.")],
     schema: Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")] = None,
@@ -66,13 +66,18 @@ def fit(
     separator: Separator = None,
     decimal: Decimal = ".",
     force: Annotated[bool, typer.Option("--force", help="Write over an existing model without asking.")] = False,
+    memory: Annotated[str | None, typer.Option(help="Memory for rows, e.g. 2GB: more are read at every step.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder for encoded rows that do not fit in memory.")] = None,
+    dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local: workers hold rows.")] = None,
 ) -> None:
     """Fit a private model to a table; write the model and its certificate."""
-    declared = read_schema(schema, names_in(file, separator))
+    scan = scan_for(files, separator, decimal, memory=memory, cache=cache, dask=dask)
+    declared = read_schema(schema, names_in(Path(files[0]), separator) if scan is None else scan.names)
     kind = model_for(declared, target, model)
-    require_place(output, [file, schema, ledger])
+    inputs = [*(Path(file) for file in files if "://" not in file), schema, ledger]
+    require_place(output, inputs)
     certificate = certificate or output.with_suffix(".certificate.json")
-    require_place(certificate, [file, schema, ledger, output])
+    require_place(certificate, [*inputs, output])
     settings: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
@@ -95,16 +100,19 @@ def fit(
     estimator._check_parameters()  # all that can be refused without a row is, before they are read
     require_absent([output, certificate], force=force)
     with _interruptions(estimator, output):
-        table = read_declared(
-            file,
-            declared,
-            declared_columns(declared),
-            separator,
-            decimal,
-            shown=not quiet,
-            count_rows=adjacency == "replace-one",
-        )
-        estimator.fit(table, NamedColumn.of(table, target, declared))
+        if scan is not None:
+            estimator.fit(scan, target)
+        else:
+            table = read_declared(
+                Path(files[0]),
+                declared,
+                declared_columns(declared),
+                separator,
+                decimal,
+                shown=not quiet,
+                count_rows=adjacency == "replace-one",
+            )
+            estimator.fit(table, NamedColumn.of(table, target, declared))
         estimator.save(output)
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
     show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])

@@ -202,6 +202,11 @@ class Encoder:
             first = last
         return tuple(found)
 
+    @property
+    def curved_columns(self) -> frozenset[str]:
+        """The columns whose features are a curve of their number: knots, or bins and a line."""
+        return frozenset(name for name, block in self._blocks.items() if isinstance(block, Spline | Both))
+
     def transform(self, data: Any) -> Any:
         """Encode a table: n × `n_features`, a numpy array or a CSR array as `sparse` says.
 

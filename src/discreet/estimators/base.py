@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.calibration import Guarantee
+from discreet.data.base import Dataset
 from discreet.data.columns import Column, Encoding
 from discreet.data.memory import Dense, Sparse, in_memory
+from discreet.data.partitions import frame_scan
+from discreet.data.persons import Persons
+from discreet.data.streamed import TargetCoding
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import LENGTHS, check_lengths, check_range
 from discreet.estimators.custom_losses import chosen_loss
@@ -29,12 +33,13 @@ from discreet.estimators.interactions import (
 from discreet.estimators.persons import persons_of, refuse_weights
 from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.estimators.saving import save
+from discreet.estimators.scans import opened_scan
 from discreet.estimators.targets import column_vector
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
 from discreet.planning.plan import Plan, make_plan
-from discreet.recipes import STARTED
+from discreet.recipes import INFERRING, STARTED
 from discreet.refinement import Refinement
 from discreet.report.effects import ModelEffects
 from discreet.rows import RowSpec
@@ -91,6 +96,10 @@ class PrivateLinearModel(PrivateEstimator):
         """Coded targets and the number of outputs; sets the fitted attributes that decoding needs."""
 
     @abstractmethod
+    def _target_coding(self, column: Column | None) -> TargetCoding:
+        """What codes targets, after `_read_target` has declared it; it knows public facts alone."""
+
+    @abstractmethod
     def _usual_loss(self) -> Loss:
         """The pointwise loss on coded targets, where no other is asked for."""
 
@@ -108,12 +117,13 @@ class PrivateLinearModel(PrivateEstimator):
 
     # --- fitting --------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, **refused: Any) -> Any:
         """Fit the model; every release is charged to the ledger before it is made.
 
         Args:
-            X: table or matrix, one row a person; or several, see ``groups``.
-            y: targets.
+            X: table or matrix, one row a person; or several, see ``groups``. Or `Parquet` or `CSV`, for files that do
+                not fit in memory, or a Dask DataFrame.
+            y: targets; of files the name of a column, or nothing where X says it.
             groups: whose each row is. Persons are then protected, and take part with ``rows_per_unit`` rows each,
                 whatever they contain. A schema with a `Person` says the same.
             **refused: weights of rows, with the reason why they are refused.
@@ -125,9 +135,16 @@ class PrivateLinearModel(PrivateEstimator):
         refuse_weights(refused)
         self._check_parameters()
         private = math.isfinite(self.epsilon)
-        persons = persons_of(X, self.schema, groups, Unit(self.adjacency, self.rows_per_unit), private)  # type: ignore[arg-type]
-        features, data = self._prepare(X, y, private)
-        plan_for = self._plan_for(features, data.rows, isinstance(data, Sparse))
+        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
+        scan = frame_scan(X, y)
+        if scan is not None:
+            with opened_scan(self, scan, y, groups, unit, private) as (features, data, persons):
+                return self._fit_rows(features, data, persons)
+        persons = persons_of(X, self.schema, groups, unit, private)
+        return self._fit_rows(*self._prepare(X, y, private), persons)
+
+    def _fit_rows(self, features: Features, data: Dataset, persons: Persons | None) -> Any:
+        plan_for = self._plan_for(features, data.rows, data.sparse)
         self._refinement: Refinement | None = None
         theta = self._fit_in_vault(data, plan_for, self.solver, persons)
         self._features = features if self._refinement is None else features.refined(self._refinement)
@@ -201,6 +218,8 @@ class PrivateLinearModel(PrivateEstimator):
             robust=infers and bool(getattr(self, "robust", False)),
             partitions=partitions(features) if infers else (),
             columns=crossable_columns(features) if self._chooses_interactions() else (),
+            largest_count=self._largest_count(),
+            n_error=self._count_error(guarantee),
         )
 
     def _chooses_interactions(self) -> bool:
@@ -216,8 +235,12 @@ class PrivateLinearModel(PrivateEstimator):
         return "linear" if self._infers() else "spline"
 
     def _infers(self) -> bool:
-        """Whether a fit releases what intervals need."""
-        return bool(getattr(self, "inference", False))
+        """Whether a fit releases what intervals need: that was asked for, or the solver that does so was named."""
+        return bool(getattr(self, "inference", False)) or self.solver in INFERRING
+
+    def _largest_count(self) -> float:
+        """The public bound of counts that are not coded; none for other targets."""
+        return math.inf
 
     def _loss(self) -> Loss:
         """The loss that was asked for, as a fit may use it: no code but the library's is ever given a row."""

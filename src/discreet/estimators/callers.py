@@ -18,7 +18,6 @@ from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.estimators.targets import PrivacyWarning
 from discreet.events import Event
 from discreet.ledger import Ledger
-from discreet.ledger.forecast import spent_after
 from discreet.units import Unit
 
 __all__ = ["Search", "learned_before", "require_all_fits", "search_of_this_fit", "warned_of_steps"]
@@ -186,7 +185,7 @@ def require_all_fits(
             "or PrivateSearchCV. Nothing was charged and nothing was released."
         )
     if search.token not in _ANNOUNCED:
-        total = spent_after(ledger, event(), unit, stated, search.fits)
+        total = ledger.forecast(event(), unit, stated, search.fits)
         if total is None:  # another unit, which the ledger will refuse
             return
         what = (

@@ -34,6 +34,9 @@ class _Classifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
         self.classes_, self._declared = coding.classes, coding.declared
         return coding.encode(labels), coding.outputs
 
+    def _target_coding(self, column: Column | None) -> Labels:
+        return Labels.declare(np.empty(0, dtype=object), self.classes, column)
+
     def _unprotected(self) -> tuple[str, ...]:
         return () if self._declared else ("the set of classes, taken from y",)
 

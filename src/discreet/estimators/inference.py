@@ -8,7 +8,7 @@ follows from them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from discreet.data.natural_units import natural_units
 from discreet.errors import InvalidInput, NotEstimable
 from discreet.estimators.features import Features
 from discreet.estimators.intervals import GATE, Coefficient, Contrast, Intervals, Summary
+from discreet.losses import Poisson
 from discreet.measurements.program import drive
 from discreet.recipes.intervals import rows_needed
 from discreet.report.certificate import Certificate
@@ -29,7 +30,7 @@ from discreet.solvers import Problem
 from discreet.solvers.base import Partition
 from discreet.solvers.inference import Estimate, Inference
 
-__all__ = ["Inferring", "Released", "coefficient_table", "intervals", "partitions"]
+__all__ = ["Inferring", "Released", "average_effects", "coefficient_table", "intervals", "partitions"]
 
 Array = NDArray[np.float64]
 _NOT_ASKED = (
@@ -75,6 +76,7 @@ class Released:
             "answers": [answer.tolist() for answer in self.answers],
             "settings": asdict(self.solver),
             "rows": self.problem.n,
+            "rows_error": self.problem.n_error,
             "intercept": rows.intercept,
         }
 
@@ -88,10 +90,20 @@ class Released:
         try:
             answers = tuple(np.asarray(answer, dtype=np.float64) for answer in tree["answers"])
             settings, n, intercept = dict(tree["settings"]), float(tree["rows"]), float(tree["intercept"])
+            error = float(tree["rows_error"])
+            if not 0 <= error < math.inf:
+                raise InvalidInput("the error of the number of rows is none")
             solver = Inference(**{name: _setting(name, value) for name, value in settings.items()})
-            rows = RowSpec(columns, features.row_norm, intercept)
+            rows, loss = RowSpec(columns, features.row_norm, intercept), model._loss()
             problem = Problem(
-                rows, model._loss(), n, inference=True, robust=solver.robust, partitions=partitions(features)
+                rows,
+                loss,
+                n,
+                inference=True,
+                robust=solver.robust,
+                partitions=partitions(features),
+                largest_count=float(model._coding.high) if isinstance(loss, Poisson) else math.inf,
+                n_error=error,
             )
         except (KeyError, TypeError, ValueError, OverflowError) as mistake:
             raise InvalidInput(f"the released values cannot be read: {mistake}") from None
@@ -99,7 +111,7 @@ class Released:
 
 
 def _setting(name: str, value: Any) -> Any:
-    kind = bool if name == "robust" else int if name == "cap" else float
+    kind = bool if name == "robust" else int if name in ("cap", "rows_per_person") else float
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if type(value) is not kind or (kind is float and not 0 <= value < math.inf):
@@ -129,26 +141,94 @@ def intervals(
         certificate: what the fit guaranteed, for advice where noise is too large.
         target: scale and shift of the target's coding.
     """
-    estimate, rows = released.estimate(), released.problem.rows
+    estimate = released.estimate()
+    lines = _lines(estimate, features, released.problem.rows, target[0])
+    constant = np.where(lines.constants, target[1], 0.0)
+    return Intervals(
+        lines.names,
+        lines.columns,
+        lines.natural @ estimate.theta.ravel() + constant,
+        lines.natural @ estimate.covariance @ lines.natural.T,
+        estimate.quality,
+        _needs(certificate, len(lines.names), released.problem.n, estimate.quality),
+        lines.notes,
+    )
+
+
+def average_effects(
+    released: Released, features: Features, certificate: Certificate, target: tuple[float, float]
+) -> Intervals:
+    """Average marginal effects: coefficients in natural units times the average slope of the mean, by the delta method.
+
+    Columns with a curve have a slope that differs from value to value; they are left out, and a note says so.
+    The arguments are those of `intervals`.
+
+    Raises:
+        NotEstimable: noise hides intervals, or no effect is left.
+    """
+    estimate = released.estimate()
+    lines = _lines(estimate, features, released.problem.rows, target[0])
+    average, straight = estimate.average_slope, ~lines.constants & ~lines.curved
+    if average is None or not straight.any():
+        raise NotEstimable("no column has an average marginal effect: all have curves, or counts have no public bound.")
+    natural = lines.natural[straight]
+    slopes, moves = natural @ estimate.theta.ravel(), natural @ average.covariance
+    both = np.outer(slopes, moves)
+    covariance = average.value**2 * (natural @ estimate.covariance @ natural.T)
+    covariance = covariance + average.value * (both + both.T) + average.variance * np.outer(slopes, slopes)
+    names, columns = (
+        tuple(x for x, s in zip(all_, straight, strict=True) if s) for all_ in (lines.names, lines.columns)
+    )
+    needs = _needs(certificate, len(lines.names), released.problem.n, estimate.quality)
+    curves = sorted({column for column, c in zip(lines.columns, lines.curved, strict=True) if c})
+    left_out = (
+        (f"left out, as the slope of a curve differs from value to value: {', '.join(curves)}",) if curves else ()
+    )
+    found = Intervals(
+        names, columns, average.value * slopes, covariance, estimate.quality, needs, (*lines.notes, *left_out)
+    )
+    found.require()
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """The lines of a table: one for each coefficient that is estimated, the intercept first.
+
+    Args:
+        natural: from coefficients of the given columns to those in natural units, of shape (lines, given dimension).
+        names: what each line is about.
+        columns: the column of the table that each belongs to.
+        constants: which line is the intercept.
+        curved: which lines belong to a curve of a number: knots, and a line beside bins.
+        notes: reference levels, and levels that were joined.
+    """
+
+    natural: Array
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    constants: NDArray[np.bool_]
+    curved: NDArray[np.bool_]
+    notes: tuple[str, ...]
+
+
+def _lines(estimate: Estimate, features: Features, rows: RowSpec, scale: float) -> _Lines:
     factors, offsets, names, columns = _units(features, rows)
-    scale, shift = target
+    curves = features.encoder.curved_columns if features.encoder is not None else frozenset()
     groups = [np.flatnonzero(row) for row in estimate.design]
-    order = sorted(range(len(groups)), key=lambda g: groups[g][0] < rows.n_features)  # the intercept comes first
+    groups.sort(key=lambda group: group[0] < rows.n_features)  # the intercept comes first
     natural = np.zeros((len(groups), rows.dimension))
-    for line, g in enumerate(order):
-        first = groups[g][0]
+    for line, group in enumerate(groups):
+        first = group[0]
         natural[line, first] = factors[first] * scale
         if first == rows.n_features:
             natural[line, : rows.n_features] = offsets[: rows.n_features] * scale
-    shown = [" + ".join(names[j] for j in groups[g]) for g in order]
-    constant = np.array([shift if groups[g][0] == rows.n_features else 0.0 for g in order])
-    return Intervals(
-        tuple(shown),
-        tuple(columns[groups[g][0]] for g in order),
-        natural @ estimate.theta.ravel() + constant,
-        natural @ estimate.covariance @ natural.T,
-        estimate.quality,
-        _needs(certificate, len(groups), released.problem.n, estimate.quality),
+    return _Lines(
+        natural,
+        tuple(" + ".join(names[j] for j in group) for group in groups),
+        tuple(columns[group[0]] for group in groups),
+        np.array([group[0] == rows.n_features for group in groups]),
+        np.array([columns[group[0]] in curves for group in groups]),
         _notes(groups, names, columns, rows),
     )
 
@@ -215,17 +295,17 @@ class Inferring:
     robust: bool = False
 
     def _check_inference(self) -> None:
-        if self.robust and not self.inference:
+        if self.robust and not self._infers():  # type: ignore[attr-defined]
             raise InvalidInput("robust=True is about intervals: give inference=True, too. Nothing was released.")
 
-    def _intervals(self) -> Intervals:
+    def _intervals(self, what: Callable[..., Intervals] = intervals) -> Intervals:
         check_is_fitted(self, "coef_")
         released = getattr(self, "released_", None)
         if released is None:
             raise NotEstimable(_NOT_ASKED)
         coding = getattr(self, "_coding", None)
         target = (coding.scale, coding.shift) if coding else (1.0, 0.0)
-        return intervals(released, self._features, self.privacy_, target)  # type: ignore[attr-defined]
+        return what(released, self._features, self.privacy_, target)  # type: ignore[attr-defined]
 
     @property
     def coef_covariance_(self) -> Array | None:
@@ -293,6 +373,21 @@ class Inferring:
             NotEstimable: intervals were not asked for, or noise hides them.
         """
         return self._intervals().contrast(weights, level)
+
+    def marginal_effects(self, level: float = 0.95) -> Summary:
+        """By how much the mean changes with each column, on average over rows; print it.
+
+        The average slope of the mean times a coefficient: for a classifier the change of the probability of the second
+        class, for regressions that of the target, for counts that of the mean count; for each unit of a number, and for
+        a level or a yes as its indicator goes from 0 to 1 at that slope (for classes and counts not quite the
+        difference of two levels; statsmodels' ``get_margeff`` does so, too). Standard errors are over rows and noise.
+
+        Raises:
+            NotEstimable: intervals were not asked for, noise hides them, or all columns have curves.
+        """
+        found = self._intervals(average_effects)
+        name = f"{type(self).__name__}: {self.privacy_}"  # type: ignore[attr-defined]
+        return Summary((name, "average marginal effects, noise included"), found.table(level), level, found.notes)
 
 
 def coefficient_table(model: Any, level: float = 0.95) -> list[Coefficient]:

@@ -27,6 +27,7 @@ from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, spent_epsilon
 from discreet.queries.sums.count import RowCount
 from discreet.report.certificate import FROM_THE_DATA, PREPROCESSING, Certificate, unprotected_kind
+from discreet.report.record import record_of
 from discreet.solvers import Filtered
 from discreet.solvers.inference import Inference
 from discreet.solvers.interactions import Interactions
@@ -223,6 +224,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         promise = Promise(aim.tightened().epsilon - share, aim.delta, unit.rows_per_unit)
         return Noisy(RowCount(), Laplace(unit.rows_per_unit / share)), promise, replace(aim, epsilon=promise.epsilon)
 
+    def _count_error(self, rest: Guarantee) -> float:
+        """The standard deviation of the private number of rows of a run that keeps ``rest``; 0 where it is public."""
+        if not self._must_count(rest):
+            return 0.0
+        share = current(NUMBERS).count_share
+        return math.sqrt(2) * rest.unit.rows_per_unit * (1 - share) / (share * rest.epsilon)
+
     def _counted(self, vault: Vault, aim: Guarantee, plan_for: PlanFor, asked: str) -> tuple[float, Guarantee, Payment]:
         """Count the rows privately.
 
@@ -270,7 +278,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             plan.settings | self._found(),
             tuple(unprotected),
             vault.protective and not bounds,
-        )
+            record=record_of(
+                type(self).__name__, vault.ledger, vault.charge_ids, protective=vault.protective,
+                rows=None if self._must_count(guarantee) else plan.problem.n,
+            ),
+        )  # fmt: skip
 
     def _unprotected(self) -> tuple[str, ...]:
         return ()

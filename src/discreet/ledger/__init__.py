@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discreet.ledger.adaptive import Accountant
-from discreet.ledger.base import Budget, Charge, Records, Stated, Status, Store
+from discreet.ledger.base import Budget, Charge, Stated, Status, Store
 from discreet.ledger.ledger import Ledger
 
-__all__ = ["Accountant", "Budget", "Charge", "Ledger", "Records", "Stated", "Status", "Store"]
+__all__ = ["Accountant", "Budget", "Charge", "Ledger", "Stated", "Status", "Store"]

@@ -6,14 +6,15 @@ rule turns the charges e_1, …, e_k so far into an ε that is valid at its shar
 
 - *Gaussian*, when every leaf is a Gaussian release: ε of the composition. Gaussian releases add exactly in μ²,
   adaptively or not (Smith–Thakurta 2022; Koskela–Tobaben–Honkela 2023).
-- *Rényi*: Σ D_α(e_i), converted to ε, at the one order α that the budget fixes beforehand (Feldman–Zrnic 2021;
-  conversion of Canonne–Kamath–Steinke 2020, proposition 12).
+- *Rényi*, a rule for each of several orders α that the budget fixes beforehand: Σ D_α(e_i), converted to ε
+  (Feldman–Zrnic 2021; conversion of Canonne–Kamath–Steinke 2020, proposition 12). One order is the best for a Gaussian
+  run that spends the whole budget; the others serve books of which little is spent.
 - *basic*: Σ ε_i, each e_i at its own δ_i (Rogers–Roth–Ullman–Vadhan 2016). A charge that states (ε_i, δ_i), which was
   verified when it was charged, is taken at its word while Σ δ_i stays within the share for what is stated. For any
-  other, δ_i is what the event itself states as its failure probability, out of the same share, plus 6/(π i)² of the
-  share for what is unstated, of which the sum always stays within it.
+  other, δ_i is what the event itself states as its failure probability, out of the same share, plus 6/(π j)² of the
+  share for what is unstated, j the next power of two from i on: the sum always stays within it.
 
-The spent ε is the least of the three. **Claim**: if every charge was admitted by "least ≤ ε", all releases together are
+The spent ε is the least of them all. **Claim**: if every charge was admitted by "least ≤ ε", all releases together are
 (ε, δ)-DP. *Proof.* A rule's ε grows with every charge. So on the transcripts T_r at whose end rule r holds it held all
 along, and there the run is the same as if rule r alone had filtered it: P(S ∩ T_r) ≤ e^ε·Q(S ∩ T_r) + δ_r. Assign each
 transcript to one rule that holds at its end and sum: P(S) ≤ e^ε·Q(S) + Σ δ_r, with Σ δ_r = δ. ∎
@@ -29,11 +30,15 @@ that was chosen adaptively. Until then a promise has no finite cost under them.
 A *first* promise that no rule admitted, only the whole of δ, is the exception: what it is used for may depend on what
 was released with it, so that some transcripts would end with the whole of δ spent on it and others under a rule, and
 the two add up to more than δ. Let what comes before the promise be ε₁-DP, ε₁ + ε' ≤ ε for a promise of (ε', δ'), and G
-the transcripts on which the Rényi rule holds of what was run. Outside G nothing else is ever charged: P(S ∖ G) ≤
-e^ε·Q(S ∖ G) + δ'·P(Gᶜ). In G what follows the first release has D_α less by that release's, against a loss of at most
-ε₁, so that P(S ∩ G) ≤ e^ε·Q(S ∩ G) + δ_r·e^{(α−1)(ε₁ − D_α)}·P(G). Together that is at most δ if the factor before P(G)
-is; a count under Laplace noise has e^{(α−1)(ε₁ − D_α)} < 2. Where it is not, such a charge stays the only one. (What is
-not Gaussian leaves no Gaussian rule; before a promise alone there is nothing that G could depend on.)
+the transcripts on which a Rényi rule holds of what was run. Outside G nothing else is ever charged: P(S ∖ G) ≤
+e^ε·Q(S ∖ G) + δ'·P(Gᶜ). In G, assigned to one order each, what follows the first release has D_α less by that
+release's, against a loss of at most ε₁, so that P(S ∩ G) ≤ e^ε·Q(S ∩ G) + Σ_α δ_α·e^{(α−1)(ε₁ − D_α)}·P(G). Together
+that is at most δ if the factor before P(G) is; a count under Laplace noise has e^{(α−1)(ε₁ − D_α)} < 2. Where it is
+not, such a charge stays the only one. (What is not Gaussian leaves no Gaussian rule; before a promise alone there is
+nothing that G could depend on.)
+
+All of this is kept in running sums (`Tally`), each rounded up at every addition, so that one more charge costs the same
+after a hundred thousand as after ten.
 """
 
 from __future__ import annotations
@@ -42,17 +47,28 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from discreet.accounting.bounds import Bounds
+from discreet.accounting.bounds import Bounds, sum_up
 from discreet.accounting.histories import histories
 from discreet.errors import NotCertifiable
-from discreet.events import ApproxDP, Compose, Event, Gaussian, Promise, compose
+from discreet.events import ApproxDP, Event, Gaussian, Promise
 from discreet.ledger.base import Budget, Stated
 from discreet.units import Unit
 
-__all__ = ["RESERVE", "Accountant", "Divergence", "Entry", "EpsilonFunction", "Shares"]
+__all__ = [
+    "RESERVE",
+    "Accountant",
+    "Divergence",
+    "Entry",
+    "EpsilonFunction",
+    "Order",
+    "Shares",
+    "gaussian_squared",
+    "orders",
+    "stated_delta",
+]
 
 RESERVE = 1 / 16
 """The share of the budget's δ that is kept for the rules whose total is less than Σ ε_i.
@@ -85,11 +101,14 @@ class Shares(NamedTuple):
     renyi: float
 
 
+_OTHERS = 6
+"""Further Rényi orders, each twice the one before: 2⁶ times the order that suits a budget suits 2⁻¹² of it."""
 _EVEN = Shares(1 / 4, 1 / 4, 1 / 4, 1 / 4)
 _MOSTLY_STATED = Shares(1 - RESERVE, RESERVE / 2, RESERVE / 4, RESERVE / 4)
 _ALL_STATED = Shares(1.0, 0.0, 0.0, 0.0)
 
 
+@lru_cache(maxsize=1 << 12)
 def _certified(event: Event, delta: float, unit: Unit) -> Bounds:
     from discreet import accounting
 
@@ -100,6 +119,22 @@ def _renyi(event: Event, order: float, unit: Unit) -> float:
     from discreet.accounting.upper import renyi
 
     return renyi.divergence(event, order, unit)
+
+
+@lru_cache(maxsize=1 << 12)
+def _keeps(event: Event, stated: Stated, unit: Unit) -> bool:
+    from discreet import accounting
+    from discreet.accounting.upper.classical import basic_epsilon_upper
+
+    try:
+        if promises(event, unit):
+            return basic_epsilon_upper(event, stated.delta, unit) <= stated.epsilon
+        # a calibrated plan is seen to keep its guarantee by one look at δ(ε); inverting the curve takes dozens
+        if stated.delta > 0 and accounting.delta(event, stated.epsilon, unit).upper <= stated.delta:
+            return True
+        return accounting.epsilon(event, stated.delta, unit).upper <= stated.epsilon
+    except NotCertifiable:
+        return False
 
 
 @dataclass(frozen=True)
@@ -114,70 +149,21 @@ class Accountant:
     epsilon: EpsilonFunction = _certified
     divergence: Divergence = _renyi
 
-    def spent(self, charges: Sequence[Event | Entry], budget: Budget) -> Bounds:
-        """ε, at the budget's δ, of charges made one after another, each possibly after seeing the earlier releases.
-
-        Raises:
-            NotCertifiable: no rule can bound these events.
-        """
-        entries = [charge if isinstance(charge, Entry) else Entry(charge, charge) for charge in charges]
-        if not entries:
-            return Bounds(0.0, 0.0)
-        if len(entries) == 1:
-            return self._alone(entries[0], budget)
-        shares = self._shares(entries[0], budget)
-        ran, charged = [entry.ran for entry in entries], [entry.charged for entry in entries]
-        found = math.inf
-        for rule in (self._gaussian, self._renyi) if self._others_may_follow(entries[0], budget, shares) else ():
-            with suppress(NotCertifiable):  # the other rule may apply, and basic composition always does
-                found = min(found, rule(ran, budget, shares))
-        try:
-            found = min(found, self._basic(charged, budget, shares, [entry.stated for entry in entries]))
-        except NotCertifiable:
-            if math.isinf(found):
-                raise
-        return Bounds(0.0, found)
-
     def keeps(self, event: Event, stated: Stated, unit: Unit) -> bool:
         """Whether ``event`` is certainly (ε, δ)-DP as ``stated``."""
-        from discreet import accounting
-        from discreet.accounting.upper.classical import basic_epsilon_upper
-
         if self.epsilon is not _certified:
             return self.epsilon(event, stated.delta, unit).upper <= stated.epsilon
-        try:
-            if _promises(event, unit):
-                return basic_epsilon_upper(event, stated.delta, unit) <= stated.epsilon
-            # a calibrated plan is seen to keep its guarantee by one look at δ(ε); inverting the curve takes dozens
-            if stated.delta > 0 and accounting.delta(event, stated.epsilon, unit).upper <= stated.delta:
-                return True
-            return accounting.epsilon(event, stated.delta, unit).upper <= stated.epsilon
-        except NotCertifiable:
-            return False
+        return _keeps(event, stated, unit)
 
-    def left(self, entries: Sequence[Entry], budget: Budget) -> Stated | None:
-        """An (ε, δ) at which one more run, of `RESERVE` below that δ, is certainly admitted; None where there is none.
-
-        It is what the charges leave when ε's and δ's are added up, all charges stating theirs.
-        """
-        claims = [entry.stated for entry in entries if entry.stated is not None]
-        if not entries or len(claims) < len(entries):
-            return None
-        shares = self._shares(entries[0], budget)
-        epsilon = budget.epsilon - math.fsum(claim.epsilon for claim in claims)
-        delta = (budget.delta * shares.stated - math.fsum(claim.delta for claim in claims)) / (1 - RESERVE)
-        if epsilon <= 1e-6 * budget.epsilon or delta < 0 or delta <= 1e-6 * budget.delta:
-            return None
-        return Stated(epsilon, min(delta, budget.delta * (1 - 1e-9)))
-
-    def _alone(self, entry: Entry, budget: Budget) -> Bounds:
+    def alone(self, entry: Entry, budget: Budget) -> Bounds:
+        """ε of one charge at the whole of the budget's δ."""
         claim = entry.stated.epsilon if entry.stated and entry.stated.delta <= budget.delta else math.inf
-        if math.isfinite(claim) and _promises(entry.charged, budget.unit):
+        if math.isfinite(claim) and promises(entry.charged, budget.unit):
             return Bounds(0.0, claim)
         found = self.epsilon(entry.charged, budget.delta, budget.unit)
         return found if found.upper <= claim else Bounds(min(found.lower, claim), claim)
 
-    def _shares(self, first: Entry, budget: Budget) -> Shares:
+    def shares(self, first: Entry, budget: Budget) -> Shares:
         """Even, unless the first charge states an (ε, δ) that leaves something of δ: then basic composition has it.
 
         Where the first charge has no finite Rényi divergence, and never will have, the other rules are of no use.
@@ -186,74 +172,40 @@ class Accountant:
             return _EVEN
         cost = math.inf
         with suppress(NotCertifiable):
-            promises = _promises(first.charged, budget.unit)
-            cost = 0.0 if promises else self._renyi([first.charged], budget, _MOSTLY_STATED)
+            (order, *_) = orders(budget, _MOSTLY_STATED)
+            cost = (
+                0.0
+                if promises(first.charged, budget.unit)
+                else self.divergence(first.charged, order.alpha, budget.unit)
+            )
         if math.isinf(cost):
             return _ALL_STATED
         return _MOSTLY_STATED if first.stated.delta <= (1 - RESERVE) * budget.delta else _EVEN
 
-    def _others_may_follow(self, first: Entry, budget: Budget, shares: Shares) -> bool:
-        """Whether rules may read what a first charge's promise was used for; see the end of the module's docstring."""
-        if not _promises(first.charged, budget.unit) or budget.delta * shares.renyi == 0:
-            return True
-        with suppress(NotCertifiable):
-            if self._basic([first.charged], budget, shares, [first.stated]) <= budget.epsilon:
-                return True
-        *before, promise = first.charged.events if isinstance(first.charged, Compose) else (first.charged,)
-        if not isinstance(promise, Promise):
-            return False
-        from discreet.accounting.upper.stated import pure_epsilon
+    def divergences(self, event: Event, orders: Sequence[Order], unit: Unit) -> tuple[float, ...]:
+        """D_α of an event at each of the orders, infinite where none is known."""
+        try:
+            return tuple(self.divergence(event, one.alpha, unit) for one in orders)
+        except NotCertifiable:
+            return (math.inf,) * len(orders)
 
-        pure = max(
-            math.fsum(count * pure_epsilon(leaf.event, leaf.unit) for leaf, count in history.items())
-            for history in histories(compose(before), budget.unit)
+
+def gaussian_squared(event: Event, unit: Unit) -> float:
+    """Σμ² of an event that is nothing but Gaussian releases, the largest over its histories; infinite for others."""
+    if not _is_gaussian(event, unit):
+        return math.inf
+    return max(
+        sum_up(
+            (leaf.event.mu(leaf.unit) ** 2, count)
+            for leaf, count in history.items()
+            if isinstance(leaf.event, Gaussian)
         )
-        if not (pure + promise.epsilon <= budget.epsilon and promise.delta <= budget.delta):
-            return False
-        order = _order(budget, shares)
-        with suppress(NotCertifiable):
-            surely = math.fsum(self.divergence(event, order, budget.unit) for event in before)
-            return (order - 1) * (pure - surely) <= -math.log(shares.renyi)
-        return False
-
-    def _gaussian(self, events: Sequence[Event], budget: Budget, shares: Shares = _EVEN) -> float:
-        if budget.delta * shares.gaussian == 0 or not all(_is_gaussian(event, budget.unit) for event in events):
-            return math.inf
-        return self.epsilon(compose(events), budget.delta * shares.gaussian, budget.unit).upper
-
-    def _renyi(self, events: Sequence[Event], budget: Budget, shares: Shares = _EVEN) -> float:
-        if budget.delta * shares.renyi == 0:
-            return math.inf
-        order = _order(budget, shares)
-        divergences = math.fsum(self.divergence(event, order, budget.unit) for event in events)
-        share = math.log(budget.delta * shares.renyi)
-        return max(0.0, divergences + math.log1p(-1 / order) - (share + math.log(order)) / (order - 1))
-
-    def _basic(
-        self,
-        events: Sequence[Event],
-        budget: Budget,
-        shares: Shares = _EVEN,
-        stated: Sequence[Stated | None] | None = None,
-    ) -> float:
-        most = budget.delta * shares.stated
-        epsilons: list[float] = []
-        deltas = Fraction(0)
-        for i, (event, claim) in enumerate(zip(events, stated or [None] * len(events), strict=True), start=1):
-            if claim is not None and float(deltas + Fraction(claim.delta)) <= most:
-                deltas += Fraction(claim.delta)
-                epsilons.append(claim.epsilon)
-                continue
-            own = _stated_delta(event, budget.unit)
-            deltas += Fraction(own)
-            if float(deltas) > most:
-                return math.inf
-            share = own + budget.delta * shares.unstated * 6 / (math.pi * i) ** 2
-            epsilons.append(self.epsilon(event, share, budget.unit).upper)
-        return math.fsum(epsilons)
+        for history in histories(event, unit)
+    )
 
 
-def _stated_delta(event: Event, unit: Unit) -> float:
+def stated_delta(event: Event, unit: Unit) -> float:
+    """The failure probability that an event states itself."""
     return max(
         math.fsum(n * leaf.event.delta for leaf, n in history.items() if isinstance(leaf.event, ApproxDP | Promise))
         for history in histories(event, unit)
@@ -264,12 +216,27 @@ def _is_gaussian(event: Event, unit: Unit) -> bool:
     return all(isinstance(leaf.event, Gaussian) for history in histories(event, unit) for leaf in history)
 
 
-def _promises(event: Event, unit: Unit) -> bool:
+def promises(event: Event, unit: Unit) -> bool:
+    """Whether an event contains a promise."""
     return any(isinstance(leaf.event, Promise) for history in histories(event, unit) for leaf in history)
 
 
-def _order(budget: Budget, shares: Shares = _EVEN) -> float:
-    """The best order for a Gaussian run that spends the whole budget: 1 + √(ln(1/δ)/ρ), ρ its zCDP parameter."""
+class Order(NamedTuple):
+    """One Rényi order, and its share of the budget's δ."""
+
+    alpha: float
+    share: float
+
+
+def orders(budget: Budget, shares: Shares) -> tuple[Order, ...]:
+    """The Rényi orders that a budget fixes: half of their share is for the one that suits it when it is spent.
+
+    That is 1 + √(ln(1/δ)/ρ), the best for a Gaussian run of zCDP parameter ρ that spends the whole budget.
+    """
+    if budget.delta * shares.renyi == 0:
+        return ()
     tail = -math.log(budget.delta * shares.renyi)
     rho = (math.sqrt(tail + budget.epsilon) - math.sqrt(tail)) ** 2
-    return 1.0 + math.sqrt(tail / rho)
+    whole = 1.0 + math.sqrt(tail / rho)
+    others = [Order(1.0 + (whole - 1) * 2.0**k, shares.renyi / 2 / _OTHERS) for k in range(1, _OTHERS + 1)]
+    return (Order(whole, shares.renyi / 2), *others)

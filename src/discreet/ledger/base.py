@@ -1,7 +1,7 @@
 """What a ledger keeps, and what a place to keep it must promise.
 
-The rule of spending lives once, in `Ledger`. A *store* only keeps records, and promises one thing: between entering
-and leaving a writing transaction nobody else writes, and leaving it cleanly means that the records are durable.
+The rule of spending lives once, in `Ledger`. A *store* only keeps lines, and promises one thing: between entering
+and leaving a writing transaction nobody else writes, and leaving it cleanly means that the new lines are durable.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, LedgerUnavailable
 from discreet.events import Event
 from discreet.floats import as_number
+from discreet.ledger.lines import Lines
 from discreet.units import Adjacency, Unit
 
-__all__ = ["Budget", "Charge", "Past", "Records", "Stated", "Status", "Store"]
+__all__ = ["Budget", "Charge", "ConnectionLost", "Stated", "Status", "Store"]
 
 Status: TypeAlias = Literal["charged", "completed", "stopped-early"]
 
@@ -95,7 +96,8 @@ class Charge:
     """One line of the ledger: what was paid for, when, and how the run that paid for it ended.
 
     ``stated`` is the (ε, δ) that the charge was verified to keep. ``ran`` is, for a charge whose event ends in a
-    `Promise`, what that was used for; None while it is not known.
+    `Promise`, what that was used for; None while it is not known. ``dataset`` is the one that was named, of which this
+    may be an ancestor, and ``analyst`` whose part of the budget was used.
     """
 
     id: int
@@ -107,67 +109,35 @@ class Charge:
     protective: bool = True
     stated: Stated | None = None
     ran: Event | None = None
+    dataset: str = ""
+    analyst: str = ""
 
 
-class Past(NamedTuple):
-    """A dataset's past in a few words, by which a ledger finds that its records were lost or exchanged.
-
-    ``store`` names the place where the records were made (None for a file too old to have a name), ``last`` is the id
-    of the last charge that is summed up, and ``digest`` a hash of all charges up to it. ``settled`` counts those that
-    ended and those whose promise was used; it only grows, so that no promise is used again in an older copy.
-    """
-
-    store: str | None
-    last: int
-    digest: str
-    settled: int = 0
-
-
-class Records(Protocol):
-    """The records inside one transaction."""
-
-    def datasets(self) -> tuple[str, ...]:
-        """The names of all datasets that the store knows."""
-
-    def budget(self, dataset: str) -> Budget | None:
-        """The dataset's budget; None when it is unknown or without a budget."""
-
-    def create(self, dataset: str, budget: Budget | None) -> None:
-        """Write a new dataset and its budget, which nothing changes afterwards."""
-
-    def charges(self, dataset: str) -> tuple[Charge, ...]:
-        """All charges of a dataset in the order of their arrival."""
-
-    def past(self, dataset: str, last: int | None = None) -> Past:
-        """The dataset's charges up to ``last``, or all of them, summed up."""
-
-    def append(self, dataset: str, charge: Charge) -> int:
-        """Write a charge and return the id that it was given (``charge.id`` is ignored)."""
-
-    def mark(self, charge_id: int, status: Status) -> None:
-        """Change a charge's status, and nothing else about it."""
-
-    def fulfil(self, charge_id: int, ran: Event) -> None:
-        """Write what a promise is used for, and change nothing else about its charge."""
+class ConnectionLost(LedgerUnavailable):
+    """A store's server went away; whether the last line was written is not known to this client."""
 
 
 class Store(Protocol):
-    """A place where records are kept: memory, one SQLite file, …"""
+    """A place where a book is kept: memory, one SQLite file, a PostgreSQL server."""
 
     durable: bool
-    """Whether the records outlive this process."""
+    """Whether the book outlives this process."""
 
     @property
     def url(self) -> str:
-        """Where the records are."""
+        """Where the book is, without passwords."""
 
-    def transaction(self, *, write: bool, create: bool = True) -> AbstractContextManager[Records]:
+    @property
+    def address(self) -> str:
+        """What opens the same store again."""
+
+    def transaction(self, *, write: bool, create: bool = True) -> AbstractContextManager[Lines]:
         """All-or-nothing access. With ``write`` it excludes every other writer, in this and any other process.
 
         Args:
-            write: whether the records may be changed.
-            create: whether a writer may begin where there are no records yet.
+            write: whether lines may be added.
+            create: whether a writer may begin where there is no book yet.
 
         Raises:
-            LedgerUnavailable: the records cannot be read or written.
+            LedgerUnavailable: the book cannot be read or written.
         """

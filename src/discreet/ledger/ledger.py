@@ -7,48 +7,53 @@ same transaction that writes it.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from decimal import ROUND_DOWN, Context, Decimal
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from discreet.accounting.bounds import Bounds
-from discreet.errors import BudgetExceeded, InvalidInput, PlanViolation
+from discreet.errors import InvalidInput, PlanViolation
 from discreet.events import ApproxDP, Compose, Event, Promise, compose
-from discreet.ledger.adaptive import RESERVE, Accountant, Entry
-from discreet.ledger.base import Budget, Charge, Records, Stated, Status, Store
-from discreet.ledger.memory import MemoryStore
-from discreet.ledger.seen import Seen
-from discreet.ledger.sqlite import SQLiteStore, require_readable
-from discreet.text import checked_path, checked_text, shortened
+from discreet.ledger.adaptive import Accountant, Entry
+from discreet.ledger.admission import admit, refuse_frozen
+from discreet.ledger.base import Budget, Charge, ConnectionLost, Stated, Status
+from discreet.ledger.book import Book, budget_to_dict, charges_of
+from discreet.ledger.lines import START, Head, Lines, random_name
+from discreet.ledger.managed import Managed
+from discreet.ledger.places import store_at
+from discreet.ledger.sqlite import require_readable
+from discreet.text import checked_text
 from discreet.units import Adjacency, Unit
 
 __all__ = ["Ledger"]
 
 
-class Ledger:
+class Ledger(Managed):
     """All that was ever released about one dataset, and the most that may be.
 
     The budget (``epsilon``, ``delta``, ``adjacency``) of a dataset is written once, when the dataset is first named;
     after that it can be read by opening the ledger without those arguments, and never changed. A ledger of a new
     dataset without ``epsilon`` only records.
 
-    A ledger remembers what it has read. Every use of its file finds the same budget and all charges that were there
-    before, or is refused: a file that is lost, emptied, restored from an older copy or exchanged for another one is
-    `LedgerUnavailable`, never a new budget. The memory travels with the ledger to other processes (`pickle`).
+    A ledger is one book of lines, each bound to the one before by a hash. A ledger remembers how far it has read: every
+    use finds all lines that were there before, or is refused. A file that is lost, emptied, restored from an older copy
+    or exchanged for another one is `LedgerUnavailable`, never a new budget. The memory travels with the ledger to other
+    processes (`pickle`), and a ``witness`` keeps it between them.
 
     Copies of a ledger (`copy.copy`, `copy.deepcopy`, scikit-learn's ``clone``) are the same ledger: a budget cannot be
     multiplied by copying its owner.
 
     Args:
-        url: a path such as ``"budget.db"``, ``"sqlite:///budget.db"``, which is the same, or ``"memory:"``.
+        url: a path such as ``"budget.db"``, ``"sqlite:///budget.db"``, which is the same,
+            ``"postgresql://user@host/database"``, or ``"memory:"``.
         epsilon: the budget's ε.
         delta: the budget's δ.
         adjacency: the relation, or the `Unit`, in which the budget is stated.
-        dataset: the name of the people whose privacy is spent. Two datasets that share a person share a name.
+        dataset: the name of the people whose privacy is spent. Two datasets that share a person share a name, or one is
+            ``derived_from`` the other.
+        derived_from: the datasets that the people of a new one come from: what is charged to it is charged to them.
+        analyst: whose part of the budget is used; see `allocate`.
+        witness: a second file, best on another disk, that holds the last line seen. A book that does not have it any
+            more, such as a restored backup, is refused.
         accountant: turns events into ε; by default certified, and valid for adaptively chosen runs.
 
     Raises:
@@ -74,85 +79,69 @@ class Ledger:
         delta: float | None = None,
         adjacency: Adjacency | None = None,
         dataset: str = "default",
+        derived_from: str | Sequence[str] = (),
+        analyst: str = "",
+        witness: str | os.PathLike[str] | None = None,
         accountant: Accountant | None = None,
     ) -> None:
         if not checked_text("dataset", dataset).strip():
             raise InvalidInput(f"dataset must be a name, got {dataset!r}.")
         wanted = Budget.of(epsilon, delta, adjacency)
-        self.dataset = dataset
-        self._store = _store(url)
-        self._accountant = Accountant() if accountant is None else accountant
-        self._seen: Seen | None = None
-        self._open(wanted)
+        parents = (derived_from,) if isinstance(derived_from, str) else tuple(derived_from)
+        self._attach(
+            dataset, checked_text("analyst", analyst), store_at(url), accountant or Accountant(), witness, START
+        )
+        self._open(wanted, tuple(checked_text("derived_from", parent) for parent in parents))
 
-    @contextmanager
-    def _records(self, *, write: bool) -> Iterator[Records]:
-        """The store's records, after a check that nothing of what was seen before is missing."""
-        seen = self._seen  # before the transaction begins: what other threads see meanwhile may not be in it
-        with self._store.transaction(write=write, create=seen is None) as records:
-            if seen is not None:
-                seen.require(records, self.dataset, self.url)
-            yield records
-            if self.dataset in records.datasets():
-                seen = Seen(records.budget(self.dataset), records.past(self.dataset))
-        self._seen = seen
-
-    def _open(self, wanted: Budget | None) -> None:
-        with self._records(write=False) as records:
-            known, budget = records.datasets(), records.budget(self.dataset)
-        if self.dataset not in known:
-            if wanted is None:
-                self._refuse_a_stranger(known)
-                return  # written, without a budget, by the first charge
-            with self._records(write=True) as records:
-                if self.dataset not in records.datasets():
-                    records.create(self.dataset, wanted)
-                budget = records.budget(self.dataset)
-        if wanted is not None and wanted != budget:
+    def _open(self, wanted: Budget | None, parents: tuple[str, ...]) -> None:
+        with self._lines(write=False):
+            known = self.dataset in self._book.datasets
+        if not known and wanted is None and not parents:
+            self._refuse_a_stranger()
+            return  # written, without a budget, by the first charge
+        if not known:
+            with self._lines(write=True) as lines:
+                if self.dataset not in self._book.datasets:
+                    self._create(lines, wanted, parents)
+            with self._lines(write=False):
+                pass
+        facts = self._book.datasets[self.dataset]
+        if (wanted is not None and wanted != facts.budget) or (parents and parents != facts.parents):
+            budget = facts.budget
             raise InvalidInput(
                 f"dataset {self.dataset!r} in {self.url} was opened "
-                f"{'without a budget' if budget is None else f'with the budget {budget}'}, which cannot be changed to "
-                f"{wanted}. Open it without epsilon, delta and adjacency to go on as it is."
+                f"{'without a budget' if budget is None else f'with the budget {budget}'}"
+                f"{f', derived from {facts.parents}' if facts.parents else ''}, which cannot be changed to "
+                f"{wanted}{f', derived from {parents}' if parents else ''}. Open it without epsilon, delta and "
+                "adjacency to go on as it is."
             )
 
-    def _refuse_a_stranger(self, known: tuple[str, ...]) -> None:
+    def _create(self, lines: Lines, budget: Budget | None, parents: tuple[str, ...]) -> None:
+        for parent in parents:
+            if parent not in self._book.datasets:
+                raise InvalidInput(f"{self.url} has no dataset {parent!r}, from which {self.dataset!r} is derived.")
+            for name in self._book.lineage(parent):
+                limit = self._book.datasets[name].budget
+                if budget is not None and limit is not None and limit.unit != budget.unit:
+                    raise InvalidInput(f"dataset {name!r} has its budget under {limit.unit}, not under {budget.unit}.")
+        self._write(lines, "dataset", {"budget": budget_to_dict(budget), "parents": list(parents)})
+
+    def _refuse_a_stranger(self) -> None:
         # A misspelt name would otherwise be a second, unlimited budget for the same people.
-        if known:
+        if self._book.datasets:
+            known = ", ".join(map(repr, self._book.datasets))
             raise InvalidInput(
-                f"{self.url} has no dataset {self.dataset!r}; it has {', '.join(map(repr, known))}. To add one, say "
+                f"{self.url} has no dataset {self.dataset!r}; it has {known}. To add one, say "
                 "its budget: epsilon, delta and adjacency."
             )
 
     @staticmethod
     def datasets(url: str | os.PathLike[str]) -> tuple[str, ...]:
         """The names of all datasets that the ledger at ``url`` knows, in the order of their arrival."""
-        with _store(url).transaction(write=False) as records:
-            return records.datasets()
-
-    @property
-    def url(self) -> str:
-        """Where the records are kept."""
-        return self._store.url
-
-    @property
-    def durable(self) -> bool:
-        """Whether the records outlive this process."""
-        return self._store.durable
-
-    @property
-    def budget(self) -> Budget | None:
-        """The dataset's budget; None when it only records."""
-        with self._records(write=False) as records:
-            return records.budget(self.dataset)
-
-    def portion(self, delta: float) -> float:
-        """The part of its δ that a run should use: then runs whose ε's and δ's add up to the budget are all admitted.
-
-        The budget keeps the rest for rules by which runs add up to less than the sum of their ε's. A run that takes
-        all of the budget's δ leaves nothing to add up, and may use all of it.
-        """
-        budget, delta = self.budget, Stated.of((0.0, delta)).delta
-        return delta if budget is None or delta >= budget.delta else delta * (1 - RESERVE - 1e-9)
+        store, book = store_at(url), Book(Accountant())
+        with store.transaction(write=False) as lines:
+            book.follow(lines, store.url)
+        return tuple(book.datasets)
 
     def charge(
         self,
@@ -162,6 +151,7 @@ class Ledger:
         note: str = "",
         protective: bool = True,
         stated: tuple[float, float] | None = None,
+        key: str | None = None,
     ) -> int:
         """Pay for ``event`` before it happens. When this returns the charge is durable; nothing is ever refunded.
 
@@ -174,13 +164,17 @@ class Ledger:
             protective: False for a run with a user's seed, whose noise is not private.
             stated: an (ε, δ) that the event keeps. It is verified, and where it holds the charge counts as no more:
                 charges whose stated ε's and δ's add up to no more than the budget are admitted.
+            key: names this release. When the outcome of a charge is unknown, because a connection broke, the same call
+                with the same key pays once. It is for retries *before* anything is sampled: one charge pays for one
+                release.
 
         Returns:
             The charge's id, for `fulfil` and `release`.
 
         Raises:
             BudgetExceeded: the budget does not cover it.
-            InvalidInput: another unit, a statement that is no (ε, δ), or an unprotective run in a durable ledger.
+            InvalidInput: another unit, a statement that is no (ε, δ), a key that paid for something else, a frozen
+                dataset, or an unprotective run in a durable ledger.
             LedgerUnavailable: the charge cannot be written.
         """
         if not isinstance(event, Event):
@@ -195,18 +189,49 @@ class Ledger:
         stated = None if stated is None else Stated.of(stated)
         if self.durable:
             require_readable(event)
-        with self._records(write=True) as records:
-            if self.dataset not in records.datasets():
-                self._refuse_a_stranger(records.datasets())
-                records.create(self.dataset, None)
-            budget = records.budget(self.dataset)
-            claim = None
-            if budget is not None:
-                claim = self._verified(event, unit, stated)
-                self._admit([Entry(event, event, claim)], unit, budget, records)
-            now = datetime.now(UTC).isoformat(timespec="microseconds")  # tells equal charges apart in `Seen`
-            charge = Charge(0, now, event, unit, note, protective=protective, stated=claim)
-            return records.append(self.dataset, charge)
+        key = random_name() if key is None else checked_text("a charge's key", key)
+        try:
+            return self._charge_once(event, unit, note, protective, stated, key)
+        except ConnectionLost:  # whether it was written is unknown: the key tells
+            return self._charge_once(event, unit, note, protective, stated, key)
+
+    def _charge_once(
+        self, event: Event, unit: Unit, note: str, protective: bool, stated: Stated | None, key: str
+    ) -> int:
+        with self._lines(write=True) as lines:
+            paid = lines.keyed(key)
+            if paid is not None:
+                return self._paid_before(lines, paid.charge or 0, event, unit)
+            return self._charge(lines, event, unit, note, protective, stated, key)
+
+    def _charge(
+        self, lines: Lines, event: Event, unit: Unit, note: str, protective: bool, stated: Stated | None, key: str
+    ) -> int:  # fmt: skip
+        if self.dataset not in self._book.datasets:
+            self._refuse_a_stranger()
+            self._write(lines, "dataset", {"budget": None, "parents": []})
+        refuse_frozen(self._book, self.dataset, self.analyst)
+        limits = self._book.limits(self.dataset, self.analyst)
+        claim = self._verified(event, unit, stated) if limits else None
+        admit(limits, [Entry(event, event, claim)], unit, self.url)
+        number = self._book.charges + 1
+        facts = {
+            "event": event.to_json(), "relation": unit.relation, "rows": unit.rows_per_unit, "note": note,
+            "stated": claim, "analyst": self.analyst, "protective": protective,
+        }  # fmt: skip
+        if self._due_for_a_summary():
+            self._write(lines, "summary", self._book.to_dict(), dataset="")
+        self._write(lines, "charge", facts, number, key)
+        return number
+
+    def _paid_before(self, lines: Lines, number: int, event: Event, unit: Unit) -> int:
+        (charge,) = charges_of(lines.about(number))
+        if (charge.event, charge.unit, charge.dataset) != (event, unit, self.dataset) or charge.status != "charged":
+            raise InvalidInput(
+                f"the key of charge {number} has paid for something else, or its run has ended ({charge.status}). A "
+                "key names one release. Nothing was charged and nothing was released."
+            )
+        return number
 
     def _verified(self, event: Event, unit: Unit, stated: tuple[float, float] | None) -> Stated | None:
         """The statement, if it holds; an event that is nothing but a statement makes it itself."""
@@ -236,8 +261,8 @@ class Ledger:
             raise InvalidInput(f"a promise is used for an event, got {event!r}.")
         if self.durable:
             require_readable(event)
-        with self._records(write=False) as records:
-            charge = self._still_open(charge_id, records)
+        with self._lines(write=False) as lines:
+            charge = self._still_open(charge_id, lines)
         *before, promise = charge.event.events if isinstance(charge.event, Compose) else (charge.event,)
         if not isinstance(promise, Promise):
             raise InvalidInput(f"charge {charge_id} promises nothing: it paid for {charge.event}.")
@@ -246,14 +271,16 @@ class Ledger:
                 f"the run costs more than ε = {promise.epsilon:.9g} at δ = {promise.delta:g} ({charge.unit}), which "
                 f"charge {charge_id} promised. It was not run, and nothing of it was released; its charge stays."
             )
-        with self._records(write=True) as records:
-            if self._still_open(charge_id, records).ran is not None:
+        with self._lines(write=True) as lines:
+            if self._still_open(charge_id, lines).ran is not None:
                 raise PlanViolation(f"the promise of charge {charge_id} has been used. Nothing more was released.")
             used_for = event.events if isinstance(event, Compose) else (event,)
-            records.fulfil(charge_id, compose([*before, *used_for]))
+            facts = {"event": compose([*before, *used_for]).to_json(), "analyst": charge.analyst}
+            self._write(lines, "use", facts, charge_id)
 
-    def _still_open(self, charge_id: int, records: Records) -> Charge:
-        charge = next((c for c in records.charges(self.dataset) if c.id == charge_id), None)
+    def _still_open(self, charge_id: int, lines: Lines) -> Charge:
+        found = charges_of(lines.about(charge_id)) if isinstance(charge_id, int) else []
+        charge = next((one for one in found if one.dataset == self.dataset), None)
         if charge is None:
             raise InvalidInput(f"dataset {self.dataset!r} in {self.url} has no charge {charge_id!r}.")
         if charge.status != "charged":
@@ -267,30 +294,9 @@ class Ledger:
             BudgetExceeded: the budget does not cover all of ``events``, charged one after another.
             InvalidInput: another unit than the budget's.
         """
-        with self._records(write=False) as records:
-            budget = records.budget(self.dataset)
-            if budget is not None:
-                self._admit(events, Unit.of(unit), budget, records)
-
-    def _admit(self, events: Sequence[Event | Entry], unit: Unit, budget: Budget, records: Records) -> None:
-        if unit != budget.unit:
-            raise InvalidInput(
-                f"dataset {self.dataset!r} has its budget under {budget.unit}; a run under {unit} cannot be charged to "
-                f"it. {budget.advice(unit)} Nothing was charged and nothing was released."
-            )
-        before = [_entry(charge) for charge in records.charges(self.dataset)]
-        total = self._accountant.spent([*before, *events], budget).upper
-        if total <= budget.epsilon:  # also refuses when the accountant says NaN
-            return
-        spent = self._accountant.spent(before, budget).upper
-        certain = self._accountant.left(before, budget)
-        raise BudgetExceeded(
-            f"dataset {self.dataset!r} has the budget {budget}. Spent: ε = {spent:.6g}; remaining: ε = "
-            f"{max(0.0, budget.epsilon - spent):.6g}; with this run it would be ε = {total:.6g}. Nothing was charged "
-            f"and nothing was released. Ask for a smaller epsilon"
-            + (f" (up to {_down(certain[0])} at a delta of {_down(certain[1])} is certain)" if certain else "")
-            + f"; or start over, with data about other people only, by a new ledger or dataset name ({self.url})."
-        )
+        with self._lines(write=False):
+            refuse_frozen(self._book, self.dataset, self.analyst)
+            admit(self._book.limits(self.dataset, self.analyst), events, Unit.of(unit), self.url)
 
     def release(self, charge_id: int, status: Status = "completed") -> None:
         """Record how a charged run ended: ``"completed"``, or ``"stopped-early"``. What it paid stays paid.
@@ -300,58 +306,13 @@ class Ledger:
         """
         if status not in ("completed", "stopped-early"):
             raise InvalidInput(f"a run ends 'completed' or 'stopped-early', got {status!r}.")
-        with self._records(write=True) as records:
-            self._still_open(charge_id, records)
-            records.mark(charge_id, status)
-
-    def history(self) -> tuple[Charge, ...]:
-        """Every charge of this dataset, oldest first."""
-        with self._records(write=False) as records:
-            return records.charges(self.dataset)
-
-    def spent(self, delta: float | None = None, adjacency: Adjacency | None = None) -> Bounds:
-        """The certified ε of everything charged so far, whatever became of the runs.
-
-        Args:
-            delta: by default, and only for, a ledger with a budget: its δ. Without a budget it must be said, and the
-                answer holds for runs that were not chosen by looking at each other's results.
-            adjacency: likewise, the unit.
-        """
-        with self._records(write=False) as records:
-            budget, charges = records.budget(self.dataset), records.charges(self.dataset)
-        if budget is not None:
-            if delta not in (None, budget.delta) or (adjacency is not None and Unit.of(adjacency) != budget.unit):
-                raise InvalidInput(
-                    f"what was spent is stated as the budget is, {budget}; leave delta and adjacency out."
-                )
-            return self._accountant.spent([_entry(charge) for charge in charges], budget)
-        if delta is None or adjacency is None:
-            raise InvalidInput(
-                f"dataset {self.dataset!r} has no budget: say delta and adjacency, as in "
-                "spent(delta=1e-6, adjacency='replace-one')."
-            )
-        unit = Unit.of(adjacency)
-        strangers = {str(charge.unit) for charge in charges if charge.unit != unit}
-        if strangers:
-            raise InvalidInput(
-                f"some runs were charged under {' and '.join(sorted(strangers))}, and ε under {unit} does not follow "
-                "from them. Read history() and account for the parts."
-            )
-        if not charges:
-            return Bounds(0.0, 0.0)
-        return self._accountant.epsilon(compose(charge.event for charge in charges), delta, unit)
-
-    def remaining(self) -> float:
-        """The budget's ε less the spent ε, at the budget's δ; infinite without a budget.
-
-        Composition is sublinear, so a further run of somewhat more than this ε may still be accepted; a run of at
-        most this ε at a δ of its own may not, because the budget's δ covers all runs together.
-        """
-        budget = self.budget
-        return math.inf if budget is None else max(0.0, budget.epsilon - self.spent().upper)
+        with self._lines(write=True) as lines:
+            self._still_open(charge_id, lines)
+            self._write(lines, "end", {"status": status}, charge_id)
 
     def __repr__(self) -> str:
-        budget = None if self._seen is None else self._seen.budget
+        facts = self._book.datasets.get(self.dataset)
+        budget = None if facts is None else facts.budget
         return f"Ledger({self.url!r}, dataset={self.dataset!r}, budget={'none' if budget is None else str(budget)})"
 
     def __copy__(self) -> Ledger:
@@ -363,16 +324,8 @@ class Ledger:
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.durable:
             _refuse_pickling()
-        return _reopen, (self.url, self.dataset, self._accountant, self._seen)
-
-
-def _entry(charge: Charge) -> Entry:
-    return Entry(charge.event, charge.ran or charge.event, charge.stated)
-
-
-def _down(value: float) -> str:
-    """Four digits, rounded down: what is said to be left is left."""
-    return f"{float(Decimal(value).normalize(Context(prec=4, rounding=ROUND_DOWN))):g}"
+        witness = None if self._witness is None else str(self._witness.path)
+        return _reopen, (self._store.address, self.dataset, self.analyst, self._accountant, witness, self._seen)
 
 
 def _refuse_pickling() -> NoReturn:
@@ -382,19 +335,10 @@ def _refuse_pickling() -> NoReturn:
     )
 
 
-def _reopen(url: str, dataset: str, accountant: Accountant, seen: Seen | None) -> Ledger:
+def _reopen(
+    address: str, dataset: str, analyst: str, accountant: Accountant, witness: str | None, seen: Head
+) -> Ledger:
     """The ledger with what it has seen. Its file is read on first use: a model may be copied without its ledger."""
     ledger = Ledger.__new__(Ledger)
-    ledger.dataset, ledger._store, ledger._accountant, ledger._seen = dataset, _store(url), accountant, seen
+    ledger._attach(dataset, analyst, store_at(address), accountant, witness, seen)
     return ledger
-
-
-def _store(url: str | os.PathLike[str]) -> Store:
-    if url == "memory:":
-        return MemoryStore()
-    if isinstance(url, str) and url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
-        return SQLiteStore(url.removeprefix("sqlite:///"))
-    named = isinstance(url, str) and ":" not in url and os.path.splitext(url)[1]  # a name with an ending is a file's
-    if named or isinstance(url, os.PathLike):
-        return SQLiteStore(checked_path(url))
-    raise InvalidInput(f"a ledger lives in a file, such as 'budget.db', or at 'memory:', got {shortened(url)}.")

@@ -5,34 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from threading import RLock
 
 from discreet.errors import LedgerUnavailable
-from discreet.events import Event
-from discreet.ledger.base import Budget, Charge, Past, Records, Status
+from discreet.ledger.lines import START, Head, Line, Lines
 
-__all__ = ["MemoryStore"]
+__all__ = ["ListOfLines", "MemoryStore"]
 
 
 class MemoryStore:
-    """Records in memory, one writer at a time among the threads of the process that made it.
+    """Lines in memory, one writer at a time among the threads of the process that made it.
 
-    A forked process has a copy of the records, in which it could spend the whole budget once more: it may read them,
+    A forked process has a copy of the lines, in which it could spend the whole budget once more: it may read them,
     not write.
     """
 
     durable = False
-    url = "memory:"
+    url = address = "memory:"
 
     def __init__(self) -> None:
         self._lock = RLock()
         self._process = os.getpid()
-        self._budgets: dict[str, Budget | None] = {}
-        self._charges: list[tuple[str, Charge]] = []
+        self._lines: list[Line] = []
 
     @contextmanager
-    def transaction(self, *, write: bool, create: bool = True) -> Iterator[Records]:
+    def transaction(self, *, write: bool, create: bool = True) -> Iterator[Lines]:
         """All-or-nothing access; see `Store`."""
         if write and os.getpid() != self._process:
             raise LedgerUnavailable(
@@ -40,40 +37,47 @@ class MemoryStore:
                 "the whole budget. Nothing was charged and nothing was released. Use Ledger('sqlite:///budget.db', …)."
             )
         with self._lock:
-            budgets, charges = dict(self._budgets), list(self._charges)
-            yield _MemoryRecords(budgets, charges)
+            found = ListOfLines(self._lines)
+            yield found
             if write:
-                self._budgets, self._charges = budgets, charges
+                self._lines += found.new
 
 
-class _MemoryRecords:
-    def __init__(self, budgets: dict[str, Budget | None], charges: list[tuple[str, Charge]]) -> None:
-        self._budgets, self._charges = budgets, charges
+class ListOfLines:
+    """Lines of a list; what is appended waits in ``new``."""
 
-    def datasets(self) -> tuple[str, ...]:
-        return tuple(self._budgets)
+    def __init__(self, lines: list[Line]) -> None:
+        self._lines = lines
+        self.new: list[Line] = []
 
-    def budget(self, dataset: str) -> Budget | None:
-        return self._budgets.get(dataset)
+    def head(self) -> Head:
+        """The end of the book."""
+        return self.new[-1].head if self.new else self._lines[-1].head if self._lines else START
 
-    def create(self, dataset: str, budget: Budget | None) -> None:
-        self._budgets[dataset] = budget
+    def digest(self, number: int) -> str | None:
+        """The digest of a line."""
+        return self._lines[number - 1].digest if 0 < number <= len(self._lines) else None
 
-    def charges(self, dataset: str) -> tuple[Charge, ...]:
-        return tuple(charge for name, charge in self._charges if name == dataset)
+    def after(self, number: int) -> Iterator[Line]:
+        """All lines after ``number``."""
+        return iter(self._lines[number:])
 
-    def past(self, dataset: str, last: int | None = None) -> Past:
-        return Past("memory:", 0, "")  # no other process can change it
+    def about(self, charge: int) -> list[Line]:
+        """The lines about one charge."""
+        return [line for line in self._lines if line.charge == charge]
 
-    def append(self, dataset: str, charge: Charge) -> int:
-        number = len(self._charges) + 1
-        self._charges.append((dataset, replace(charge, id=number)))
-        return number
+    def of_datasets(self, datasets: tuple[str, ...]) -> Iterator[Line]:
+        """The lines about charges of these datasets."""
+        return (line for line in self._lines if line.charge is not None and line.dataset in datasets)
 
-    def mark(self, charge_id: int, status: Status) -> None:
-        dataset, charge = self._charges[charge_id - 1]
-        self._charges[charge_id - 1] = (dataset, replace(charge, status=status))
+    def keyed(self, key: str) -> Line | None:
+        """The charge with this key."""
+        return next((line for line in self._lines if line.key == key), None)
 
-    def fulfil(self, charge_id: int, ran: Event) -> None:
-        dataset, charge = self._charges[charge_id - 1]
-        self._charges[charge_id - 1] = (dataset, replace(charge, ran=ran))
+    def last_summary(self) -> Line | None:
+        """None: whoever reads a list has all of it."""
+        return None
+
+    def append(self, line: Line) -> None:
+        """Add the next line."""
+        self.new.append(line)

@@ -1,7 +1,7 @@
 """A store in one SQLite file, safe for many processes on one machine.
 
 A writing transaction begins with ``BEGIN IMMEDIATE``: SQLite grants the write lock to one connection at a time, so
-whoever reads the charges also holds the right to add one, and no two processes can both take the last of a budget.
+whoever reads the book also holds the right to add one, and no two processes can both take the last of a budget.
 ``synchronous = EXTRA`` syncs the file *and* the directory entry of the rollback journal before a commit returns, so a
 charge survives a power cut that follows it at once.
 
@@ -13,56 +13,43 @@ file that is renamed or exchanged while it is written to is refused too.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
-from discreet.errors import DiscreetError, InvalidInput, LedgerUnavailable
+from discreet.errors import InvalidInput, LedgerUnavailable
 from discreet.events import Event, from_json
-from discreet.ledger.base import Budget, Charge, Past, Records, Stated, Status
-from discreet.noise.bits import process_bits
+from discreet.ledger.lines import START, Head, Line, Lines
+from discreet.ledger.memory import ListOfLines
+from discreet.ledger.older_files import older_lines
 from discreet.text import checked_path
-from discreet.units import Unit
 
 __all__ = ["SQLiteStore", "require_readable"]
 
 _APPLICATION_ID = 0x64697363  # "disc": tells a ledger from any other SQLite file
-_FORMAT = 2
-_TABLES = """
-CREATE TABLE datasets (
-    name          TEXT PRIMARY KEY,
-    epsilon       REAL,                -- NULL: recorded only, no budget
-    delta         REAL,
-    relation      TEXT,
-    rows_per_unit INTEGER
-) STRICT;
-CREATE TABLE charges (
-    id            INTEGER PRIMARY KEY AUTOINCREMENT,
-    dataset       TEXT NOT NULL REFERENCES datasets (name),
-    at            TEXT NOT NULL,
-    event         TEXT NOT NULL,       -- JSON: what was done, from which any ε can be computed again
-    relation      TEXT NOT NULL,
-    rows_per_unit INTEGER NOT NULL,
-    note          TEXT NOT NULL,
-    status        TEXT NOT NULL CHECK (status IN ('charged', 'completed', 'stopped-early')),
-    stated_epsilon REAL,               -- NULL: the event speaks for itself
-    stated_delta  REAL,
-    ran           TEXT                 -- JSON: what a promise was used for
-) STRICT;
-"""
-_NAME = "CREATE TABLE store (name TEXT NOT NULL) STRICT"
-"""One random name, by which a ledger tells its own file from another that took its place. Files written before there
-were names get one when something is written to them; versions that know of no names ignore it."""
-_SINCE_FORMAT_1 = ("stated_epsilon REAL", "stated_delta REAL", "ran TEXT")
+_FORMAT = 3
+_TABLES = (
+    """CREATE TABLE lines (
+        number  INTEGER PRIMARY KEY,
+        at      TEXT NOT NULL,
+        dataset TEXT NOT NULL,
+        kind    TEXT NOT NULL,
+        charge  INTEGER,
+        key     TEXT UNIQUE,
+        body    TEXT NOT NULL,
+        digest  TEXT NOT NULL
+    ) STRICT""",
+    "CREATE INDEX lines_of_charges ON lines (charge) WHERE charge IS NOT NULL",
+    "CREATE INDEX summaries ON lines (number) WHERE kind = 'summary'",
+)
+_COLUMNS = "number, at, dataset, kind, charge, key, body, digest"
 
 
 class SQLiteStore:
-    """Records in one SQLite file.
+    """A book in one SQLite file.
 
     Args:
         path: the file; it is created by the first writing transaction.
@@ -80,15 +67,17 @@ class SQLiteStore:
 
     @property
     def url(self) -> str:
-        """Where the records are."""
+        """Where the book is."""
         return f"sqlite:///{self.path}"
 
+    address = url
+
     @contextmanager
-    def transaction(self, *, write: bool, create: bool = True) -> Iterator[Records]:
+    def transaction(self, *, write: bool, create: bool = True) -> Iterator[Lines]:
         """All-or-nothing access; see `Store`."""
         before = self._file()
         if not write and before is None:
-            yield _EmptyRecords()
+            yield ListOfLines([])
             return
         if not create and before is None:
             raise self._unavailable("is not there any more")
@@ -96,8 +85,11 @@ class SQLiteStore:
             with closing(self._connect(write)) as connection:
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 try:
-                    found = self._check_format(connection, write)
-                    yield _SQLiteRecords(connection, self.path, found)
+                    version = self._check_format(connection, write)
+                    if version < _FORMAT:
+                        yield ListOfLines(older_lines(connection, version, str(self.path)))
+                    else:
+                        yield _SQLiteLines(connection)
                     connection.execute("COMMIT")
                 except BaseException:
                     if connection.in_transaction:
@@ -156,10 +148,7 @@ class SQLiteStore:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if write and (application, version, tables) == (0, 0, 0):
-            for statement in filter(str.strip, _TABLES.split(";\n")):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {_FORMAT}")
+            self._create(connection, [])
         elif application != _APPLICATION_ID:
             raise LedgerUnavailable(
                 f"{self.path} is not a ledger of discreet (application id {application:#x}). It was left as it was; "
@@ -170,20 +159,22 @@ class SQLiteStore:
                 f"{self.path} has ledger format {version}; this version of discreet reads formats up to {_FORMAT}. It "
                 "was left as it was; use the version of discreet that wrote it, or choose another path."
             )
-        elif version == 1:
+        elif version < _FORMAT:
             if not write:
-                return 1
-            for column in _SINCE_FORMAT_1:
-                connection.execute(f"ALTER TABLE charges ADD COLUMN {column}")
-            connection.execute(f"PRAGMA user_version = {_FORMAT}")
-        if write and not _is_named(connection):
-            connection.execute(_NAME)
-            connection.execute("INSERT INTO store VALUES (?)", (process_bits().words(2).tobytes().hex(),))
+                return int(version)
+            lines = older_lines(connection, version, str(self.path))
+            for table in ("charges", "datasets", "store"):
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
+            self._create(connection, lines)
         return _FORMAT
 
-
-def _is_named(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'store'").fetchone() is not None
+    def _create(self, connection: sqlite3.Connection, lines: list[Line]) -> None:
+        for statement in _TABLES:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        for line in lines:
+            _SQLiteLines(connection).append(line)
 
 
 def require_readable(event: Event) -> None:
@@ -199,127 +190,36 @@ def require_readable(event: Event) -> None:
         )
 
 
-class _EmptyRecords:
-    """What can be read of a file that does not exist yet."""
+class _SQLiteLines:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
 
-    def datasets(self) -> tuple[str, ...]:
-        return ()
+    def _lines(self, where: str, *values: object) -> Iterator[Line]:
+        return map(Line._make, self._connection.execute(f"SELECT {_COLUMNS} FROM lines WHERE {where}", values))
 
-    def budget(self, dataset: str) -> Budget | None:
-        return None
+    def head(self) -> Head:
+        row = self._connection.execute("SELECT number, digest FROM lines ORDER BY number DESC LIMIT 1").fetchone()
+        return START if row is None else Head(*row)
 
-    def charges(self, dataset: str) -> tuple[Charge, ...]:
-        return ()
+    def digest(self, number: int) -> str | None:
+        row = self._connection.execute("SELECT digest FROM lines WHERE number = ?", (number,)).fetchone()
+        return None if row is None else row[0]
 
-    def past(self, dataset: str, last: int | None = None) -> Past:
-        return Past(None, 0, "")
+    def after(self, number: int) -> Iterator[Line]:
+        return self._lines("number > ? ORDER BY number", number)
 
-    def create(self, dataset: str, budget: Budget | None) -> None:
-        raise LedgerUnavailable("this transaction only reads.")
+    def about(self, charge: int) -> list[Line]:
+        return list(self._lines("charge = ? ORDER BY number", charge))
 
-    def append(self, dataset: str, charge: Charge) -> int:
-        raise LedgerUnavailable("this transaction only reads.")
+    def of_datasets(self, datasets: tuple[str, ...]) -> Iterator[Line]:
+        places = ", ".join("?" * len(datasets))
+        return self._lines(f"charge IS NOT NULL AND dataset IN ({places}) ORDER BY number", *datasets)
 
-    def mark(self, charge_id: int, status: Status) -> None:
-        raise LedgerUnavailable("this transaction only reads.")
+    def keyed(self, key: str) -> Line | None:
+        return next(self._lines("key = ?", key), None)
 
-    def fulfil(self, charge_id: int, ran: Event) -> None:
-        raise LedgerUnavailable("this transaction only reads.")
+    def last_summary(self) -> Line | None:
+        return next(self._lines("kind = 'summary' ORDER BY number DESC LIMIT 1"), None)
 
-
-class _SQLiteRecords:
-    def __init__(self, connection: sqlite3.Connection, path: Path, version: int) -> None:
-        self._connection, self._path, self._version = connection, path, version
-
-    def datasets(self) -> tuple[str, ...]:
-        return tuple(name for (name,) in self._connection.execute("SELECT name FROM datasets ORDER BY rowid"))
-
-    def budget(self, dataset: str) -> Budget | None:
-        row = self._connection.execute(
-            "SELECT epsilon, delta, relation, rows_per_unit FROM datasets WHERE name = ?", (dataset,)
-        ).fetchone()
-        if row is None or row == (None, None, None, None):
-            return None
-        try:
-            return Budget(float(row[0]), float(row[1]), Unit(row[2], row[3]))
-        except (InvalidInput, TypeError) as problem:
-            raise self._damaged(f"the budget of {dataset!r}", problem) from problem
-
-    def create(self, dataset: str, budget: Budget | None) -> None:
-        row = (
-            (None,) * 4
-            if budget is None
-            else (budget.epsilon, budget.delta, budget.unit.relation, budget.unit.rows_per_unit)
-        )
-        self._connection.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", (dataset, *row))
-
-    def charges(self, dataset: str) -> tuple[Charge, ...]:
-        later = f"{self._stated}, {'NULL' if self._version == 1 else 'ran'}"
-        rows = self._connection.execute(
-            f"SELECT id, at, event, relation, rows_per_unit, note, status, {later} FROM charges WHERE dataset = ? "
-            "ORDER BY id",
-            (dataset,),
-        )
-        return tuple(self._charge(row) for row in rows)
-
-    @property
-    def _stated(self) -> str:
-        return "NULL, NULL" if self._version == 1 else "stated_epsilon, stated_delta"
-
-    def past(self, dataset: str, last: int | None = None) -> Past:
-        named = _is_named(self._connection)
-        name = self._connection.execute("SELECT name FROM store").fetchone() if named else None
-        digest, seen, settled = hashlib.sha256(), 0, 0
-        used = "0" if self._version == 1 else "(ran IS NOT NULL)"
-        rows = self._connection.execute(
-            f"SELECT id, at, event, relation, rows_per_unit, note, {self._stated}, (status <> 'charged') + {used} "
-            "FROM charges WHERE dataset = ? AND (? IS NULL OR id <= ?) ORDER BY id",
-            (dataset, last, last),
-        )
-        for *row, ends in rows:
-            seen = row[0]
-            settled += ends
-            digest.update(repr(tuple(row)).encode())
-        return Past(None if name is None else name[0], seen, digest.hexdigest(), settled)
-
-    def _charge(self, row: tuple[Any, ...]) -> Charge:
-        number, at, event, relation, rows_per_unit, note, status, epsilon, delta, ran = row
-        try:
-            return Charge(
-                number, at, from_json(event), Unit(relation, rows_per_unit), note, status,
-                stated=None if epsilon is None or delta is None else Stated(epsilon, delta),
-                ran=None if ran is None else from_json(ran),
-            )  # fmt: skip
-        except DiscreetError as problem:
-            raise self._damaged(f"charge {number}", problem) from problem
-
-    def append(self, dataset: str, charge: Charge) -> int:
-        unit = charge.unit
-        row = (
-            dataset,
-            charge.at,
-            charge.event.to_json(),
-            unit.relation,
-            unit.rows_per_unit,
-            charge.note,
-            charge.status,
-        )
-        cursor = self._connection.execute(
-            "INSERT INTO charges (dataset, at, event, relation, rows_per_unit, note, status, stated_epsilon, "
-            "stated_delta) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*row, *(charge.stated or (None, None))),
-        )
-        assert cursor.lastrowid is not None
-        return cursor.lastrowid
-
-    def mark(self, charge_id: int, status: Status) -> None:
-        self._connection.execute("UPDATE charges SET status = ? WHERE id = ?", (status, charge_id))
-
-    def fulfil(self, charge_id: int, ran: Event) -> None:
-        self._connection.execute("UPDATE charges SET ran = ? WHERE id = ?", (ran.to_json(), charge_id))
-
-    def _damaged(self, part: str, problem: Exception) -> LedgerUnavailable:
-        return LedgerUnavailable(
-            f"{part} in the ledger {self._path} cannot be understood ({problem}). What it spent is unknown, so "
-            "nothing more can be charged and nothing was released; restore the file from its backup."
-        )
+    def append(self, line: Line) -> None:
+        self._connection.execute(f"INSERT INTO lines ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", line)

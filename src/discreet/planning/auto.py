@@ -17,6 +17,7 @@ from discreet.losses import Poisson, Softmax, Squared
 from discreet.planning.facts import Facts
 from discreet.planning.options import labelled
 from discreet.recipes.exponential_mechanism import MOST_AXES
+from discreet.recipes.hard_threshold import converges
 from discreet.recipes.interactions import NUMBERS as INTERACTIONS
 from discreet.recipes.shared import NUMBERS as SHARED
 from discreet.recipes.weighted_perturbation import NUMBERS as WEIGHTED
@@ -125,7 +126,8 @@ def _lasso_by_vertices(f: Facts) -> bool:
 def _sparse_by_entries(f: Facts) -> bool:
     p = f.problem
     sparse = isinstance(p.domain, SparseSet) and isinstance(p.loss, Squared) and f.gaussian
-    return sparse and prefers_peeling(p.rows, p.entry_bound, p.domain.s if isinstance(p.domain, SparseSet) else 0)
+    peels = sparse and prefers_peeling(p.rows, p.entry_bound, p.domain.s if isinstance(p.domain, SparseSet) else 0)
+    return peels and (p.rows.n_features > current(SHARED).many_columns or converges(p, f.guarantee))
 
 
 def _free_least_squares(f: Facts) -> bool:
@@ -214,7 +216,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "hard_threshold",
         _sparse_by_entries,
-        "sparse least squares, entries within ±F, δ > 0: (row norm/F)² > 2·sparsity and > 50, or over 1000 columns",
+        "sparse least squares, entries within ±F, δ > 0: (row norm/F)² > 2·sparsity and > 50, and noise that allows ¾ "
+        "of the steps that converge; or over 1000 columns",
         "the largest entries of a gradient pay for a row's largest entry and √sparsity, a whole one for its length",
         "bench/results/sparse_regression.md",
     ),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from discreet.data.base import Block, DenseBlock
 from discreet.errors import InvalidInput
-from discreet.losses import Loss
+from discreet.losses import Logistic, Loss
 from discreet.queries.mapped import RowMap, prepared
 from discreet.queries.parameters import linear_predictors
 from discreet.rows import RowSpec
@@ -26,7 +26,7 @@ from discreet.rows import RowSpec
 __all__ = ["Role", "Whitening", "WorkingRows", "stretches"]
 
 Array = NDArray[np.float64]
-Role = Literal["curvature", "score", "start", "residual", "inside", "root"]
+Role = Literal["curvature", "score", "start", "residual", "inside", "root", "target", "slope of p", "bend of p"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +80,9 @@ class WorkingRows(RowMap):
     - ``"score"``: rows |a|/(tM)·x, so that M²·Σxxᵀ is Σggᵀ over the gradients g of that loss;
     - ``"start"``: targets −a/t, so that Σy·x is minus its gradient;
     - ``"residual"``: targets a. ``"inside"``: targets √(κ/M). ``"root"``: targets √y of counts, 0 for others.
+      ``"target"``: targets y;
+    - ``"slope of p"``: targets √(p(1 − p)/M), p = 1/(1 + e^−z); ``"bend of p"``: targets p(1 − p)(1 − 2p). Both are
+      functions of the score alone, also for rows whose target is unknown.
 
     Args:
         whitened: the map of the rows.
@@ -98,6 +101,8 @@ class WorkingRows(RowMap):
     def __post_init__(self) -> None:
         if self.theta.shape != self.whitened.rows.shape:
             raise InvalidInput(f"θ has shape {self.theta.shape}, the whitened rows need {self.whitened.rows.shape}.")
+        if self.role in ("slope of p", "bend of p") and not isinstance(self.loss, Logistic):
+            raise InvalidInput("p is the probability of a class in logistic regression.")
         if not self.most > 0:
             raise InvalidInput(f"slopes and curvatures are measured in positive units, got {self.most!r}.")
 
@@ -113,12 +118,20 @@ class WorkingRows(RowMap):
     def _made(self, block: Block, rounded: bool) -> Block:
         inner = self.whitened.block(block, rounded=rounded)
         assert isinstance(inner, DenseBlock)
+        if self.role == "target":
+            return inner
         if self.role == "root":
             y = inner.y
             return replace(inner, y=np.sqrt(np.where(np.isfinite(y) & (y > 0), y, 0.0)))
         stretch = stretches(inner)
+        if self.role in ("slope of p", "bend of p"):
+            inner = replace(inner, y=np.ones(len(inner.y)))  # of this class the slope is p − 1
         slopes, curvatures = self._state(inner, stretch, rounded)
         match self.role:
+            case "slope of p":
+                return replace(inner, y=np.sqrt(curvatures / self.most))
+            case "bend of p":
+                return replace(inner, y=-curvatures * (1 + 2 * slopes))
             case "start":
                 return replace(inner, y=-slopes / stretch)
             case "residual":

@@ -13,7 +13,7 @@ from typing import Any
 
 from discreet.errors import InvalidInput, did_you_mean
 
-__all__ = ["RECIPES", "STARTED", "recipe"]
+__all__ = ["INFERRING", "RECIPES", "STARTED", "recipe"]
 
 RECIPES = (
     "bias_reduced",
@@ -35,6 +35,8 @@ RECIPES = (
 """Names of the solvers of linear models: each is a module of this room."""
 STARTED = ("descent", "hard_threshold")
 """Solvers that begin where they are told to, at ``Problem.start``."""
+INFERRING = ("intervals",)
+"""Solvers that release what intervals of coefficients need: naming one asks for them, as ``inference=True`` does."""
 _OF_MEANS = "sparse_mean"
 _FORMER = {"preconditioned": "full", "reweighted": "diagonal", "wide_descent": "single"}
 """Solvers that are now scale models of scaled_descent."""

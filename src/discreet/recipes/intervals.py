@@ -9,10 +9,13 @@ from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.one_release import gaussian_multiplier
 from discreet.calibration.shares import multiplier, remaining_share
-from discreet.losses import Huber, Logistic, Poisson, Squared
+from discreet.errors import InvalidInput
+from discreet.losses import CappedPoisson, Huber, Logistic, Poisson, Squared
+from discreet.losses.capped_poisson import MOST_COUNT
 from discreet.recipes import objective_perturbation, shared
 from discreet.solvers.base import Problem
 from discreet.solvers.inference import Inference, check
+from discreet.solvers.parts.average_slope import sums_for_average_slope
 from discreet.solvers.parts.requirements import require_bounded_rows
 from discreet.tuned import Tuned, current, tuned
 
@@ -25,7 +28,7 @@ class InferenceNumbers(Tuned):
 
     scale_share: float = tuned(
         0.01,
-        "share of the budget for each sum of one number: spread of the residuals, mean count, Σψ², Σψ'",
+        "share of the budget for each sum of one number: spread of the residuals, mean count, Σψ², Σψ', average slope",
         "judgement: one number of n rows is known to √(100)·ν/n of its bound, which at the gate is below a hundredth",
     )
     ridge: float = tuned(
@@ -44,11 +47,6 @@ class InferenceNumbers(Tuned):
         "slopes of least squares are cut at so many standard deviations",
         "judgement: the cut loses 1 % of efficiency under normal errors (Huber 1964), and noise grows in proportion",
     )
-    cap: float = tuned(
-        0.2,
-        "the least cap of counts, times the root of the noise ν·d/n: between 2 and 8",
-        "judgement: a higher cap keeps more of the rows' information and needs more noise (bench/results/intervals.md)",
-    )
     rows_needed: float = tuned(
         30.0,
         "rows over ν·d^1.5, ν the multiplier of one release, from which intervals are expected",
@@ -57,8 +55,6 @@ class InferenceNumbers(Tuned):
 
 
 NUMBERS = InferenceNumbers()
-
-_LEAST_CAP, _MOST_CAP = 2, 8
 
 
 def recipe(
@@ -81,22 +77,25 @@ def recipe(
         guarantee: what to keep.
         moment_share: of the budget (in 1/σ²) for the second moment, by default 0.1.
         start_share: of the budget for the first gradient of regressions, by default 0.02.
-        scale_share: of the budget for each sum of one number, by default 0.01.
+        scale_share: of the budget for each sum of one number, and for each of two that average marginal effects of
+            classes and counts need, by default 0.01.
         hessian_share: of the budget for the Hessian, by default 0.1, for counts 0.15.
         score_share: of the budget for the robust variance, by default 0.1.
         regularisation: λ for rows of length 1; by default 2/ε for the logistic loss, else 32·(largest curvature)/ε.
-        cap: the least cap of counts, by default 0.2/√(ν·d/n), between 2 and 8.
+        cap: where counts are capped, by default where standard errors are least (`parts.count_cap.best_cap`); for
+            robust intervals at the bound that was declared for them, as a cap takes their law for Poisson's.
         outlier: where slopes of least squares are cut, by default at 2.5 standard deviations.
 
     Raises:
-        InvalidInput: another loss, several outputs, a constraint or ridge, rows without bound, pure DP, or shares that
-            leave nothing.
+        InvalidInput: another loss, several outputs, a constraint or ridge, rows without bound, pure DP, shares that
+            leave nothing, or counts without a small bound for robust intervals.
     """
     check(problem)
     numbers, usual = current(NUMBERS), current(shared.NUMBERS)
-    most = _cap(problem, guarantee) if cap is None else cap
+    most = _cap(problem, guarantee) if cap is None else CappedPoisson(cap).cap
     cut = numbers.outlier if outlier is None else outlier
-    noiseless = Inference(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, cut, most, problem.robust)
+    rows = guarantee.unit.rows_per_unit
+    noiseless = Inference(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, cut, most, problem.robust, rows_per_person=rows)
     if not guarantee.private:
         return noiseless
     require_bounded_rows(problem, "inference")
@@ -104,7 +103,7 @@ def recipe(
     shares = {
         "moment_share": usual.large_share if moment_share is None else moment_share,
         "start_share": (2 * numbers.scale_share if start_share is None else start_share) if several else 0.0,
-        "scale_share": (numbers.scale_share if scale_share is None else scale_share) if several else 0.0,
+        "scale_share": numbers.scale_share if scale_share is None else scale_share,
         "hessian_share": _hessian_share(problem) if hessian_share is None else hessian_share,
         "score_share": (usual.large_share if score_share is None else score_share) if problem.robust else 0.0,
     }
@@ -141,11 +140,16 @@ def rows_needed(guarantee: Guarantee, dimension: int) -> float:
 
 
 def _cap(problem: Problem, guarantee: Guarantee) -> int:
-    """The least cap: noise grows with it, and with less of it rows tell less."""
-    if not guarantee.private or not guarantee.delta:
-        return _MOST_CAP
-    noise = gaussian_multiplier(guarantee) * problem.rows.dimension / problem.n
-    return round(min(max(current(NUMBERS).cap / math.sqrt(noise), _LEAST_CAP), _MOST_CAP))
+    """0: where standard errors are least. Robust intervals of counts take the whole count, whose law is not known."""
+    if not (problem.robust and guarantee.private and isinstance(problem.loss, Poisson)):
+        return 0
+    if not problem.largest_count <= MOST_COUNT:
+        raise InvalidInput(
+            f"robust intervals of counts need target_bounds of at most {MOST_COUNT}, got {problem.largest_count:g}: "
+            "what is cut from larger counts is known on average for Poisson counts only. Lower the bound, to which "
+            "counts are clipped, or leave robust=True out. Nothing was released."
+        )
+    return math.ceil(max(problem.largest_count, 1.0))
 
 
 def _hessian_share(problem: Problem) -> float:
@@ -154,8 +158,8 @@ def _hessian_share(problem: Problem) -> float:
 
 
 def _scales(problem: Problem) -> int:
-    """How many sums of one number are released."""
-    return {Squared: 3, Huber: 2, Poisson: 1}.get(type(problem.loss), 0)
+    """How many sums are released with the share of one number."""
+    return {Squared: 3, Huber: 2, Poisson: 1}.get(type(problem.loss), 0) + sums_for_average_slope(problem)
 
 
 def _regularisation(problem: Problem, guarantee: Guarantee) -> float:

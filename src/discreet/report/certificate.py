@@ -13,7 +13,9 @@ import numpy as np
 from discreet import events
 from discreet._version import __version__
 from discreet.accounting.bounds import Bounds
+from discreet.accounting.curve import Curve
 from discreet.errors import InvalidInput
+from discreet.report.risks import Risks
 from discreet.text import read_json, shortened
 from discreet.units import Unit
 
@@ -43,7 +45,8 @@ class Certificate:
 
     ``epsilon`` is the proved upper bound. ``protective`` is false when the noise came from a user's seed, which makes
     the run reproducible, or when bounds were taken from the data without protection, which ``unprotected`` then lists.
-    Such a run is **not private**, whatever the other figures say.
+    Such a run is **not private**, whatever the other figures say. ``record`` says when and where it was released: the
+    model, the ledger with the charges that paid for it and the head of its book, and the versions in use.
     """
 
     epsilon: float
@@ -55,6 +58,7 @@ class Certificate:
     unprotected: tuple[str, ...] = ()
     protective: bool = True
     version: str = __version__
+    record: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         for name, least, most in (("epsilon", 0.0, math.inf), ("delta", 0.0, 1.0)):
@@ -89,6 +93,12 @@ class Certificate:
 
         return epsilon(self.event, self.delta, self.unit)
 
+    def curve(self) -> Curve:
+        """The whole privacy curve, δ(ε) and ε(δ), from nothing but the certificate."""
+        from discreet.accounting import curve
+
+        return curve(self.event, self.unit)
+
     def to_dict(self) -> dict[str, Any]:
         """The certificate as plain values."""
         return {
@@ -104,11 +114,29 @@ class Certificate:
             "settings": _written(self.settings),
             "unprotected": list(self.unprotected),
             "event": self.event.to_dict(),
+            "record": _written(self.record),
         }
 
     def to_json(self) -> str:
         """The certificate as indented JSON."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+    @property
+    def risks(self) -> Risks:
+        """What the guarantee means for one person, as an attacker's best chances."""
+        return Risks(self.event if self.private else events.NonPrivate(), self.unit)
+
+    def to_html(self) -> str:
+        """The certificate as one page: no scripts, nothing from elsewhere, to be read on a screen or printed."""
+        from discreet.report.certificate_page import page
+
+        return page(self)
+
+    def to_registry(self) -> str:
+        """The certificate as an entry (YAML) of the public registry of DP deployments."""
+        from discreet.report.registry import registry_entry
+
+        return registry_entry(self)
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
@@ -133,6 +161,7 @@ class Certificate:
                 unprotected=_words(tree["unprotected"]),
                 protective=tree["protective_randomness"],
                 version=tree["discreet"],
+                record=_read(tree.get("record", {})),
             )
             claimed = tree["private"]
         except (KeyError, TypeError) as problem:
@@ -155,7 +184,7 @@ class Certificate:
 
 _FIELDS: dict[str, type] = {
     "unit": Unit, "event": events.Event, "solver": str, "settings": dict, "unprotected": tuple, "protective": bool,
-    "version": str,
+    "version": str, "record": dict,
 }  # fmt: skip
 
 

@@ -58,6 +58,8 @@ class Problem:
         robust: whether they are to hold where the model of the variance is wrong.
         partitions: groups of columns that add up to the same number in every row, as indicators of levels do.
         columns: which features are of which column of a table, where interactions may be chosen among them.
+        largest_count: public bound of the targets of a Poisson regression of plain counts; it is enforced.
+        n_error: the standard deviation of ``n`` where it was released with noise.
     """
 
     rows: RowSpec
@@ -72,6 +74,8 @@ class Problem:
     robust: bool = False
     partitions: tuple[Partition, ...] = ()
     columns: tuple[ColumnBlock, ...] = ()
+    largest_count: float = math.inf
+    n_error: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.n > 0:

@@ -6,6 +6,7 @@
     η  = argmin Σwℓ(⟨z, η⟩, y) + (λ/2)‖η − c‖² + ⟨b, η⟩
     H  = Σwκzzᵀ at η
     v  = Σψ² and Σψ', and for robust intervals V = Σw²a²zzᵀ, at η
+    A  = the mean of the mean's slope, at the estimate   classes and counts: average marginal effects
 
 Then the ridge's bias is removed and the covariance is that of rows and noise together (`parts.debiasing`). Weights that
 depend on x alone leave a well specified model unbiased. Releases: Gaussians and one `events.ObjectivePerturbation`; the
@@ -24,16 +25,16 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.losses import CappedPoisson, Domain, Huber, Logistic, Loss, Poisson, Squared
-from discreet.losses.capped_poisson import MOST_COUNT
 from discreet.measurements import Measurement, Noisy
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.mechanisms import Gaussian
 from discreet.queries.base import Query
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
-from discreet.queries.sums.mapped_sum import MappedSum
 from discreet.queries.sums.moments import CrossMoment, SecondMoment, TargetMoment
-from discreet.queries.whitened import Role, WorkingRows
+from discreet.queries.whitened import Role
 from discreet.solvers.base import Problem, Steps
+from discreet.solvers.parts.average_slope import AverageSlope, average_slope, working_sum
+from discreet.solvers.parts.count_cap import best_cap
 from discreet.solvers.parts.debiasing import Debiased, debiased
 from discreet.solvers.parts.requirements import require_no_ridge, require_unconstrained
 from discreet.solvers.parts.tolerance import public_tolerance
@@ -56,6 +57,7 @@ class Estimate:
         quality: q of `Debiased`.
         design: which columns were estimated, and which were joined (`parts.whitening.Coordinates`).
         spread: the standard deviation of an error, for least squares; 1 for other models.
+        average_slope: for average marginal effects; None for counts without a public bound.
     """
 
     theta: Array
@@ -63,6 +65,7 @@ class Estimate:
     quality: float
     design: Array
     spread: float = 1.0
+    average_slope: AverageSlope | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Inference:
     Args:
         moment_multiplier: noise over r² in XᵀX, r the length of a row; 0 without privacy.
         scale_multiplier: noise in the spread of residuals or the mean count, over the largest; in each of the two sums
-            for the variance, too.
+            for the variance and for the average slope, too.
         start_multiplier: noise over the bound on a row's gradient in the first gradient.
         noise_multiplier: scale of the tilt over the bound on a row's gradient.
         hessian_multiplier: noise in the Hessian over the largest curvature of a row.
@@ -80,8 +83,10 @@ class Inference:
             wrong; 0 leaves it out.
         regularisation: λ, for rows of length 1.
         outlier: slopes of least squares are cut at so many standard deviations of the residuals.
-        cap: the least cap of counts; the mean count, rounded up, where that is more.
+        cap: the cap of counts; 0 takes `parts.count_cap.best_cap` of the mean count.
         deviation: see `ObjectivePerturbation`.
+        rows_per_person: the most rows of one person, which may depend on each other: the variance of a sum over rows
+            is at most so many times that of independent rows (Cauchy and Schwarz), which is what intervals take.
     """
 
     moment_multiplier: float
@@ -95,9 +100,10 @@ class Inference:
     cap: int
     robust: bool = False
     deviation: float = 1e-3
+    rows_per_person: int = 1
 
     def steps(self, problem: Problem) -> Steps:
-        """Between four and nine releases."""
+        """Between five and ten releases."""
         estimate = yield from self.estimated(problem)
         return estimate.theta
 
@@ -109,7 +115,7 @@ class Inference:
         noise = self.moment_multiplier * problem.rows.radius**2 if self.moment_multiplier else 0.0
         norm = moment.noise_norm(self.moment_multiplier) if self.moment_multiplier else 0.0
         at = whitened(problem, moment.matrix(packed), noise, norm)
-        loss, centre = yield from self._started(problem, at)
+        loss, centre, mean = yield from self._started(problem, at)
         query = RidgeMinimiser(
             at.whitening.rows, loss, self.regularisation, through=at.whitening, weighted=bool(self.noise_multiplier)
         )
@@ -117,28 +123,32 @@ class Inference:
         tolerance = public_tolerance(query, problem.n, self.noise_multiplier, pull) if self.noise_multiplier else 0.0
         eta = yield PerturbedMinimum(query, self.noise_multiplier, self.deviation, tolerance, centre=centre)
         found, spread = yield from self._with_variance(problem, at, query, eta, centre)
-        theta = at.given(found.theta)
-        return Estimate(theta, at.given_covariance(found.covariance), found.quality, at.design, spread)
+        average = yield from average_slope(
+            problem, at, query.loss, found, self.scale_multiplier, self.rows_per_person, mean
+        )
+        theta, covariance = at.given(found.theta), at.given_covariance(found.covariance)
+        return Estimate(theta, covariance, found.quality, at.design, spread, average)
 
     # --- where the ridge is centred, and where slopes are cut ---------------------------------------------------------
 
-    def _started(self, problem: Problem, at: Coordinates) -> Generator[Measurement, Any, tuple[Loss, Array]]:
-        """(the loss with bounded slopes, the ridge's centre)."""
+    def _started(self, problem: Problem, at: Coordinates) -> Generator[Measurement, Any, tuple[Loss, Array, float]]:
+        """(the loss with bounded slopes, the ridge's centre, the mean of counts or 1)."""
         loss, nothing = problem.loss, np.zeros(at.size)
         if not self.noise_multiplier or isinstance(loss, Logistic):
-            return loss, nothing
+            return loss, nothing, 1.0
         if isinstance(loss, Poisson):
             mean = yield from self._mean_count(problem, at)
-            counted = CappedPoisson(min(max(self.cap, math.ceil(mean)), MOST_COUNT))
+            noise = self.noise_multiplier * at.radius / math.sqrt(problem.n)
+            counted = CappedPoisson(self.cap or best_cap(mean, noise))
             centre = yield from self._first_step(problem, at, counted, at.constant(math.log(mean)), math.log(mean))
-            return counted, centre
+            return counted, centre, mean
         centre = yield from self._first_step(problem, at, Squared(), nothing, 0.0)
         if isinstance(loss, Huber):
-            return loss, centre
+            return loss, centre, 1.0
         square = yield self._sum(problem, at, TargetMoment(_LARGEST_RESIDUAL), Squared(), centre, "residual")
         error = self.scale_multiplier * _LARGEST_RESIDUAL**2
         spread = math.sqrt(max(float(square[0]), error) / problem.n)
-        return Huber(min(self.outlier * spread, _LARGEST_RESIDUAL)), centre
+        return Huber(min(self.outlier * spread, _LARGEST_RESIDUAL)), centre, 1.0
 
     def _mean_count(self, problem: Problem, at: Coordinates) -> Generator[Measurement, Any, float]:
         """Σ min(y, 16)/n, at least its own error."""
@@ -184,6 +194,7 @@ class Inference:
         noises = (
             (self.noise_multiplier * query.gradient_bound, self.hessian_multiplier * largest) if private else (0, 0)
         )
+        variance = self.rows_per_person * variance
         return debiased(eta, self.regularisation * (eta - centre), hessian, variance, *noises), spread
 
     def _model_variance(
@@ -215,9 +226,8 @@ class Inference:
         most: float = 1.0,
     ) -> Noisy:
         """A sum over working rows at θ, with the noise of a scale unless another is given."""
-        through = WorkingRows(at.whitening, loss, theta, role, most)
         noise = self.scale_multiplier if multiplier is None else multiplier
-        return Noisy(MappedSum(problem.rows, query, through), Gaussian(noise))
+        return working_sum(problem, at, query, loss, theta, role, noise, most)
 
 
 def check(problem: Problem) -> None:

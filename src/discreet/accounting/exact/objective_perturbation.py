@@ -30,7 +30,7 @@ from discreet.accounting.exact.pairs import GaussianPair, symmetric
 from discreet.events import ObjectivePerturbation
 from discreet.units import Adjacency, Unit
 
-__all__ = ["objective_profile"]
+__all__ = ["objective_profile", "vertices"]
 
 Array = NDArray[np.float64]
 Bound = Callable[[Array], Array]
@@ -94,12 +94,24 @@ def _beyond(shift: float, bound: Bound) -> Bound:
 
 
 def _vertices(mu: float, moved: int, directions: int, beside: float = 0.0) -> Bound:
-    """Σ_j C(m, j)·Dʲ·H_ε(jμ); for one row replaced, of the D² differences of two vectors only D exceed √3μ."""
+    """Σ_j C(m, j)·Dʲ·H_ε(jμ)."""
+    return _sum_of_gaussians(mu, _lengths(moved, directions), beside)
+
+
+def _lengths(moved: int, directions: int) -> list[tuple[float, float]]:
+    """How many vertices there are of each length; for one row replaced, of the D² differences only D exceed √3."""
     d = directions
     if moved == 2:
-        return _sum_of_gaussians(mu, [(d, 2.0), (d * (d - 1), math.sqrt(3)), (2 * d, 1.0)], beside)
-    parts = [(math.comb(moved, j) * float(d) ** j, float(j)) for j in range(1, moved + 1)]
-    return _sum_of_gaussians(mu, parts, beside)
+        return [(d, 2.0), (d * (d - 1), math.sqrt(3)), (2 * d, 1.0)]
+    return [(math.comb(moved, j) * float(d) ** j, float(j)) for j in range(1, moved + 1)]
+
+
+def vertices(event: ObjectivePerturbation, unit: Unit) -> tuple[float, list[tuple[float, float]]]:
+    """kc and the vertices as (how many, μ of each): P(loss > ε) ≤ Σ count·P(Gaussian loss of μ > ε − kc) for ε ≥ kc."""
+    added = unit.rows_per_unit
+    moved = added * (2 if unit.relation == "replace-one" else 1)
+    mu = 1 / event.noise_multiplier
+    return added * event.log_det, [(n, length * mu) for n, length in _lengths(moved, event.directions) if n]
 
 
 def _sum_of_gaussians(mu: float, parts: list[tuple[float, float]], beside: float = 0.0) -> Bound:

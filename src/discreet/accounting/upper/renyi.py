@@ -18,6 +18,7 @@ from discreet.accounting.exchange import require_presence
 from discreet.accounting.histories import History, Leaf, histories, in_parts
 from discreet.accounting.upper import subsampled
 from discreet.accounting.upper.moments import log_one_plus
+from discreet.accounting.upper.objective_perturbation import objective_divergence
 from discreet.accounting.upper.stated import approximate, pure_epsilon
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import (
@@ -31,6 +32,7 @@ from discreet.events import (
     Gaussian,
     Laplace,
     NonPrivate,
+    ObjectivePerturbation,
     Poisson,
     Promise,
     PureDP,
@@ -312,6 +314,12 @@ def _(event: Promise, order: float, unit: Unit) -> float:
     if unit.rows_per_unit > event.rows_per_unit:
         return math.inf
     return leaf_divergence(ApproxDP(event.epsilon, event.delta), order, Unit(unit.relation))
+
+
+@leaf_divergence.register(ObjectivePerturbation)
+@remembered
+def _(event: ObjectivePerturbation, order: float, unit: Unit) -> float:
+    return objective_divergence(event, order, unit)
 
 
 @leaf_divergence.register(Poisson)

@@ -1,0 +1,118 @@
+"""``discreet report`` and ``discreet verify``: a certificate for readers, and whether it can be believed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discreet.cli.common import console, ledger_at, require_absent, require_place
+from discreet.errors import InvalidInput
+from discreet.text import printable, read_bounded, read_json
+
+__all__ = ["register", "report", "verify"]
+
+_MOST_BYTES = 1 << 24
+File = Annotated[Path, typer.Argument(help="A certificate, as fit writes it (JSON).")]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    tree = read_json(read_bounded(path, _MOST_BYTES), "the certificate")
+    if not isinstance(tree, dict):
+        raise InvalidInput(f"{path} is not a certificate.")
+    return tree
+
+
+def report(
+    certificate: Annotated[Path | None, typer.Argument(help="A certificate, as fit writes it (JSON).")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page for readers and printers.")] = None,
+    registry: Annotated[Path | None, typer.Option(help="Write an entry of the registry of DP deployments.")] = None,
+    sign: Annotated[Path | None, typer.Option(help="Sign with this private key; writes --signed.")] = None,
+    signed: Annotated[Path | None, typer.Option(help="Where the signed certificate goes.")] = None,
+    new_key: Annotated[Path | None, typer.Option(help="Make a private key here, and print its public key.")] = None,
+    force: Annotated[bool, typer.Option(help="Write over files that are there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the risks as JSON.")] = False,
+) -> None:
+    """Show what a certificate means for one person; write it as a page, a registry entry, or signed."""
+    from discreet.report.certificate import Certificate
+    from discreet.report.signature import new_key as make_key
+    from discreet.report.signature import sign as with_signature
+
+    if new_key is not None:
+        console.print(f"public key {make_key(new_key)}")
+        if certificate is None:
+            return
+    if certificate is None:
+        raise InvalidInput("say which certificate: discreet report model.certificate.json")
+    if (sign is None) != (signed is None):
+        raise InvalidInput("--sign KEY and --signed FILE go together.")
+    tree = _read(certificate)
+    found = Certificate.from_dict(tree)
+    places = [place for place in (html, registry, signed) if place is not None]
+    for place in places:
+        require_place(place, [certificate, sign])
+    require_absent(places, force=force)
+    if html is not None:
+        html.write_text(found.to_html(), encoding="utf-8")
+    if registry is not None:
+        registry.write_text(found.to_registry(), encoding="utf-8")
+    if sign is not None and signed is not None:
+        signed.write_text(json.dumps(with_signature(tree, sign), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if as_json:
+        print(json.dumps(found.risks.to_dict()))
+        return
+    console.print(f"{found}\n{found.risks.in_words}")
+
+
+def verify(
+    certificate: File,
+    key: Annotated[str | None, typer.Option(help="The public key that must have signed it.")] = None,
+    ledger: Annotated[str | None, typer.Option(help="A ledger that must contain its charges and head.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Account a certificate's event again, check its signature, and find it in a ledger."""
+    from discreet.report.certificate import Certificate
+    from discreet.report.signature import signed_by
+
+    tree = _read(certificate)
+    found, signer = Certificate.from_dict(tree), signed_by(tree)
+    if key is not None and signer != key.lower():
+        raise InvalidInput(
+            f"{certificate} is {'not signed' if signer is None else f'signed by {signer}'}, not by {key}."
+        )
+    costs = found.recompute().upper if found.private else 0.0
+    if costs > found.epsilon * (1 + 1e-9):
+        raise InvalidInput(
+            f"the event of {certificate} costs ε = {costs:.6g}, more than it says ({found.epsilon:.6g})."
+        )
+    if ledger is not None:
+        _find(found, ledger)
+    facts = {"private": found.private, "epsilon": found.epsilon, "delta": found.delta, "signed_by": signer}
+    if as_json:
+        print(json.dumps(facts | {"epsilon": "inf" if found.epsilon == float("inf") else found.epsilon}))
+        return
+    console.print(
+        f"{found}\nsigned by {signer or 'nobody'}" + ("" if ledger is None else f"\nfound in {printable(ledger)}")
+    )
+
+
+def _find(found: Any, place: str) -> None:
+    from discreet.ledger import Ledger
+    from discreet.ledger.portable import verify_book
+
+    kept = found.record.get("ledger")
+    if not isinstance(kept, dict) or not kept.get("head") or not isinstance(kept.get("charges"), list):
+        raise InvalidInput("this certificate names no book: it was issued without a durable ledger.")
+    verify_book(ledger_at(place), str(kept["head"]))
+    there = {charge.id for charge in Ledger(ledger_at(place), dataset=str(found.record.get("dataset"))).history()}
+    missing = [str(number) for number in kept["charges"] if number not in there]
+    if missing:
+        raise InvalidInput(f"{place} has no charge {', '.join(missing)}, which the certificate names.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(report)
+    app.command()(verify)

@@ -1,0 +1,208 @@
+"""The book: older files, summaries, derived datasets, parts of budgets, freezing, keys, and the witness."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from discreet.accounting import epsilon as certified
+from discreet.errors import BudgetExceeded, InvalidInput, LedgerUnavailable
+from discreet.events import Compose, Gaussian, Laplace, ObjectivePerturbation, Promise, PureDP, Repeat
+from discreet.ledger import Ledger, open_book
+from discreet.ledger.book import Book
+from discreet.ledger.lines import START
+from discreet.units import Unit
+
+FILES = Path(__file__).parent / "files"
+UNIT = Unit("replace-one")
+FIT = ObjectivePerturbation(48.38676375877951, 0.02326524068456463, deviation=0.0006666666660000002)
+
+
+def opened(place: Path | str, **changes: object) -> Ledger:
+    arguments = {"epsilon": 3.0, "delta": 1e-6, "adjacency": "replace-one"} | changes
+    return Ledger(place, **arguments)  # type: ignore[arg-type]
+
+
+# --- files of released versions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_older_version_is_read_and_brought_up_to_date(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "old.db"
+    shutil.copy(FILES / f"format-{version}.db", path)
+    before = path.read_bytes()
+    ledger = Ledger(path, dataset="clinic")
+    assert Ledger.datasets(path) == ("clinic", "register")
+    assert str(ledger.budget) == "ε = 3 at δ = 1e-06 (replace-one)"
+    notes = [charge.note for charge in ledger.history()]
+    assert notes == (
+        ["first model", "counted", "broken off", "open"] if version == 2 else ["first model", "broken off", "open"]
+    )
+    if version == 2:
+        assert [charge.status for charge in ledger.history()] == ["completed", "completed", "stopped-early", "charged"]
+        assert ledger.history()[1].ran == Compose([Laplace(50.0), PureDP(0.4)])
+        assert ledger.history()[1].stated == (0.55, 1e-7)
+    spent, other = ledger.spent(), Ledger(path, dataset="register").spent()
+    assert path.read_bytes() == before, "reading changed the file"
+    number = ledger.charge(PureDP(0.1), UNIT)
+    assert number == len(notes) + 2  # the other dataset has one
+    assert [charge.note for charge in Ledger(path, dataset="clinic").history()] == [*notes, ""]
+    assert spent.upper < ledger.spent().upper <= spent.upper + 0.100001
+    assert Ledger(path, dataset="register").spent() == other
+
+
+# --- summaries ----------------------------------------------------------------------------------------------------
+
+
+def test_whoever_begins_at_a_summary_knows_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_book, "_SUMMARY_EVERY", 5)
+    path = tmp_path / "budget.db"
+    first = opened(path, epsilon=50.0)
+    first.allocate("ann", epsilon=20.0, delta=5e-7)
+    ann = Ledger(path, analyst="ann")
+    for index, event in enumerate([FIT, Gaussian(30.0), PureDP(0.1), FIT, Gaussian(31.0), FIT, FIT, PureDP(0.2)]):
+        (ann if index % 2 else first).charge(event, UNIT, stated=(0.2, 1e-7) if event == FIT else None)
+    promised = first.charge(Compose([Laplace(50.0), Promise(0.5, 1e-8)]), UNIT, stated=(0.55, 1e-8))
+    for _ in range(6):
+        first.charge(FIT, UNIT)
+    with first._store.transaction(write=False) as lines:
+        assert lines.last_summary() is not None
+        whole = Book(first._accountant)
+        for line in lines.after(0):
+            whole.take(line, "here")
+    for dataset, analyst in (("default", ""), ("default", "ann")):
+        again = Ledger(path, dataset=dataset, analyst=analyst)
+        assert again._book.head == whole.head
+        (expected,) = [limit for limit in whole.limits(dataset, analyst) if limit.analyst == analyst]
+        assert again.spent() == expected.tally.spent()
+    again = Ledger(path)
+    again.fulfil(promised, PureDP(0.4))
+    assert again.spent() == first.spent()
+
+
+def test_a_line_out_of_place_is_refused(tmp_path: Path) -> None:
+    ledger = opened(tmp_path / "budget.db")
+    ledger.charge(PureDP(0.1), UNIT)
+    with ledger._store.transaction(write=False) as lines:
+        kept = list(lines.after(0))
+    for wrong in ([*kept[:1], kept[2]], [kept[0], kept[2], kept[1]], [kept[0], kept[1]._replace(at="now")]):
+        book = Book(ledger._accountant)
+        for line in wrong[: 1 if wrong[1] is not kept[1] else 2]:
+            book.take(line, "here")
+        with pytest.raises(LedgerUnavailable, match="line"):
+            book.take(wrong[1], "here")
+
+
+# --- twenty fits, and rules for them ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [4.0, 10.0])
+def test_twenty_default_fits_cost_far_less_than_their_sum(budget: float) -> None:
+    ledger = opened("memory:", epsilon=budget)
+    for _ in range(20):
+        ledger.charge(FIT, UNIT, stated=(0.1999999999, 9.37499999e-08))
+    assert ledger.spent().upper <= 0.6 * 20 * 0.2
+    # no rule for adaptive charges can be below what the same charges cost when they are fixed beforehand
+    assert ledger.spent().upper >= certified(Gaussian(48.38676375877951 / math.sqrt(20)), 1e-6, UNIT).lower
+
+
+# --- derived datasets, parts, freezing, keys --------------------------------------------------------------------------
+
+
+def test_what_is_derived_spends_the_budget_of_its_people() -> None:
+    ledger = opened("memory:", epsilon=1.0)
+    store = ledger._store
+
+    def beside(**arguments: object) -> Ledger:
+        found = Ledger.__new__(Ledger)
+        found._attach(str(arguments.pop("dataset")), "", store, ledger._accountant, None, START)
+        found._open(None, tuple(arguments.pop("parents", ())))  # type: ignore[arg-type]
+        return found
+
+    women, old = beside(dataset="women", parents=["default"]), beside(dataset="old women", parents=["women"])
+    women.charge(PureDP(0.5), UNIT)
+    old.charge(PureDP(0.25), UNIT)
+    ledger.charge(PureDP(0.125), UNIT)
+    for one in (ledger, women, old):
+        assert one.spent().upper == pytest.approx(0.875)
+        with pytest.raises(BudgetExceeded):
+            one.charge(PureDP(0.25), UNIT)
+    assert [charge.dataset for charge in ledger.history()] == ["women", "old women", "default"]
+    assert [charge.dataset for charge in women.history()] == ["women", "old women"]
+    ledger.freeze("under review")
+    with pytest.raises(InvalidInput, match="under review"):
+        old.charge(PureDP(0.01), UNIT)
+    ledger.thaw()
+    old.charge(PureDP(0.01), UNIT)
+    with pytest.raises(InvalidInput, match="no dataset 'nobody'"):
+        beside(dataset="new", parents=["nobody"])
+
+
+def test_a_part_and_the_whole_are_both_limits(tmp_path: Path) -> None:
+    whole = opened(tmp_path / "budget.db", epsilon=1.0)
+    whole.allocate("ann", epsilon=0.5, delta=5e-7)
+    whole.allocate("bob", epsilon=0.75, delta=5e-7)
+    ann, bob = (Ledger(tmp_path / "budget.db", analyst=name) for name in ("ann", "bob"))
+    ann.charge(PureDP(0.5), UNIT)
+    with pytest.raises(BudgetExceeded, match="'ann'"):
+        ann.charge(PureDP(0.01), UNIT)
+    bob.charge(PureDP(0.375), UNIT)
+    with pytest.raises(BudgetExceeded, match="dataset 'default' has"):
+        bob.charge(PureDP(0.25), UNIT)
+    assert (ann.spent().upper, bob.spent().upper) == (pytest.approx(0.5, abs=1e-5), pytest.approx(0.375, abs=1e-5))
+    assert whole.spent().upper == pytest.approx(0.875, abs=1e-5)
+    assert [charge.analyst for charge in whole.history()] == ["ann", "bob"]
+    assert len(ann.history()) == 1
+    with pytest.raises(InvalidInput, match="no part"):
+        Ledger(tmp_path / "budget.db", analyst="eve").charge(PureDP(0.01), UNIT)
+    with pytest.raises(InvalidInput, match="already"):
+        whole.allocate("ann", epsilon=0.6, delta=5e-7)
+    with pytest.raises(InvalidInput, match="not a part"):
+        whole.allocate("cy", epsilon=1.5, delta=5e-7)
+
+
+def test_a_key_pays_once_and_for_one_release() -> None:
+    ledger = opened("memory:")
+    first = ledger.charge(Gaussian(20.0), UNIT, key="run 7")
+    assert ledger.charge(Gaussian(20.0), UNIT, key="run 7") == first
+    assert len(ledger.history()) == 1
+    with pytest.raises(InvalidInput, match="something else"):
+        ledger.charge(Gaussian(10.0), UNIT, key="run 7")
+    ledger.release(first)
+    with pytest.raises(InvalidInput, match="has ended"):
+        ledger.charge(Gaussian(20.0), UNIT, key="run 7")
+
+
+# --- the witness ------------------------------------------------------------------------------------------------------
+
+
+def test_a_restored_backup_is_refused_where_a_witness_knows_better(tmp_path: Path) -> None:
+    path, witness, backup = tmp_path / "budget.db", tmp_path / "elsewhere" / "head", tmp_path / "backup.db"
+    witness.parent.mkdir()
+    ledger = opened(path, witness=witness)
+    ledger.charge(PureDP(0.5), UNIT)
+    shutil.copy(path, backup)
+    ledger.charge(PureDP(0.5), UNIT)
+    assert witness.read_text().strip() == str(ledger.head)
+    kept = path.read_bytes()
+    shutil.copy(backup, path)
+    for use in (ledger.spent, lambda: Ledger(path, witness=witness), lambda: opened(path, witness=witness)):
+        with pytest.raises(LedgerUnavailable, match="older copy"):
+            use()
+    assert len(Ledger(path).history()) == 1  # without its witness a new reader cannot know
+    path.write_bytes(kept)
+    Ledger(path, witness=witness).charge(Repeat(PureDP(0.1), 2), UNIT)
+    path.unlink()
+    with pytest.raises(LedgerUnavailable):
+        opened(path, witness=witness)
+    assert not path.exists()
+
+
+def test_a_witness_that_cannot_be_read_stops_all_spending(tmp_path: Path) -> None:
+    ledger = opened(tmp_path / "budget.db", witness=tmp_path / "head")
+    (tmp_path / "head").write_text("what?")
+    with pytest.raises(LedgerUnavailable, match="witness"):
+        ledger.charge(PureDP(0.1), UNIT)
