@@ -422,7 +422,7 @@ def interactions() -> list[Case]:
     most = {"histogram_share": 0.9, "pilot_share": 0.02, "choice_share": 0.02}
     for unit in BOTH:
         worlds = rows(here), rows(*[there] * (unit == REPLACE)) if unit == REPLACE else (np.empty((0, 3)), np.empty(0))
-        found.append(Case("interactions", "histograms", problem, worlds, unit, options=most, runs=300))
+        found.append(Case("interactions", "histograms", problem, worlds, unit, options=most, runs=700))
     return found
 
 
