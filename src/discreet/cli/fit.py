@@ -27,7 +27,7 @@ from discreet.cli.settings import SETS, model_parameters, read_set, solver_optio
 from discreet.data.frames import NamedColumn
 from discreet.errors import InvalidInput
 from discreet.recipes import RECIPES
-from discreet.text import printable
+from discreet.text import printable, shortened
 
 __all__ = ["NamedColumn", "fit", "register"]
 
@@ -59,6 +59,10 @@ def fit(
     inference: Annotated[
         bool, typer.Option("--inference", help="Standard errors and intervals, within epsilon.")
     ] = False,
+    interactions: Annotated[
+        list[str] | None,
+        typer.Option(help="auto (default), none, or COLUMN,COLUMN that tell more together; may be repeated."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     separator: Separator = None,
     decimal: Decimal = ".",
@@ -93,6 +97,8 @@ def fit(
     }
     if inference:
         settings["inference"] = _with_intervals(kind)
+    if interactions:
+        settings.update(interactions=_read_interactions(kind, interactions))
     settings = _taken(kind, settings)
     estimator = kind(**settings, **model_parameters(kind, param or [], [*settings, *_FROM_THE_SCHEMA]))
     estimator._check_parameters()  # all that can be refused without a row is, before they are read
@@ -117,6 +123,8 @@ def fit(
         print(estimator.privacy_.to_json())
         return
     show_certificate(estimator.privacy_, _features_of(estimator))
+    if "chosen" in estimator.privacy_.settings:
+        console.print(f"chosen       {printable(estimator.privacy_.settings['chosen'])}", soft_wrap=True)
     if inference:
         print(estimator.summary())
     console.print(f"model        {printable(str(output))}\ncertificate  {printable(str(certificate))}")
@@ -143,6 +151,19 @@ def _with_intervals(kind: Any) -> bool:
     if not hasattr(kind, "conf_int"):
         raise InvalidInput(f"{kind.__name__} has no intervals; leave --inference out.")
     return True
+
+
+def _read_interactions(kind: Any, written: list[str]) -> Any:
+    """ "auto", False, or the pairs of columns that were named."""
+    if not hasattr(kind, "interactions_"):
+        raise InvalidInput(f"{kind.__name__} chooses no interactions; leave --interactions out.")
+    if written in (["auto"], ["none"]):
+        return "auto" if written == ["auto"] else False
+    pairs = [tuple(name.strip() for name in pair.split(",")) for pair in written]
+    for pair, text in zip(pairs, written, strict=True):
+        if len(pair) != 2:
+            raise InvalidInput(f"--interactions takes auto, none or COLUMN,COLUMN, got {shortened(text)}.")
+    return pairs
 
 
 @contextmanager

@@ -24,6 +24,12 @@ from discreet.estimators.checks import LENGTHS, check_lengths, check_range
 from discreet.estimators.custom_losses import chosen_loss
 from discreet.estimators.features import Features, checked_matrix
 from discreet.estimators.inference import Released, partitions
+from discreet.estimators.interactions import (
+    check_interactions,
+    chosen_in_words,
+    crossable_columns,
+    declared_interactions,
+)
 from discreet.estimators.persons import persons_of, refuse_weights
 from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.estimators.saving import save
@@ -34,10 +40,12 @@ from discreet.geometry.base import Geometry
 from discreet.losses import Loss
 from discreet.planning.plan import Plan, make_plan
 from discreet.recipes import INFERRING, STARTED
+from discreet.refinement import Refinement
 from discreet.report.effects import ModelEffects
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.inference import Inference
+from discreet.solvers.interactions import Interactions, refined_rows
 from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
 
@@ -137,17 +145,25 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _fit_rows(self, features: Features, data: Dataset, persons: Persons | None) -> Any:
         plan_for = self._plan_for(features, data.rows, data.sparse)
+        self._refinement: Refinement | None = None
         theta = self._fit_in_vault(data, plan_for, self.solver, persons)
-        self._features = features
-        self._set(theta, data.rows)
+        self._features = features if self._refinement is None else features.refined(self._refinement)
+        self._set(
+            theta, data.rows if self._refinement is None else refined_rows(data.rows, self._refinement.n_features)
+        )
         return self
 
     def _keep(self, plan: Plan, answers: list[Any]) -> None:
         self.__dict__.pop("released_", None)
+        if isinstance(plan.solver, Interactions):
+            self._refinement = plan.solver.refinement(plan.problem, answers)
         if isinstance(plan.solver, Inference):
             self.released_ = Released(
                 tuple(np.asarray(a, dtype=np.float64) for a in answers), plan.solver, plan.problem
             )
+
+    def _found(self) -> dict[str, str]:
+        return {} if self._refinement is None else {"chosen": chosen_in_words(self._refinement)}
 
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
         """Rows and coded targets, as the declarations say; sets the attributes that decoding needs."""
@@ -155,7 +171,8 @@ class PrivateLinearModel(PrivateEstimator):
             column_vector(y)  # refuses them
         column = self._target_column(y)
         name, encoding = getattr(y, "name", None), self._encoding()
-        features = Features.declared(X, self.schema, self.row_norm, name, private, encoding)
+        schema = declared_interactions(self.schema, self._interactions())
+        features = Features.declared(X, schema, self.row_norm, name, private, encoding)
         features.require_target(X)
         matrix = self._matrix(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
@@ -200,9 +217,18 @@ class PrivateLinearModel(PrivateEstimator):
             inference=infers,
             robust=infers and bool(getattr(self, "robust", False)),
             partitions=partitions(features) if infers else (),
+            columns=crossable_columns(features) if self._chooses_interactions() else (),
             largest_count=self._largest_count(),
             n_error=self._count_error(guarantee),
         )
+
+    def _chooses_interactions(self) -> bool:
+        """Whether a fit may choose interactions; intervals are for columns as they are declared."""
+        return isinstance(self._interactions(), str) and not self._infers()
+
+    def _interactions(self) -> Any:
+        """Which interactions are asked for: False, "auto" or pairs of columns."""
+        return False
 
     def _encoding(self) -> Encoding:
         """How numeric columns are encoded that do not say so: one coefficient each where intervals are asked for."""
@@ -228,6 +254,7 @@ class PrivateLinearModel(PrivateEstimator):
         check_range("alpha", self.alpha, 0.0, LENGTHS[1], "less already leaves nothing but zeros")
         check_lengths(self.row_norm, getattr(self, "target_bounds", None))
         self._check_inference()
+        check_interactions(self._interactions(), self.schema)
         if self.domain is not None and not isinstance(self.domain, Geometry):
             raise InvalidInput(f"domain must be a set from discreet.geometry, got {self.domain!r}.")
 

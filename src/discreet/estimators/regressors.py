@@ -16,6 +16,7 @@ from discreet.errors import InvalidInput
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.features import Features
 from discreet.estimators.inference import Inferring
+from discreet.estimators.interactions import Interacting
 from discreet.estimators.targets import Bounded, column_vector
 from discreet.geometry import L1Ball, SparseSet
 from discreet.geometry.base import Geometry
@@ -69,7 +70,7 @@ class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LinearRegression(Inferring, _Regressor):
+class LinearRegression(Inferring, Interacting, _Regressor):
     """Private linear regression by least squares.
 
     Args:

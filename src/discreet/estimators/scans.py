@@ -17,6 +17,7 @@ from discreet.data.sources import Source
 from discreet.data.streamed import BlockReader, Coding, Streamed
 from discreet.errors import InvalidInput
 from discreet.estimators.features import Features
+from discreet.estimators.interactions import declared_interactions
 from discreet.estimators.persons import person_column, persons_of
 from discreet.rows import RowSpec
 from discreet.units import Unit
@@ -42,6 +43,7 @@ def opened_scan(
         InvalidInput: a declaration is missing, or a file cannot be read or lacks a column.
     """
     schema, target = _declared(model, scan, y, groups)
+    schema = declared_interactions(schema, model._interactions())
     features = Features.declared(None, schema, model.row_norm, target, private, model._encoding())
     encoder = features.encoder
     assert encoder is not None
