@@ -1,0 +1,1 @@
+"""Differentially private training of PyTorch models. Needs the extra ``torch``."""
