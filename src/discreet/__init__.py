@@ -21,6 +21,7 @@ _MODULES = (
     "noise",
     "solvers",
     "theory",
+    "torch",
     "updates",
 )
 _NAMES = {
@@ -44,6 +45,8 @@ _NAMES = {
     "QuantileRegression": "discreet.estimators",
     "Schema": "discreet.data.schema",
     "SparseLinearRegression": "discreet.estimators",
+    "TorchClassifier": "discreet.torch.tabular",
+    "TorchRegressor": "discreet.torch.tabular",
     "Unit": "discreet.units",
     "check": "discreet.estimators",
     "evaluate": "discreet.estimators",

@@ -12,6 +12,7 @@ import typer
 
 from discreet.cli.common import (
     MODELS,
+    NETWORK,
     console,
     errors,
     ledger_for,
@@ -44,7 +45,7 @@ def fit(
     rows_per_unit: Annotated[
         int, typer.Option(help="Rows one person has: believed, unlike {unit: 5} in a schema.")
     ] = 1,
-    model: Annotated[str, typer.Option(help="auto, " + ", ".join(MODELS))] = "auto",
+    model: Annotated[str, typer.Option(help="auto, " + ", ".join([*MODELS, NETWORK]))] = "auto",
     param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the model, e.g. alpha=0.01.")] = None,
     domain: Annotated[str | None, typer.Option(help=f"Keep the coefficients in a set: {SETS}.")] = None,
     solver: Annotated[str, typer.Option(help="auto, " + ", ".join(RECIPES))] = "auto",
@@ -85,6 +86,7 @@ def fit(
     }
     if inference:
         settings["inference"] = _with_intervals(kind)
+    settings = _taken(kind, settings)
     estimator = kind(**settings, **model_parameters(kind, param or [], [*settings, *_FROM_THE_SCHEMA]))
     estimator._check_parameters()  # all that can be refused without a row is, before they are read
     require_absent([output, certificate], force=force)
@@ -101,10 +103,27 @@ def fit(
         estimator.fit(table, NamedColumn.of(table, target, declared))
         estimator.save(output)
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
-    show_certificate(estimator.privacy_, np.atleast_2d(estimator.coef_).shape[1])
+    show_certificate(estimator.privacy_, _features_of(estimator))
     if inference:
         print(estimator.summary())
     console.print(f"model        {printable(str(output))}\ncertificate  {printable(str(certificate))}")
+
+
+def _taken(kind: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that a model takes; those of solvers are refused where it has none."""
+    names = kind._get_param_names()
+    usual = {"solver": "auto", "solver_options": None, "domain": None}
+    for name, value in settings.items():
+        if name not in names and value != usual.get(name):
+            raise InvalidInput(f"{kind.__name__} takes no {name.replace('_', ' ')}; nothing was released.")
+    return {name: value for name, value in settings.items() if name in names}
+
+
+def _features_of(estimator: Any) -> int:
+    """The number of encoded features of a fitted model."""
+    if hasattr(estimator, "coef_"):
+        return int(np.atleast_2d(estimator.coef_).shape[1])
+    return int(estimator.coefs_[0].shape[0])
 
 
 def _with_intervals(kind: Any) -> bool:
