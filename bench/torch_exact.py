@@ -32,7 +32,9 @@ import bare
 
 bare.prepare()
 
-KEY = np.array([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0, 0x082EFA98, 0xEC4E6C89], np.uint32)
+KEY = np.array(
+    [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0, 0x082EFA98, 0xEC4E6C89], np.uint32
+)
 GRID = 2.0**20
 
 
@@ -189,7 +191,7 @@ def _hostile(x: Tensor, turn: int, codes: int) -> Tensor:
 
 
 def neighbours(device: str, slots: int = 8, pairs: int = 24) -> dict[str, Any]:
-    """For each model and precision: the longest q(D) − q(D without one) over the grid, and whether others are unmoved."""
+    """For each model and precision: the longest q(D) − q(D without one) over the grid; whether others are unmoved."""
     from discreet.torch.engine import Clip, ExampleGradients, check_slots
 
     found: dict[str, Any] = {}

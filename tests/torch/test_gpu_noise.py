@@ -1,4 +1,4 @@
-"""The sampler for GPUs, in its NumPy form: keystream, tables, law, and agreement of its three ways to decide a sample."""
+"""The sampler for GPUs, in its NumPy form: keystream, tables, law, and that its three ways to decide agree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from discreet.torch.cuda.keystream import chacha20
 from discreet.torch.cuda.sampling import SLACK, Scale, exactly, first_look, first_words, sample, second_look
 from discreet.torch.cuda.tables import FIRST_OF_TAIL, LAST_STRIP, POINT, Tables, gaussian_tables
 
-KEY = np.array([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0, 0x082EFA98, 0xEC4E6C89], np.uint32)
+KEY = np.array(
+    [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0, 0x082EFA98, 0xEC4E6C89], np.uint32
+)
 CHI_SQUARE_LIMIT = 4.8  # in standard deviations of Wilson and Hilferty's approximation: error probability below 1e-6
 
 
@@ -81,7 +83,7 @@ def strip_weight(strip: int) -> tuple[Fraction, Fraction]:
     from mpmath import iv
 
     iv.prec = 700
-    value = iv.exp(-iv.mpf(strip) ** 2 / (2 * 128**2))
+    value = iv.exp(-(iv.mpf(strip) ** 2) / (2 * 128**2))
     return Fraction(*_ratio(value.a)), Fraction(*_ratio(value.b))
 
 

@@ -194,7 +194,7 @@ def second_pass(  # type: ignore[no-untyped-def]
             z = chacha20(key, place, 1, trial, True)
             first = tl.where(trial > 0, z[0], first)
             second = tl.where(trial > 0, z[1], second)
-            strip, certain, v = _entry(first, packed)
+            strip, certain, v = _entry(first, packed)  # noqa: RUF059
             in_tail = waiting & (strip == tail_first)
             found = _tail_strip(_pair(z[6], z[7]), tail, tail_first, tail_count, in_tail, STEPS)
             strip = tl.where(in_tail, found, strip)

@@ -2,8 +2,8 @@
 
 Sample i of a key is a function of ChaCha20's keystream under that key (docs/maths/gpu_noise.md). Trial 0 has the word
 pair (i >> 7) & 7 of block 128·(i >> 10) + (i & 127) with nonce (0, 0), so that neighbouring samples come from
-neighbouring blocks. Trial t ≥ 1 has the first pair of block i with nonce (1, t), whose next words are 64 more bits of V,
-64 more bits of X, and the word that chooses a strip of the tail; trial 0 takes these from block i with nonce (1, 0).
+neighbouring blocks. Trial t ≥ 1 has the first pair of block i with nonce (1, t), whose next words are 64 more bits of
+V, 64 more bits of X, and the word that chooses a strip of the tail; trial 0 takes these from block i with nonce (1, 0).
 Bits beyond these come from block i with nonces (2, t), (3, t), ….
 
 A sample is decided in three steps, each of which evaluates the same function with more bits: `first_look` from the 64
@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 from discreet.noise.reals import Uniform, below, floor_log2
 from discreet.noise.strips import scaled_floor
 from discreet.torch.cuda.keystream import Words, chacha20, pair
-from discreet.torch.cuda.tables import FIRST_OF_TAIL, LAST_STRIP, STRIPS, THRESHOLD_BITS, V_BITS, Tables, gaussian_tables
+from discreet.torch.cuda.tables import (
+    FIRST_OF_TAIL,
+    LAST_STRIP,
+    STRIPS,
+    THRESHOLD_BITS,
+    V_BITS,
+    Tables,
+    gaussian_tables,
+)
 
 __all__ = ["SLACK", "Scale", "exactly", "first_look", "sample", "second_look"]
 
@@ -108,9 +116,7 @@ def _strip(word: Words, tables: Tables) -> tuple[Places, U64, U64]:
     return strip, certain, (word & np.uint32((1 << V_BITS) - 1)).astype(np.uint64)
 
 
-def first_look(
-    key: Words, places: Places, scale: Scale, tables: Tables
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def first_look(key: Words, places: Places, scale: Scale, tables: Tables) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Samples, and which of them the 64 bits of their first trial settle."""
     first, second = first_words(key, places)
     strip, certain, v = _strip(first, tables)
