@@ -2,7 +2,7 @@
 
     python bench/torch_exact.py --device cuda --store torch_exact.json
 
-* ``noise``: the kernels' samples are those of the NumPy reference, also where many samples are left to the exact routine.
+* ``noise``: the kernels' samples are those of the NumPy reference, also where many are left to the exact routine.
 * ``step``: what a training releases of a step is the sum plus the reference's noise.
 * ``law``: χ² of the kernels' samples against P(k) = Φ((k + ½)/σ) − Φ((k − ½)/σ), and counts in the tails.
 * ``neighbours``: for each model the integers of a batch with one slot exchanged, blanked or made hostile differ by the
@@ -45,8 +45,8 @@ def noise(device: str) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for sigma, count, slack in (
-        (2.0**20, 3_000_001, SLACK), (0.3, 1_000_000, SLACK), (1.7e6 / 3, 1_000_000, SLACK), (2.0**36 * 1.37, 300_000, SLACK),
-        (2.0**42, 100_000, SLACK), (2.0**20, 100_000, 1 << 52),
+        (2.0**20, 3_000_001, SLACK), (0.3, 1_000_000, SLACK), (1.7e6 / 3, 1_000_000, SLACK),
+        (2.0**36 * 1.37, 300_000, SLACK), (2.0**42, 100_000, SLACK), (2.0**20, 100_000, 1 << 52),
     ):  # fmt: skip
         scale = Scale.at_least(sigma)
         assert scale is not None
