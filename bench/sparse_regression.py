@@ -49,7 +49,7 @@ def main() -> None:
             rng = np.random.default_rng(d)
             X, theta = drawn(kind, d, rng)
             y = X @ theta + 0.1 * rng.standard_normal(N)
-            for epsilon in (2.0, 8.0):
+            for epsilon in (1.0, 2.0, 8.0):
                 cells = []
                 for bound in (None, 1.0):
                     model = dp.SparseLinearRegression(

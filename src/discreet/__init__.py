@@ -26,6 +26,7 @@ _MODULES = (
 )
 _NAMES = {
     "Boolean": "discreet.data.columns",
+    "CSV": "discreet.data.scans",
     "Categorical": "discreet.data.columns",
     "Certificate": "discreet.report",
     "Encoder": "discreet.data.encoding",
@@ -38,6 +39,7 @@ _NAMES = {
     "LogisticRegression": "discreet.estimators",
     "MeanEstimator": "discreet.estimators",
     "Numeric": "discreet.data.columns",
+    "Parquet": "discreet.data.scans",
     "Person": "discreet.data.columns",
     "PoissonRegression": "discreet.estimators",
     "PrivacyWarning": "discreet.estimators",

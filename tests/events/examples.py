@@ -55,7 +55,7 @@ EXAMPLES: tuple[Event, ...] = (
     Compose((Gaussian(4.0), PureDP(0.5))),
     Parallel((Laplace(4.0), PureDP(0.5))),
     PrivateSelection(Gaussian(4.0), 3.0, "negative-binomial", 0.5),
-    LastIterate(8.0, 100, 0.75, 2.0, 0.125),
+    LastIterate(8.0, 100, 0.75, 2.0, 0.125, 5),
     BandedMatrix(4.0, (1.0, 0.5), 20, 2, 10),
 )
 

@@ -54,8 +54,8 @@ STORED = {
     '"kind": "Parallel"}',
     "PrivateSelection": '{"distribution": "negative-binomial", "eta": 0.5, "event": {"apart": 2.0, "kind": "Gaussian", '
     '"noise_multiplier": 4.0}, "kind": "PrivateSelection", "mean": 3.0}',
-    "LastIterate": '{"contraction": 0.75, "diameter": 2.0, "kind": "LastIterate", "noise_multiplier": 8.0, '
-    '"rounding": 0.125, "steps": 100}',
+    "LastIterate": '{"batches": 5, "contraction": 0.75, "diameter": 2.0, "kind": "LastIterate", '
+    '"noise_multiplier": 8.0, "rounding": 0.125, "steps": 100}',
     "BandedMatrix": '{"coefficients": [1.0, 0.5], "kind": "BandedMatrix", "noise_multiplier": 4.0, '
     '"participations": 2, "separation": 10, "steps": 20}',
 }

@@ -219,7 +219,7 @@ def test_a_fit_charges_one_event_and_finds_the_model():
         ({"loss": "sigmoid"}, {}),
         ({"domain": L1Ball(1.0)}, {}),
         ({}, {"update": "momentum"}),
-        ({}, {"rate": 0.1}),
+        ({}, {"batches": 10}),
         ({}, {"step": 9.0}),
     ],
 )

@@ -107,7 +107,7 @@ def test_options_are_taken() -> None:
 
 def test_refusals() -> None:
     problem, guarantee = Problem(RowSpec(5, 1.0), Logistic(), 100.0), Guarantee(1.0, 1e-6, ADD)
-    with pytest.raises(InvalidInput, match="one of the three"):
+    with pytest.raises(InvalidInput, match="one of the four"):
         recipe(problem, guarantee, rate=0.5, batches=2)
     with pytest.raises(InvalidInput, match="not both"):
         recipe(problem, guarantee, rate=0.1, batch_size=3)

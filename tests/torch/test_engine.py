@@ -264,6 +264,22 @@ def test_compiled_loops_give_the_integers_of_the_formulas_in_torch(monkeypatch: 
     assert found[True][4][4:6].isnan().all()
 
 
+def test_several_threads_give_the_integers_of_one() -> None:
+    torch.manual_seed(6)
+    values, few = torch.randn(70, 1500), torch.randn(70, 40)
+    assert values.numel() > kernels.SMALL
+    weights = torch.rand(70, dtype=torch.float64) * 1e6
+    found = []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        added, products = torch.zeros(1500, dtype=torch.float64), torch.zeros(40, 1500, dtype=torch.float64)
+        kernels.add_truncated(values, weights, added)
+        scales, squares = kernels.quantised_lengths(values, 32000.0)
+        kernels.add_outer(few, weights / 1e3, values, scales, 3, products)
+        found.append((added, products, scales, squares, kernels.square_lengths(values)))
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
 @pytest.mark.parametrize("compiled", [True, False])
 def test_quantised_products_are_exact_and_as_long_as_is_said(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 2^53 / slots the sums need all digits of a double; Python's integers give the same ones."""

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from discreet.accounting.bounds import Bounds, guarded, meet
 from discreet.accounting.exact import gaussian
 from discreet.accounting.exact.best_of_family import best_of_family
-from discreet.accounting.exact.contour import Contour, Placement, log_kappa
+from discreet.accounting.exact.contour import MOST_NODES, Contour, Placement, log_kappa
 from discreet.accounting.exact.fourier import Fourier
 from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained
 from discreet.accounting.exact.single_release import (
@@ -31,10 +31,15 @@ from discreet.accounting.rules import Mu, Pairs, Rho, Rule, Unbounded, zcdp_pair
 from discreet.errors import NotCertifiable
 from discreet.floats import UNIT_ROUNDOFF
 
+if TYPE_CHECKING:
+    from discreet.accounting.exact.bounded_range import BoundedRange
+
 __all__ = ["ComposedLoss", "composed_losses"]
 
 Engine = Literal["auto", "contour", "fourier"]
-_TIGHT = 1e-6
+_TIGHT = 1e-3  # an interval so narrow needs no second opinion
+_NARROW = 0.01  # an interval so narrow is not worth a longer sum
+_FEW_NODES = 1 << 13
 _MOST_TIMES = 10**300
 _BOTH = "the contour and the Fourier accountant"
 
@@ -160,15 +165,17 @@ class ComposedLoss:
             return total if side > 0 else math.nextafter(total, 0.0)
         return total * (1 + side * 4 * UNIT_ROUNDOFF)
 
-    def contour(self) -> Contour:
-        """The contour accountant of this loss."""
-        if self._contour is None:
+    def contour(self, most_nodes: int = MOST_NODES) -> Contour:
+        """The contour accountant of this loss; its last sum may have ``most_nodes``."""
+        if self._contour is not None:
+            self._contour.most_nodes = most_nodes
+        else:
             rough = [type(pair).__name__ for pair, _ in self.parts if not hasattr(pair, "on_contour")]
             if rough:
                 raise NotCertifiable(f"the contour accountant needs moment generating functions; {rough[0]} has none.")
             if all(isinstance(pair, DiscretePair) for pair, _ in self.parts):
                 raise NotCertifiable("atoms do not decay along the contour.")
-            self._contour = Contour(self.parts, near=self.near)  # type: ignore[arg-type]
+            self._contour = Contour(self.parts, near=self.near, most_nodes=most_nodes)  # type: ignore[arg-type]
         return self._contour
 
     def _single(self) -> Pair | ProfilePair | None:
@@ -184,28 +191,56 @@ class ComposedLoss:
             return self._only_failure()
         if engine == "auto" and (pair := self._single()) is not None:
             return delta_of_one(pair, epsilon)
-        best = Bounds(0.0, 1.0)
-        for answer in self._engines(engine):
+        if engine == "auto" and (repeated := self._repeated_selection()) is not None:
             try:
-                found = _checked(guarded(lambda answer=answer: answer().delta(epsilon)), 1.0)  # type: ignore[misc]
+                return _checked(guarded(lambda: repeated[0].delta(repeated[1], epsilon)), 1.0)
+            except NotCertifiable:
+                pass
+        best, asked = Bounds(0.0, 1.0), 0
+        for answer in self._engines(engine):
+            asked += 1
+            try:
+                found = _checked(guarded(lambda answer=answer, known=best.upper < 1: answer(known).delta(epsilon)), 1.0)  # type: ignore[misc]
             except NotCertifiable:
                 if engine != "auto":
                     raise
                 continue
             best = meet(best, found, _BOTH)
-            if best.upper - best.lower <= _TIGHT * best.upper:
+            if best.upper - best.lower <= (_NARROW if asked > 1 else _TIGHT) * best.upper:
                 break
         return best
 
     def epsilon(self, delta: float, engine: Engine = "auto", *, lower: bool = True) -> Bounds:
         """Certified bounds of the least ε ≥ 0 with δ(ε) ≤ δ; without ``lower`` the lower one may be 0."""
-        found = self._epsilon(delta, engine, lower)
+        if engine == "auto" and 0 < delta < 1 and (repeated := self._repeated_selection()) is not None:
+            try:
+                found = _checked(
+                    guarded(lambda: repeated[0].epsilon(repeated[1], delta, lower=lower)), self.most(delta)
+                )
+            except NotCertifiable:
+                found = self._epsilon(delta, engine, lower)
+            if not lower or found.upper - found.lower <= _NARROW * found.upper:
+                return found
+            found = meet(found, self._epsilon(delta, engine, lower), "the accountants of repeated selections")
+        else:
+            found = self._epsilon(delta, engine, lower)
         if not lower or engine == "contour" or not 0 < delta < 1 or len(self.parts) != 1:
             return found
         pair, times = self.parts[0]
         if not isinstance(pair, ProfilePair) or pair.family is None:
             return found
         return Bounds(max(found.lower, best_of_family(pair.family, times, delta)), found.upper)
+
+    def _repeated_selection(self) -> tuple[BoundedRange, int] | None:
+        """The accountant of repeated exponential mechanisms, and how often, where there is nothing else."""
+        if len(self.parts) != 1 or self.parts[0][1] < 2:
+            return None
+        pair, times = self.parts[0]
+        if not isinstance(pair, ProfilePair) or pair.bounded_range is None:
+            return None
+        from discreet.accounting.exact.bounded_range import BoundedRange  # numba is slow to load
+
+        return BoundedRange(pair.bounded_range), times
 
     def _epsilon(self, delta: float, engine: Engine, lower: bool) -> Bounds:
         if self.unbounded:
@@ -220,14 +255,17 @@ class ComposedLoss:
         if engine == "auto" and (pair := self._single()) is not None:
             found = epsilon_of_one(pair, delta, lower=lower)
             return Bounds(min(found.lower, self.most(delta)), min(found.upper, self.most(delta)))
-        best = Bounds(0.0, self.most(delta))
+        best = Bounds(self._reached(delta) if lower and engine == "auto" else 0.0, self.most(delta))
+        lower = lower and best.lower == 0  # what is known need not be sought on a lattice
         problem: Exception | None = None
         answered = False
-        for answer in self._engines(engine):
+        for asked, answer in enumerate(self._engines(engine)):
+            if asked == 2 and answered and (not lower or best.upper - best.lower <= _NARROW * best.upper):
+                break
             both = lower or answered  # a second opinion is one only if it can contradict the first
             try:
                 found = _checked(
-                    guarded(lambda answer=answer, both=both: answer().epsilon(delta, lower=both)),  # type: ignore[misc]
+                    guarded(lambda answer=answer, known=answered, both=both: answer(known).epsilon(delta, lower=both)),  # type: ignore[misc]
                     self.most(delta),
                 )
             except NotCertifiable as refusal:
@@ -242,6 +280,17 @@ class ComposedLoss:
             best = Bounds(best.lower, self._chernoff(delta))
         return best
 
+    def _reached(self, delta: float) -> float:
+        """A lower bound of ε(δ) by pairs that are reached though they do not dominate, along a contour; or 0."""
+        reached = [(attained(pair), n) for pair, n in self.parts]
+        smooth = all(pair and hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in reached)
+        if not self.one_sided or not smooth:
+            return 0.0
+        try:
+            return guarded(lambda: Contour(reached, most_nodes=_FEW_NODES).epsilon(delta).lower)  # type: ignore[arg-type]
+        except NotCertifiable:
+            return 0.0
+
     def estimate(self, delta: float) -> float:
         """ε(δ) to a per cent or so, by the saddle point alone where there is one."""
         if self.unbounded or self.mu is not None or delta <= 0 or delta >= 1:
@@ -255,12 +304,24 @@ class ComposedLoss:
         except NotCertifiable:
             return self.epsilon(delta, lower=False).upper
 
-    def _engines(self, engine: Engine) -> list[Callable[[], _Failing | Fourier]]:
-        both: dict[str, Callable[[], _Failing | Fourier]] = {
-            "contour": lambda: _Failing(self.contour(), self._failure()),
-            "fourier": lambda: Fourier(self.parts),
-        }
-        return list(both.values()) if engine == "auto" else [both[engine]]
+    def _engines(self, engine: Engine) -> list[Callable[[bool], _Failing | Fourier]]:
+        """Who is asked, in this order, knowing whether somebody has answered.
+
+        Where few nodes do not suffice the Fourier accountant is often the quicker.
+        """
+
+        def contour(answered: bool, most_nodes: int = MOST_NODES) -> _Failing:
+            return _Failing(self.contour(most_nodes), self._failure())
+
+        def fourier(answered: bool) -> Fourier:
+            smooth = all(hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in self.parts)
+            return Fourier(
+                self.parts, 0.8 * _NARROW if smooth and not answered else 1e-6, 2e-2 if self.one_sided else 1e-5
+            )
+
+        if engine == "auto":
+            return [lambda answered: contour(answered, _FEW_NODES), fourier, contour]
+        return [contour] if engine == "contour" else [lambda answered: Fourier(self.parts)]
 
     def _failure(self) -> float:
         """The probability that some of the composed losses is infinite."""
@@ -301,7 +362,7 @@ class ComposedLoss:
             return False
 
     def _quickly_within(self, epsilon: float, target: float) -> bool:
-        contour = self.contour()
+        contour = self.contour(_FEW_NODES)
         if self._failure() > 0:
             raise NotCertifiable("not quickly")
         if contour.quickly_within(epsilon, target):

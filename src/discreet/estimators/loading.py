@@ -22,6 +22,7 @@ from sklearn.base import is_classifier
 
 from discreet.data.columns import Ignore, Person
 from discreet.data.encoding import Encoder
+from discreet.data.refined_encoder import RefinedEncoder
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.estimators import classifiers, regressors
@@ -30,6 +31,7 @@ from discreet.estimators.features import Features
 from discreet.estimators.inference import Released
 from discreet.estimators.saving import FORMAT, MODELS, NETWORKS, PARAMETERS
 from discreet.estimators.targets import Bounded
+from discreet.refinement import Refinement
 from discreet.report.certificate import Certificate
 from discreet.text import read_bounded, read_json, shortened
 
@@ -160,9 +162,14 @@ def _features(facts: dict[str, Any], columns: int) -> Features:
         if name != target and not isinstance(column, Ignore | Person) and sum(sizes.values()) <= columns:
             sizes[name] = Encoder(Schema({name: column}), encoding=encoding).n_features
     products = sum(sizes.get(left, 0) * sizes.get(right, 0) for left, right in schema.crosses)
-    if sum(sizes.values()) + products != columns:
+    made, refined = sum(sizes.values()) + products, facts.get("refinement")
+    if made > columns or (refined is None and made != columns):
         raise InvalidInput(f"there are {columns} coefficients for a schema of another number of features")
     encoder = Encoder(schema, target=target, encoding=encoding)
+    if refined is not None:
+        encoder = RefinedEncoder(encoder, Refinement.from_list(encoder.column_blocks, refined))
+        if encoder.n_features != columns:
+            raise InvalidInput(f"there are {columns} coefficients for {encoder.n_features} refined features")
     return Features(row_norm, encoder.feature_names_out, encoder)
 
 

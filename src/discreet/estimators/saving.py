@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.data.refined_encoder import RefinedEncoder
 from discreet.errors import InvalidInput
 from discreet.estimators.custom_losses import CUSTOM
 from discreet.estimators.features import Features
@@ -66,6 +67,7 @@ def save(model: Any, path: str | Path) -> None:
         "schema": features.encoder.schema.to_dict() if features.encoder else None,
         "target": features.encoder.target if features.encoder else None,
         "encoding": features.encoder.encoding if features.encoder else None,
+        "refinement": features.encoder.refinement.to_list() if isinstance(features.encoder, RefinedEncoder) else None,
         "n_features_in": model.n_features_in_,
         "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
         "target_coding": [_number(v) for v in vars(model._coding).values()] if hasattr(model, "_coding") else None,

@@ -31,6 +31,9 @@ class LastIterate(Event):
     noise. Neighbours that are closer, as a batch without a row is to one with it, have their own s, in which the same
     lengths are more (`restated`). The hypotheses (convex, smooth, step ≤ 2/β, data-independent start and n) are the
     maker's to check, as `discreet.measurements.LastIterate` does.
+
+    With ``batches`` > 1 the rows are in that many fixed batches, chosen without looking at them, which are taken in
+    turn: one step in so many sees a given row, and s is the most that such a step moves.
     """
 
     noise_multiplier: float
@@ -38,6 +41,7 @@ class LastIterate(Event):
     contraction: float
     diameter: float | None = None
     rounding: float = 0.0
+    batches: int = 1
 
     def __post_init__(self) -> None:
         number(self, "noise_multiplier", positive, "positive and finite")
@@ -46,6 +50,14 @@ class LastIterate(Event):
         if self.diameter is not None:
             number(self, "diameter", lambda d: 0 <= d < math.inf, "non-negative and finite, or None")
         number(self, "rounding", lambda r: 0 <= r < math.inf, "non-negative and finite")
+        count(self, "batches", 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as plain numbers; without ``batches`` where all rows are taken, as it was first stored."""
+        tree = super().to_dict()
+        if self.batches == 1:
+            del tree["batches"]
+        return tree
 
     def restated(self, ratio: float) -> LastIterate:
         """The event with its lengths measured in steps that move ``ratio`` times less."""

@@ -6,7 +6,8 @@ within ϱ' of a map that lengthens no distance. Then the last iterate is as priv
 rounding ϱ + ϱ' says (Bok, Su and Altschuler 2024; ``docs/maths/last_iterate.md``, where each hypothesis is proved for
 the numbers that are computed here). No answer but the last iterate leaves this file.
 
-θ is a vector of whole multiples of q = η·clip/(bound·n), in unbounded integers, so that a step is
+θ is a vector of whole multiples of q = η·clip/(bound·n), n the number of rows or the expected size of a batch
+(`discreet.measurements.hidden_batches`), in unbounded integers, so that a step is
 
     θ ← Π(θ − round(ηλ·θ) − S(θ) + round(σZ)) = Π(round(φ(θ) + σZ)),    S the integer sum of `FineGradientSum`,
 
@@ -16,7 +17,7 @@ and what follows the noise is a function of φ(θ) + σZ alone, as the theorem a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -30,6 +31,7 @@ from discreet.floats import ROUNDED_UP
 from discreet.geometry import Box, L2Ball, WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Domain, Huber, Logistic, Loss, Quantile, SmoothedHinge, Squared
+from discreet.measurements.hidden_batches import AllRows, Batches
 from discreet.mechanisms.base import check_multiplier, scale_in_steps
 from discreet.noise.bits import Bits
 from discreet.noise.gaussian import MAX_SIGMA
@@ -62,7 +64,7 @@ class Precision:
 
 @dataclass(frozen=True, eq=False)
 class LastIterate:
-    """θ_T of θ ← Π(θ − η·(noisy mean gradient + λθ)) over all rows, T times from a public start.
+    """θ_T of θ ← Π(θ − η·(noisy mean gradient + λθ)) over all rows or a batch, T times from a public start.
 
     Args:
         rows: public facts about the rows.
@@ -76,6 +78,7 @@ class LastIterate:
         ridge: λ.
         domain: all θ, a ball or a box.
         precision: of the arithmetic.
+        batches: which rows each step takes.
 
     Raises:
         HypothesisViolated: the theorem does not cover the run.
@@ -93,13 +96,14 @@ class LastIterate:
     ridge: float
     domain: Geometry
     precision: Precision
+    batches: Batches = field(default_factory=AllRows)
 
     def __post_init__(self) -> None:
         check_multiplier(self.noise_multiplier)
-        require_hypotheses(self.rows, self.loss, self.n, self.step, self.ridge, self.domain)
+        require_hypotheses(self.rows, self.loss, self.n, self.step, self.ridge, self.domain, self._crowding)
         if self.iterations < 1 or not self.noise_multiplier > 0 or self.start.shape != self.rows.shape:
             raise InvalidInput("a hidden run needs a step, noise and a start of the rows' shape.")
-        needed = displacement(self.rows, self.loss, self.n, self.clip, self.precision)
+        needed = displacement(self.rows, self.loss, self.batches.most(self.n), self.clip, self.precision)
         if not self.precision.rounding >= needed:
             raise HypothesisViolated(
                 f"last-iterate accounting needs a rounding of at least {needed:.3g}, got {self.precision.rounding!r}."
@@ -115,6 +119,8 @@ class LastIterate:
     def event(self, unit: Unit) -> events.Event:
         """``LastIterate`` with the contraction of a step, the set's diameter, and what rounding displaces.
 
+        Sampled batches have their own (`discreet.measurements.hidden_batches`).
+
         Raises:
             HypothesisViolated: under add-remove, or where the rows of persons are bounded, the number of rows, and with
                 it the smoothness, is not public.
@@ -129,16 +135,18 @@ class LastIterate:
                 "last-iterate accounting needs a public number of rows: of the rows of a person some are left out."
             )
         moved = unit.sensitivity(1.0)  # of the sum, over the clip
-        diameter: float | None = self.precision.diameter / self.step / self.clip * self.n / moved * ROUNDED_UP
+        rows = self.batches.expected(self.n)
+        diameter: float | None = self.precision.diameter / self.step / self.clip * rows / moved * ROUNDED_UP
         if diameter == math.inf:
             diameter = None
-        return events.LastIterate(
+        run = events.LastIterate(
             self.noise_multiplier,
             self.iterations,
-            contraction(self.rows, self.loss, self.step, self.ridge),
+            contraction(self.rows, self.loss, self.step, self.ridge, self._crowding),
             diameter,
             self.precision.rounding / moved * ROUNDED_UP,
         )
+        return self.batches.event(run, unit)
 
     def sample(self, data: Dataset, unit: Unit, bits: Bits) -> NDArray[np.float64]:
         """Take all steps; show the last iterate."""
@@ -147,13 +155,14 @@ class LastIterate:
         if data.rows != self.rows or len(data) != self.n:
             raise InvalidInput(f"the run was planned for {self.n:.0f} rows, and other ones. Nothing was released.")
         query = self._query(self.start)
-        unit_of_theta = Fraction(self.step) * Fraction(self.clip) / (query.bound * Fraction(self.n))
+        expected = Fraction(self.batches.expected(self.n))
+        unit_of_theta = Fraction(self.step) * Fraction(self.clip) / (query.bound * expected)
         top, bottom = (Fraction(self.step) * Fraction(self.ridge)).as_integer_ratio()
         sigma = scale_in_steps(self.noise_multiplier, query)
         project = self._projection(unit_of_theta)
         theta = project([round(Fraction(value) / unit_of_theta) for value in self.start.tolist()])
-        for _ in range(self.iterations):
-            total = self._query(_as_floats(theta, unit_of_theta)).integers(data)
+        for _, batch in zip(range(self.iterations), self.batches.draw(data, bits), strict=False):
+            total = self._query(_as_floats(theta, unit_of_theta)).integers(batch)
             noisy = total + rounded_gaussian(sigma, total.shape, bits=bits)
             theta = project([t - _rounded(t * top, bottom) - g for t, g in zip(theta, noisy.tolist(), strict=True)])
         return _as_floats(theta, unit_of_theta)
@@ -162,8 +171,14 @@ class LastIterate:
         """The start."""
         return self.start.copy()
 
+    @property
+    def _crowding(self) -> float:
+        """The largest size of a batch over the one that sums are divided by."""
+        return self.batches.most(self.n) / self.batches.expected(self.n)
+
     def _query(self, theta: NDArray[np.float64]) -> FineGradientSum:
-        return FineGradientSum(self.rows, self.loss, theta, self.clip, self.precision.slope_bits, round(self.n))
+        most = self.batches.most(self.n)
+        return FineGradientSum(self.rows, self.loss, theta, self.clip, self.precision.slope_bits, most)
 
     def _projection(self, unit: Fraction) -> _IntegerBox | _IntegerBall:
         """The nearest point of the set, in whole multiples of ``unit``."""
@@ -213,8 +228,10 @@ def _as_floats(theta: list[int], unit: Fraction) -> NDArray[np.float64]:
     return np.array([t * top / bottom for t in theta], dtype=np.float64)
 
 
-def require_hypotheses(rows: RowSpec, loss: Loss, n: float, step: float, ridge: float, domain: Geometry) -> None:
-    """Refuse a run that the theorem does not cover.
+def require_hypotheses(
+    rows: RowSpec, loss: Loss, n: float, step: float, ridge: float, domain: Geometry, crowding: float = 1.0
+) -> None:
+    """Refuse a run that the theorem does not cover; ``crowding`` is the largest over the expected size of a batch.
 
     Raises:
         HypothesisViolated: which hypothesis fails.
@@ -230,17 +247,20 @@ def require_hypotheses(rows: RowSpec, loss: Loss, n: float, step: float, ridge: 
         )
     if not float(n).is_integer():
         raise HypothesisViolated(f"{needs} a public number of rows, got {n!r}.")
-    contraction(rows, loss, step, ridge)
+    contraction(rows, loss, step, ridge, crowding)
 
 
-def contraction(rows: RowSpec, loss: Loss, step: float, ridge: float) -> float:
-    """c of a step: clipping a slope leaves it monotone and no steeper, so rows have the loss's smoothness at most."""
-    smoothness = loss.smoothness(Domain()) * rows.radius**2 * ROUNDED_UP + ridge
+def contraction(rows: RowSpec, loss: Loss, step: float, ridge: float, crowding: float = 1.0) -> float:
+    """c of a step: clipping a slope leaves it monotone and no steeper, so rows have the loss's smoothness at most.
+
+    The sum over a batch is divided by its expected size, and the batch may have ``crowding`` times as many rows.
+    """
+    smoothness = loss.smoothness(Domain()) * rows.radius**2 * crowding * ROUNDED_UP + ridge
     return min(1.0, contraction_of(step, smoothness, ridge) * ROUNDED_UP)
 
 
 def displacement(rows: RowSpec, loss: Loss, n: float, clip: float, precision: Precision) -> float:
-    """A bound on how far all roundings of a step move an iterate, in units of step·clip/n.
+    """A bound on how far all roundings of a step of at most n rows move an iterate, in units of step·clip/divisor.
 
     Of n rows, each by half a slope step (times a row of at most 2^ROW_BITS steps) and by what doubles lose; of the
     ridge's term and the noise half a grid step a coordinate, of the projection two.

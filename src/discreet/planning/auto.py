@@ -17,6 +17,8 @@ from discreet.losses import Poisson, Softmax, Squared
 from discreet.planning.facts import Facts
 from discreet.planning.options import labelled
 from discreet.recipes.exponential_mechanism import MOST_AXES
+from discreet.recipes.hard_threshold import converges
+from discreet.recipes.interactions import NUMBERS as INTERACTIONS
 from discreet.recipes.shared import NUMBERS as SHARED
 from discreet.recipes.weighted_perturbation import NUMBERS as WEIGHTED
 from discreet.recipes.weighted_perturbation import is_bag_of_words
@@ -24,16 +26,7 @@ from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = [
-    "NUMBERS",
-    "RULES",
-    "Facts",
-    "Rule",
-    "choose",
-    "options_of_rules",
-    "prefers_peeling",
-    "prefers_vertices",
-]
+__all__ = ["NUMBERS", "RULES", "Facts", "Rule", "choose", "options_of_rules", "prefers_peeling", "prefers_vertices"]
 
 
 @dataclass(frozen=True)
@@ -133,7 +126,8 @@ def _lasso_by_vertices(f: Facts) -> bool:
 def _sparse_by_entries(f: Facts) -> bool:
     p = f.problem
     sparse = isinstance(p.domain, SparseSet) and isinstance(p.loss, Squared) and f.gaussian
-    return sparse and prefers_peeling(p.rows, p.entry_bound, p.domain.s if isinstance(p.domain, SparseSet) else 0)
+    peels = sparse and prefers_peeling(p.rows, p.entry_bound, p.domain.s if isinstance(p.domain, SparseSet) else 0)
+    return peels and (p.rows.n_features > current(SHARED).many_columns or converges(p, f.guarantee))
 
 
 def _free_least_squares(f: Facts) -> bool:
@@ -179,6 +173,14 @@ RULES: tuple[Rule, ...] = (
         "docs/maths/intervals.md",
     ),
     Rule(
+        "interactions",
+        lambda f: f.crossable and f.count_noise * current(INTERACTIONS).least_rows <= 1,
+        "a schema of up to 500 features, two classes or least squares, no constraint or ridge, "
+        f"n/ν ≥ {INTERACTIONS.least_rows:g}",
+        "knots where the rows are, and pairs of columns that tell more together than alone",
+        "sweep least-rows",
+    ),
+    Rule(
         "exponential_mechanism",
         lambda f: not f.perturbable and f.pure and f.coordinates <= MOST_AXES and not f.problem.ridge,
         f"a loss that is not convex, or of your own: δ = 0, up to {MOST_AXES} coefficients",
@@ -214,7 +216,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "hard_threshold",
         _sparse_by_entries,
-        "sparse least squares, entries within ±F, δ > 0: (row norm/F)² > 2·sparsity and > 50, or over 1000 columns",
+        "sparse least squares, entries within ±F, δ > 0: (row norm/F)² > 2·sparsity and > 50, and noise that allows ¾ "
+        "of the steps that converge; or over 1000 columns",
         "the largest entries of a gradient pay for a row's largest entry and √sparsity, a whole one for its length",
         "bench/results/sparse_regression.md",
     ),

@@ -17,6 +17,7 @@ from discreet.geometry import WholeSpace
 from discreet.geometry.base import Atomic
 from discreet.geometry.long_projection import has_long_projection
 from discreet.losses import Domain, Tabulated
+from discreet.measurements.hidden_batches import AllRows
 from discreet.planning.facts import trivial_risk
 from discreet.planning.hypotheses import (
     dimension,
@@ -158,7 +159,8 @@ def _not_convex(solver: Solver, problem: Problem) -> Bound:
 
 def _descent(solver: Descent, problem: Problem) -> Bound:
     step = solver.update.step if isinstance(solver.update, Sgd) else None
-    if solver.sampling is not None or solver.batches is not None or not isinstance(step, float):
+    full = solver.sampling is None and solver.batches is None and isinstance(solver.hidden_batches, AllRows)
+    if not full or not isinstance(step, float):
         raise HypothesisViolated("the bound is for full batches and plain steps of one size.")
     d, steps, target = dimension(problem), solver.iterations, distance(problem)
     require(problem.domain.convex, "a convex constraint set")
@@ -218,6 +220,7 @@ def _objective(solver: ObjectivePerturbation, problem: Problem) -> Bound:
     if not within:
         unconstrained(problem)
     require(domain.convex, "a convex constraint set")
+    require(not solver.label_multiplier, "a minimiser that is not shrunk towards a constant (label_share)")
     uncut(problem, solver.slope_bound, domain.radius_in(d))
     # strong convexity holds over a convex set as well as without one
     bounds = [

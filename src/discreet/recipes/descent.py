@@ -12,6 +12,8 @@ from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.one_release import gaussian_multiplier
 from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.losses import Domain, Poisson
+from discreet.measurements import Sampling
+from discreet.measurements.hidden_batches import CyclicBatches
 from discreet.recipes import boosted, shared
 from discreet.recipes.last_iterate import hidden_descent
 from discreet.solvers.base import Problem
@@ -35,6 +37,7 @@ def recipe(
     rate: float | None = None,
     batch_size: int | None = None,
     batches: int | None = None,
+    cyclic: int | None = None,
     iterate: Literal["last", "average", "suffix", "random", "best"] | None = None,
     seed: int | None = None,
     accounting: Literal["last-iterate", "composition"] | None = None,
@@ -57,6 +60,7 @@ def recipe(
         rate: Poisson sampling rate of batches.
         batch_size: fixed-size batches (replace-one only).
         batches: epochs of this many batches, every row drawing the one in which it is (random allocation).
+        cyclic: this many fixed batches taken in turn, where nothing but the last iterate is shown.
         iterate: which iterate is returned; by default the average of the last half, and for losses that are not convex
             a random one of it. ``"best"`` is the best of few, the start among them, by a private choice that has a
             tenth of the budget (full batches, one output).
@@ -69,14 +73,15 @@ def recipe(
     usual: Iterate = "suffix" if problem.loss.convex else "random"
     shown: Iterate = "suffix" if iterate == "best" else iterate or usual
     sampling = shared.batches(problem, rate, batch_size)
-    if batches is not None and sampling is not None:
-        raise InvalidInput("give rate, batch_size or batches (random allocation), one of the three.")
+    _require_one_kind(sampling, batches, cyclic)
     settings = _settings(problem, guarantee, clip, step, update, iterations)
     if seed is not None and shown != "random":
         raise InvalidInput(f"seed draws the random iterate and has no effect on iterate={shown!r}: leave it out.")
     run = Descent(0.0, *settings, sampling, shown, batches, seed or 0)
     if iterate == "best":
         return _best(run, problem, guarantee)
+    if cyclic is not None:
+        return _cyclic(problem, guarantee, run, cyclic, accounting, iterations, step)
     if shown != "last" or accounting == "composition" or not guarantee.private:
         return _in_the_open(run, problem, guarantee)
     return _last_iterate(problem, guarantee, run, accounting, iterations, step)
@@ -111,6 +116,31 @@ def _require_consistent(iterate: str | None, accounting: str | None, update: obj
         raise InvalidInput("step belongs to plain descent; an update rule has its own.")
 
 
+def _require_one_kind(*kinds: object) -> None:
+    if sum(kind is not None for kind in kinds) > 1:
+        raise InvalidInput("give rate, batch_size, batches (random allocation) or cyclic, one of the four.")
+
+
+def _cyclic(
+    problem: Problem,
+    guarantee: Guarantee,
+    run: Descent,
+    cyclic: int,
+    accounting: str | None,
+    iterations: int | None,
+    step: float | Schedule | None,
+) -> Descent:
+    """Fixed batches in turn; without privacy, epochs of as many."""
+    if run.iterate != "last" or accounting == "composition":
+        raise InvalidInput(
+            "cyclic batches are for runs that show their last iterate alone: iterate='last'. With batches=, where "
+            "every row draws its batch in each epoch, every step may be shown."
+        )
+    if not guarantee.private:
+        return replace(run, batches=cyclic)
+    return _hidden(problem, guarantee, run, CyclicBatches(cyclic), iterations, step)
+
+
 def _in_the_open(run: Descent, problem: Problem, guarantee: Guarantee) -> Descent:
     """The run with the least noise with which every step may be released."""
     return calibrated(lambda noise: replace(run, noise_multiplier=noise), problem, guarantee)
@@ -125,13 +155,13 @@ def _last_iterate(
     step: float | Schedule | None,
 ) -> Descent:
     """The run that hides all iterates but the last, or the open one where that is impossible or needs less noise."""
-    size = open_run.update.step if isinstance(open_run.update, Sgd) else None
     try:
-        if open_run.sampling is not None or open_run.batches is not None or size is None or callable(size):
-            raise HypothesisViolated("last-iterate accounting needs full batches and plain steps of one size.")
-        asked = None if step is None or callable(step) else step
-        usual = open_run.iterations, size
-        hidden = hidden_descent(problem, guarantee, open_run.clip, usual, iterations=iterations, step=asked)
+        if open_run.batches is not None:
+            raise HypothesisViolated(
+                "last-iterate accounting needs all rows, or batches that are cyclic, Poisson or of fixed size: for "
+                "those of an epoch, in which every row draws its batch anew, no theorem is known."
+            )
+        hidden = _hidden(problem, guarantee, open_run, open_run.sampling, iterations, step)
     except HypothesisViolated:
         if accounting is not None:
             raise
@@ -142,6 +172,23 @@ def _last_iterate(
     opened = _in_the_open(open_run, problem, guarantee)
     same = opened.noise_multiplier * math.sqrt(hidden.iterations / opened.iterations)
     return hidden if hidden.noise_multiplier < same else opened
+
+
+def _hidden(
+    problem: Problem,
+    guarantee: Guarantee,
+    open_run: Descent,
+    batches: Sampling | CyclicBatches | None,
+    iterations: int | None,
+    step: float | Schedule | None,
+) -> Descent:
+    """The run in which nothing but the last iterate is shown."""
+    size = open_run.update.step if isinstance(open_run.update, Sgd) else None
+    if size is None or callable(size):
+        raise HypothesisViolated("last-iterate accounting needs plain steps of one size.")
+    asked = None if step is None or callable(step) else step
+    usual = open_run.iterations, size
+    return hidden_descent(problem, guarantee, open_run.clip, usual, batches, iterations=iterations, step=asked)
 
 
 def _best(descent: Descent, problem: Problem, guarantee: Guarantee) -> BestIterate:

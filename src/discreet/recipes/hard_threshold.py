@@ -26,7 +26,7 @@ from discreet.solvers.base import Problem
 from discreet.solvers.hard_threshold import HardThreshold, PeeledThreshold
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["NUMBERS", "HardThresholdNumbers", "recipe"]
+__all__ = ["NUMBERS", "HardThresholdNumbers", "converges", "recipe"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ class HardThresholdNumbers(Tuned):
         1 / 6,
         "largest length of the noise of all steps together, over that of a minimiser",
         "judgement: simulated rows of signs, uniform entries and correlated columns (docs/maths/sparse_regression.md)",
+    )
+    convergence_share: float = tuned(
+        0.75,
+        "share of (smoothness/least curvature)·ln n steps that noise must allow, or else whole gradients are released",
+        "judgement: simulated rows, uniform, signs and correlated columns (bench/results/sparse_regression.md)",
     )
 
 
@@ -80,6 +85,38 @@ def recipe(
         InvalidInput: the loss is not smooth, the rows have no bound, the target_bound is not one, or smoothness and
             condition are both given.
     """
+    setting, least, smoothness = _prepared(
+        problem, guarantee, sparsity, peel, target_bound, entry_bound, radius, smoothness, condition, clip
+    )
+    if iterations is None and guarantee.private:
+        iterations = _steps(setting, least, smoothness)
+    return setting.solver(current(shared.NUMBERS).exact_iterations if iterations is None else iterations)
+
+
+def converges(problem: Problem, guarantee: Guarantee) -> bool:
+    """Whether the noise of hard thresholding at its defaults leaves room for most of the steps that it needs.
+
+    With fewer, entries that matter are left out, and what is missed does not come back.
+    """
+    nothing = (None,) * 8
+    setting, least, smoothness = _prepared(problem, guarantee, *nothing)
+    wanted = smoothness / least * math.log(max(problem.n, 2))
+    return _affordable(setting, least, smoothness) >= current(NUMBERS).convergence_share * wanted
+
+
+def _prepared(
+    problem: Problem,
+    guarantee: Guarantee,
+    sparsity: int | None,
+    peel: bool | None,
+    target_bound: float | None,
+    entry_bound: float | None,
+    radius: float | None,
+    smoothness: float | None,
+    condition: float | None,
+    clip: float | None,
+) -> tuple[_Setting, float, float]:
+    """All but the number of steps and the noise, the least curvature and the smoothness."""
     s, radius = declared_sparsity(problem, sparsity, radius)
     length = problem.rows.radius
     declared = problem.entry_bound if entry_bound is None else entry_bound
@@ -94,9 +131,7 @@ def recipe(
     setting = _Setting(
         problem, guarantee, peel, s, radius, 1 / (smoothness + problem.ridge), entry, slope, targets, clip
     )
-    if iterations is None and guarantee.private:
-        iterations = _steps(setting, least, smoothness)
-    return setting.solver(current(shared.NUMBERS).exact_iterations if iterations is None else iterations)
+    return setting, least, smoothness
 
 
 @dataclass(frozen=True)
@@ -151,11 +186,15 @@ def _curvatures(
 
 def _steps(setting: _Setting, least: float, smoothness: float) -> int:
     """κ·ln n steps with κ = smoothness/a, or as many as the noise allows if those are fewer; from ln n to 400."""
-    numbers, problem, s = current(NUMBERS), setting.problem, setting.sparsity
+    log = math.log(max(setting.problem.n, 2))
+    wanted = max(log, min(smoothness / least * log, _affordable(setting, least, smoothness)))
+    return max(1, math.ceil(min(current(shared.NUMBERS).most_iterations, wanted)))
+
+
+def _affordable(setting: _Setting, least: float, smoothness: float) -> float:
+    """The number of steps whose noise is a share of the length of a minimiser."""
+    problem, s = setting.problem, setting.sparsity
     once = setting.solver(1)
     bound = once.clip if isinstance(once, HardThreshold) else math.sqrt(s) * once.entry_bound * once.slope_bound
     noise = once.noise_multiplier * bound / problem.n * math.sqrt(2 * s * math.log(max(problem.rows.dimension, 2)))
-    affordable = numbers.noise_length_share * setting.targets / math.sqrt(least) * smoothness / noise
-    log = math.log(max(problem.n, 2))
-    wanted = max(log, min(smoothness / least * log, affordable))
-    return max(1, math.ceil(min(current(shared.NUMBERS).most_iterations, wanted)))
+    return current(NUMBERS).noise_length_share * setting.targets / math.sqrt(least) * smoothness / noise

@@ -9,7 +9,7 @@ from dataclasses import replace
 from discreet.calibration.calibrate import calibrated
 from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
-from discreet.geometry import Box
+from discreet.geometry import Box, WholeSpace
 from discreet.losses import Domain
 from discreet.measurements.laplace_minimum import l1_movement
 from discreet.queries.largest_entries import LargestEntries
@@ -50,8 +50,10 @@ def recipe(
         sparsity: most entries of a row, for δ = 0: of rows with more the largest are kept, which privacy depends on.
 
     Raises:
-        InvalidInput: a sparsity with δ > 0, where it would have no effect.
+        InvalidInput: a sparsity with δ > 0, where it would have no effect; an ℓ∞ projection without a set.
     """
+    if projection == "linf" and isinstance(problem.domain, WholeSpace):
+        raise InvalidInput("projection='linf' needs a set to project on: give a domain.")
     pure = guarantee.private and guarantee.delta == 0
     if sparsity is not None and guarantee.private and not pure:
         raise InvalidInput("sparsity is for the Laplace noise of delta = 0: with another delta leave it out.")

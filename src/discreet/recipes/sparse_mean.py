@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.one_release import gaussian_multiplier, laplace_multiplier
 from discreet.errors import InvalidInput
+from discreet.queries.sums.gaussian_sketch import MOST_ENTRIES, MOST_ROWS, GaussianSketch
+from discreet.queries.sums.sketch import Sketch
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean
+from discreet.theory.recovery import recovery_stretch
 from discreet.theory.sparse import sparse_mean_gaussian, sparse_mean_laplace
-from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["METHODS", "NUMBERS", "Method", "SparseMeanNumbers", "predicted_errors", "recipe", "sketch_width"]
+__all__ = ["METHODS", "Method", "predicted_errors", "recipe", "sketch_rows"]
 
 _MOST_SKETCH_ROWS = 1 << 20  # a vector of 8 MB
-_LEAST_SKETCH_WIDTH = 8  # of a block, however strong the noise
+_LEAST_SKETCH_ROWS = 32  # however strong the noise
+_LEAST_SKETCH_WIDTH = 8  # of a block
 
 Method = Literal["auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery"]
 METHODS: tuple[Method, ...] = ("auto", "gaussian", "laplace", "projection", "threshold", "l1-recovery")
 """What `recipe` takes as its method."""
-
-
-@dataclass(frozen=True)
-class SparseMeanNumbers(Tuned):
-    """The size of a sketch."""
-
-    sketch_blocks: int = tuned(
-        4,
-        "entries of a sketch into which each column is hashed",
-        "judgement: one would lose columns that collide; time grows with their number",
-    )
-
-
-NUMBERS = SparseMeanNumbers()
 
 
 def recipe(
@@ -66,10 +54,10 @@ def recipe(
         return NoisyMean(laplace_multiplier(guarantee), s, "laplace", "nothing")
     if method == "l1-recovery":
         noise = _gaussian(guarantee)
-        width = sketch_width(rows, s, n, noise)
-        if width is None:
+        size = sketch_rows(rows, s, n, noise)
+        if size is None:
             return NoisyMean(noise, s, "gaussian", "threshold")
-        return RecoveredMean(noise, s, width, current(NUMBERS).sketch_blocks, seed)
+        return RecoveredMean(noise, s, _sketch(rows.n_features, size, n, seed))
     finish: Literal["projection", "threshold"] = "projection" if method == "projection" else "threshold"
     if not guarantee.private:
         return NoisyMean(0.0, s, "gaussian", finish)
@@ -92,10 +80,18 @@ def predicted_errors(rows: RowSpec, sparsity: int, n: float, guarantee: Guarante
     return {"laplace": laplace, "gaussian": gaussian}
 
 
-def sketch_width(rows: RowSpec, sparsity: int, n: float, noise_multiplier: float) -> int | None:
-    """Rows of a block for m = (R/σ)·√ln(ed/m) in all, R = L√s: there the loss R√(ln(ed/m)/m) equals the noise σ√m.
+def _sketch(d: int, size: int, n: float, seed: int) -> Sketch | GaussianSketch:
+    """A Gaussian matrix that lengthens none of n rows too much, if it fits into memory; else a hashed one."""
+    if size <= MOST_ROWS and size * d <= MOST_ENTRIES:
+        return GaussianSketch(d, size, seed, recovery_stretch(round(max(n, 1.0)), size))
+    return Sketch(d, max(_LEAST_SKETCH_WIDTH, math.ceil(size / Sketch.blocks)), seed=seed)
 
-    At most 2^20 rows. None where m is d or more: nothing is saved by sketching, the identity is the best sketch.
+
+def sketch_rows(rows: RowSpec, sparsity: int, n: float, noise_multiplier: float) -> int | None:
+    """m = (R/σ)·√ln(ed/m) rows, R = L√s: there the loss R√(ln(ed/m)/m) equals the noise σ√m.
+
+    At least 32 and at most 2^20 rows. None where m is d or more: nothing is saved by sketching, the identity is the
+    best sketch.
     """
     d = rows.n_features
     if noise_multiplier == 0:
@@ -104,9 +100,8 @@ def sketch_width(rows: RowSpec, sparsity: int, n: float, noise_multiplier: float
         ratio, m = math.sqrt(sparsity) * n / noise_multiplier, float(d)
         for _ in range(50):  # a fixed point
             m = min(d, max(1.0, ratio * math.sqrt(math.log(math.e * d / m))))
-    blocks = current(NUMBERS).sketch_blocks
-    width = max(_LEAST_SKETCH_WIDTH, math.ceil(min(m, _MOST_SKETCH_ROWS) / blocks))
-    return width if width * blocks < d else None
+    size = max(_LEAST_SKETCH_ROWS, math.ceil(min(m, _MOST_SKETCH_ROWS)))
+    return size if size < d else None
 
 
 def _gaussian(guarantee: Guarantee) -> float:

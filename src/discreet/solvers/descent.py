@@ -9,7 +9,7 @@ post-processing.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
 from discreet.measurements import LastIterate, Measurement, Noisy, RandomAllocation, Sampling
+from discreet.measurements.hidden_batches import AllRows, Batches
 from discreet.measurements.last_iterate import Precision
 from discreet.mechanisms import Gaussian
 from discreet.queries.sums.gradient import GradientSum
@@ -57,6 +58,7 @@ class Descent:
         seed: public seed of the random iterate.
         precision: keeps every iterate but the last from everyone, in a run of this precision that is accounted as one
             release (`discreet.measurements.LastIterate`); None releases every step.
+        hidden_batches: which rows each step of such a run takes; all rows by default.
     """
 
     noise_multiplier: float
@@ -68,6 +70,7 @@ class Descent:
     batches: int | None = None
     seed: int = 0
     precision: Precision | None = None
+    hidden_batches: Batches = field(default_factory=AllRows)
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
@@ -81,7 +84,7 @@ class Descent:
         full = self.sampling is None and self.batches is None
         plain = self.iterate == "last" and full and self._plain_step is not None
         if self.precision is not None and not plain:
-            raise InvalidInput("a hidden run shows its last iterate, takes all rows, and plain steps of one size.")
+            raise InvalidInput("a hidden run shows its last iterate, takes plain steps of one size and no sampling.")
 
     def steps(self, problem: Problem) -> Steps:
         """One noisy gradient a step, or one release of the last iterate.
@@ -103,7 +106,7 @@ class Descent:
         assert self._plain_step is not None
         facts = (problem.rows, problem.loss, problem.n, problem.start)
         settings = (self.noise_multiplier, self.iterations, self.clip, self._plain_step)
-        return LastIterate(*facts, *settings, problem.ridge, problem.domain, precision)
+        return LastIterate(*facts, *settings, problem.ridge, problem.domain, precision, self.hidden_batches)
 
     def _shown(self, problem: Problem) -> Steps:
         project = problem.domain.project if isinstance(problem.domain, Projectable) else None

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.measurements import Noisy
 from discreet.mechanisms import Gaussian, Laplace
+from discreet.queries.sums.gaussian_sketch import GaussianSketch
 from discreet.queries.sums.sketch import Sketch, SketchedSum
 from discreet.queries.sums.sparse_sum import SparseSum
 from discreet.rows import RowSpec
@@ -69,21 +70,17 @@ class NoisyMean:
 class RecoveredMean:
     """The sum of the rows' sketches plus Gaussian noise, over n; then ℓ1 recovery and projection.
 
-    Only blocks × width numbers are released, and the noise is drawn for as many.
+    Only as many numbers are released as the sketch has rows, and the noise is drawn for as many.
 
     Args:
         noise_multiplier: noise scale over the bound on a row's sketch.
         sparsity: entries kept of a row.
-        width: rows of a block of the sketch.
-        blocks: number of blocks; each column has one entry in each.
-        seed: public seed of the sketch.
+        sketch: a Gaussian matrix, for which there is a bound (`discreet.theory.l1_recovery`), or a hashed one.
     """
 
     noise_multiplier: float
     sparsity: int
-    width: int
-    blocks: int
-    seed: int = 0
+    sketch: Sketch | GaussianSketch
 
     def steps(self, problem: Problem) -> Steps:
         """One release; the rest is post-processing."""
@@ -91,7 +88,7 @@ class RecoveredMean:
         return self.finish(answer, problem.rows, problem.n)
 
     def _query(self, rows: RowSpec) -> SketchedSum:
-        return SketchedSum(rows, self.sparsity, Sketch(rows.n_features, self.width, self.blocks, self.seed))
+        return SketchedSum(rows, self.sparsity, self.sketch)
 
     def measurement(self, rows: RowSpec) -> Noisy:
         """The one release."""
@@ -106,4 +103,5 @@ class RecoveredMean:
             penalty = noise_std * math.sqrt(2 * math.log(max(2, rows.n_features)))
         else:
             penalty = 1e-3 * float(np.abs(b).max(initial=0.0)) or 1.0
-        return project(recover(query.sketch, b, penalty), rows.norm, self.sparsity)
+        radius = rows.norm * math.sqrt(self.sparsity)
+        return project(recover(self.sketch, b, penalty, radius), rows.norm, self.sparsity)

@@ -55,6 +55,7 @@ from discreet.theory.perturbation import (
     output_perturbation_inf,
 )
 from discreet.theory.population import output_perturbation_inf_population, sparse_population_lower_bound
+from discreet.theory.recovery import l1_recovery, recovery_stretch
 from discreet.theory.sparse import (
     log_packing,
     sparse_descent_gaussian,
@@ -94,6 +95,7 @@ __all__ = [
     "hard_thresholding",
     "hard_thresholding_by_peeling",
     "heavy_tailed",
+    "l1_recovery",
     "last_iterate",
     "last_iterate_decaying",
     "log_packing",
@@ -106,6 +108,7 @@ __all__ = [
     "preconditioned",
     "random_iterate_stationarity",
     "rank_bound",
+    "recovery_stretch",
     "sampled_gradient_bound",
     "selection_gap",
     "shrunken_gradient_error",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_map_only
 
 from discreet.errors import HypothesisViolated
 
@@ -78,11 +78,11 @@ def check_slots(engine: ExampleGradients, forward: Callable[[Any], Tensor], exam
         alone = run(examples, run.only(slot))
         if not torch.equal(full, run(examples, ~run.only(slot)) + alone):
             _refuse("the sum of all slots is not the sum of their parts", "make the loss a sum over examples")
-        blank = tree_map(lambda x, s=slot: _at(s, torch.zeros_like(x), x), examples)
+        blank = tree_map_only(Tensor, lambda x, s=slot: _at(s, torch.zeros_like(x), x), examples)
         if not torch.equal(full - alone, run(blank, ~run.only(slot))):
             _refuse("blanking one slot changed what others add", "remove what mixes examples")
         for change in (lambda x: x.roll(1, 0), torch.zeros_like, _not_finite):
-            changed = tree_map(lambda x, s=slot, c=change: _at(s, x, c(x)), examples)
+            changed = tree_map_only(Tensor, lambda x, s=slot, c=change: _at(s, x, c(x)), examples)
             if not torch.equal(alone, run(changed, run.only(slot))):
                 _refuse("changing other examples changed what one slot adds", "remove what mixes examples")
     _check_dropout(run, examples)
@@ -90,7 +90,7 @@ def check_slots(engine: ExampleGradients, forward: Callable[[Any], Tensor], exam
 
 def _check_dropout(run: _Runs, examples: Any) -> None:
     """Refuse randomness that is common to all slots: with one example in all of them only the seed has an effect."""
-    same = tree_map(lambda x: x[:1].expand_as(x).clone(), examples)
+    same = tree_map_only(Tensor, lambda x: x[:1].expand_as(x).clone(), examples)
     first = run(same, run.only(0)).double()
     by_seed = (run(same, run.only(0), seed=1).double() - first).norm()
     by_slot = (run(same, run.only(run.engine.slots - 1)).double() - first).norm()

@@ -11,7 +11,9 @@ from tests.queries.sums.cases import ROWS, D, one_row
 
 from discreet.data.memory import in_memory
 from discreet.errors import InvalidInput
+from discreet.queries.sums.gaussian_sketch import GaussianSketch
 from discreet.queries.sums.sketch import Sketch, SketchedSum
+from discreet.queries.sums.sparse_sum import SparseSum
 
 
 def matrix(sketch: Sketch) -> np.ndarray:
@@ -59,6 +61,30 @@ def test_a_sketched_row_stays_inside_its_bound_however_unlucky_the_sketch() -> N
         found = query.integers(in_memory(row, np.zeros(1), ROWS))
         assert int((found.astype(object) ** 2).sum()) <= query.bound**2
     assert cut > 500  # without the cut most of them would have been longer than the claim
+
+
+def test_a_gaussian_sketch_is_the_public_matrix_and_stays_inside_its_bound() -> None:
+    """400 rows, a third of them in the direction that the matrix stretches most."""
+    rng, cut = np.random.default_rng(5), 0
+    for trial in range(400):
+        sketch = GaussianSketch(D, int(rng.integers(1, 30)), seed=trial, stretch=1.05)
+        A = np.column_stack([sketch.apply(column) for column in np.eye(D)])
+        query, row = SketchedSum(ROWS, D, sketch), one_row(rng, trial)
+        if trial % 3 == 0:
+            row = np.linalg.svd(A)[2][:1] * 2.0
+        data = in_memory(row, np.zeros(1), ROWS)
+        found = query.integers(data)
+        assert int((found.astype(object) ** 2).sum()) <= query.bound**2
+        exact = A @ (SparseSum(ROWS, D, "l2").integers(data) * ROWS.unit)
+        if np.linalg.norm(exact) <= query.bound * query.grid * (1 - 1e-6):
+            np.testing.assert_allclose(found * query.grid, exact, atol=1.01 * query.grid * math.sqrt(sketch.rows))
+        else:
+            cut += 1
+    assert cut > 50
+    with pytest.raises(InvalidInput, match="entries"):
+        GaussianSketch(10**7, 100)
+    with pytest.raises(InvalidInput, match="stretch"):
+        GaussianSketch(10, 4, stretch=0.5)
 
 
 def test_layout_does_not_matter() -> None:

@@ -16,7 +16,7 @@ def test_recovery_finds_a_sparse_vector() -> None:
     x[rng.choice(2000, 20, replace=False)] = rng.choice([-1.0, 1.0], 20)
     noise = 0.02
     b = sketch.apply(x) + noise * rng.normal(size=sketch.rows)
-    found = recover(sketch, b, noise * np.sqrt(2 * np.log(2000)), iterations=2000, tolerance=1e-7)
+    found = recover(sketch, b, noise * np.sqrt(2 * np.log(2000)), 40.0, iterations=4000, tolerance=1e-6)
     assert np.linalg.norm(found - x) < 0.15 * np.linalg.norm(x)
     # optimality: |Aᵀ(Ax − b)| ≤ λ, with equality of opposite sign where x ≠ 0
     slope = sketch.adjoint(sketch.apply(found) - b)

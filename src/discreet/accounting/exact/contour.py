@@ -30,11 +30,12 @@ from discreet.accounting.exact.transform import OnContour, short
 from discreet.errors import NotCertifiable
 from discreet.floats import UNIT_ROUNDOFF
 
-__all__ = ["Contour", "Placement", "Transform"]
+__all__ = ["MOST_NODES", "Contour", "Placement", "Transform"]
 
 Array = NDArray[Any]
 _SMALLEST = 2.0**-1020  # what underflow may take from a term
-_MOST_NODES = 1 << 19
+MOST_NODES = 1 << 19
+"""Multiples of a spacing of 33 bits are exact up to this."""
 _ORDERS = np.exp(np.arange(-16.0, 30.0, 0.7))
 
 
@@ -131,13 +132,18 @@ class Contour:
     """A run of independent privacy losses, one direction of the neighbouring relation.
 
     ``near`` says where the nodes of a similar run are: they are tried first, and others are sought where those prove
-    too little. ``placement`` says where the last ones are.
+    too little. ``placement`` says where the last ones are. A sum that needs more than ``most_nodes`` is refused.
     """
 
     def __init__(
-        self, parts: Sequence[tuple[Transform, int]], tolerance: float = 3e-8, near: Placement | None = None
+        self,
+        parts: Sequence[tuple[Transform, int]],
+        tolerance: float = 3e-8,
+        near: Placement | None = None,
+        most_nodes: int = MOST_NODES,
     ) -> None:
         self.parts = list(parts)
+        self.most_nodes = most_nodes
         self.tolerance = tolerance
         self.near = near
         self.placement: Placement | None = None
@@ -248,13 +254,13 @@ class Contour:
             log_tails = self._log_tails(c, omegas)
             needed = log_tails + np.log((1 / omegas + spacing / omegas**2) / math.pi)
             enough = np.flatnonzero(needed < allowed)
-            if len(enough) or omegas[-1] > _MOST_NODES * spacing:
+            if len(enough) or omegas[-1] > self.most_nodes * spacing:
                 break
         if len(enough) == 0:
             raise NotCertifiable("the privacy loss is too rough (nearly atomic) for the contour sum")
         i = int(enough[0])
         count = int(omegas[i] / spacing) + 2
-        if count > _MOST_NODES:
+        if count > self.most_nodes:
             raise NotCertifiable(f"{count} nodes would be needed on the contour")
         self.placement = Placement(c, spacing, count, beyond, epsilon)
         return self._sum(c, spacing, count, beyond, math.exp(float(log_tails[i])))

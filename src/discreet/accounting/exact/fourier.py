@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,20 +21,19 @@ from numpy.typing import NDArray
 
 from discreet.accounting.bounds import Bounds, meet
 from discreet.accounting.exact.contour import Contour, log_kappa
-from discreet.accounting.exact.lattice import Law, lower_law, merged_law, upper_law
+from discreet.accounting.exact.lattice import Law, lower_law, rough_law, upper_law
 from discreet.accounting.exact.pairs import DiscretePair, Pair, ProfilePair, attained
+from discreet.accounting.exact.window import Window, lattice_norm, window_for
 from discreet.errors import NotCertifiable
 from discreet.floats import UNIT_ROUNDOFF
 
 __all__ = ["Fourier"]
 
 Array = NDArray[Any]
-_SIZES = (1 << 13, 1 << 15, 1 << 17)
-_SETTLED = 1e-5  # the error falls with the square of the spacing: what is left is a fifteenth of the last change
+_SIZES = (1 << 12, 1 << 15, 1 << 17)
 _FFT = 8.0  # ‖error‖ ≤ 8u·log₂N·‖·‖: Higham 2002, Theorem 24.2, with twiddle factors to 2u
 _SIZES_DISAGREE = "two lattices of the Fourier accountant"
 _ROOM = 0.05  # of the window, which `_spacing` leaves a tenth of its points
-_MARGIN = 32.0  # e^−32 of the tilted mass may fall outside the window
 
 
 @dataclass
@@ -63,8 +62,7 @@ class _Composed:
         ahead = self.losses[start:] - epsilon
         value = _dot(np.exp(-c * ahead) * -np.expm1(-ahead), self.tilted[start:])
         spacing = float(self.losses[1] - self.losses[0]) * (1 - 1e-6)
-        norm = math.sqrt(1 / (2 * c * (2 * c + 1) * (c + 1)) / spacing + math.exp(2 * float(log_kappa(c))))
-        error = 1.01 * norm * self.rounding + self.stray * math.exp(float(log_kappa(c)))
+        error = 1.01 * lattice_norm(c, spacing) * self.rounding + self.stray * math.exp(float(log_kappa(c)))
         error += 4 * UNIT_ROUNDOFF * value * (c * float(ahead[-1] if len(ahead) else 0) + 64)
         if upper:
             missing = self.above * math.exp(min(0.0, -c * (float(self.losses[-1]) - epsilon)))
@@ -119,43 +117,33 @@ def _tilted(law: Law, c: float) -> _Tilted:
 
 
 class Fourier:
-    """A run of independent privacy losses, one direction of the neighbouring relation."""
+    """A run of independent privacy losses, one direction of the neighbouring relation.
 
-    def __init__(self, parts: Sequence[tuple[Pair | ProfilePair, int]], tolerance: float = 1e-6) -> None:
+    Lattices are refined until the interval is relatively as narrow as ``tolerance``; or, where the two bounds cannot
+    meet, until the upper one has moved by less than ``settled``. Its error falls with the square of the spacing, so
+    what is left of it is a fifteenth of that, or a sixtieth after the first.
+    """
+
+    def __init__(
+        self, parts: Sequence[tuple[Pair | ProfilePair, int]], tolerance: float = 1e-6, settled: float = 1e-5
+    ) -> None:
         self.parts = list(parts)
         self.tolerance = tolerance
+        self.settled = settled
+        self.log_tail = max(-25.0, 1.5 * math.log(tolerance) - 3)  # what is cut off a step, in δ over their number
         self.steps = sum(times for _, times in parts)
 
-    def _coarse(self, log_tail: float) -> tuple[list[Law], Contour]:
-        laws = []
-        for pair, _ in self.parts:
-            low, high = pair.span(log_tail)
-            spacing = max((high - low) / 1024, 1e-9 * abs(high), 1e-290)
-            if pair.lattice is not None:
-                spacing = pair.lattice / max(1, math.floor(pair.lattice / spacing))
-            laws.append(upper_law(pair, spacing, log_tail))
-        return laws, Contour([(law.transform(), times) for law, (_, times) in zip(laws, self.parts, strict=True)])
+    def _guide(self, log_tail: float) -> tuple[float, Contour]:
+        """The probability of failure, and moments, of rough laws: they say where to look, and prove nothing."""
+        laws = [rough_law(pair, log_tail) for pair, _ in self.parts]
+        finite = sum(t * math.log1p(-min(law.infinite, 0.5)) for law, (_, t) in zip(laws, self.parts, strict=True))
+        return -math.expm1(finite), Contour([(law, times) for law, (_, times) in zip(laws, self.parts, strict=True)])
 
-    def _plan(self, guide: Contour, epsilon: float) -> tuple[float, float, float]:
-        """The tilt c, and a window (bottom, top) that holds the tilted sum."""
-        guide._refine_near_saddle(epsilon)
-        c, _, _ = guide._saddle(epsilon)
-        cs, moments = guide._cumulants()
-        here = float(guide._log_moments(np.array([c]))[0])
-        up, down = cs > c * 1.001, np.concatenate([cs[cs < c * 0.999], -cs[::-1][cs[::-1] < 5]])
-        top = float(np.min((moments[up] - here + _MARGIN) / (cs[up] - c))) if up.any() else math.inf
-        bottom = float(np.max((here - _MARGIN - guide._log_moments(down)) / (c - down))) if len(down) else -math.inf
-        reach = sum(t * float(part.losses.max()) for part, t in guide.parts if isinstance(part, DiscretePair))
-        floor = sum(t * float(part.losses.min()) for part, t in guide.parts if isinstance(part, DiscretePair))
-        top = max(min(top, reach), epsilon)
-        bottom = min(max(bottom, floor), epsilon)
-        return c, bottom, top + 1e-9 * abs(top)
-
-    def _spacing(self, width: float, size: int) -> float:
+    def _spacing(self, width: float, size: int, log_tail: float) -> float:
         """A lattice that fits the window, and meets the atoms of a part where there are some."""
         spacing = max(width / (size * 0.9), 1e-290)
         for pair, _ in self.parts:
-            low, high = pair.span(-800.0)
+            low, high = pair.span(log_tail)
             spacing = max(spacing, (high - low) / (1 << 19), 1e-13 * abs(high))
         lattices = [pair.lattice for pair, _ in self.parts if pair.lattice is not None]
         if not lattices:
@@ -171,8 +159,8 @@ class Fourier:
             return base
         return base / max(1, math.floor(base / spacing))
 
-    def _compose(self, laws: list[Law], c: float, bottom: float, top: float) -> _Composed:
-        spacing = laws[0].spacing
+    def _compose(self, laws: list[Law], window: Window) -> _Composed:
+        spacing, c, bottom, top = laws[0].spacing, window.c, window.bottom, window.top
         count = 1 << max(4, math.ceil(math.log2(max(2.0, (top - bottom) / spacing + 2))))
         if count > 4 * _SIZES[-1]:
             raise NotCertifiable(f"{count} lattice points would be needed")
@@ -208,17 +196,17 @@ class Fourier:
         losses = offset + spacing * (start + np.arange(count))
         misplaced = 8 * UNIT_ROUNDOFF * (float(np.abs(losses).max()) + offsets) * (1 + parts)
         slack = 1.01 * slack + c * misplaced
-        above, below = self._outside(laws, c, log_moment, slack, start, start + count - 1, losses)
+        above, below = self._outside(laws, window, log_moment, slack, start, losses)
         infinite = 0.0 - math.expm1(log_finite)
         return _Composed(
             c, log_moment, losses, tilted, rounding, above + below, above, infinite, stray, slack, shift + misplaced
         )
 
     def _outside(
-        self, laws: list[Law], c: float, here: float, slack: float, first: int, last: int, losses: Array
+        self, laws: list[Law], window: Window, here: float, slack: float, first: int, losses: Array
     ) -> tuple[float, float]:
-        """Bounds of the tilted mass above and below the window, whose lattice points are ``first`` to ``last``."""
-        bottom, top = float(losses[0]), float(losses[-1])
+        """Bounds of the tilted mass above and below the window, whose lattice points begin at the ``first``."""
+        bottom, top, last, c = float(losses[0]), float(losses[-1]), first + len(losses) - 1, window.c
         ends = [(*law.support, n) for law, (_, n) in zip(laws, self.parts, strict=True)]
         reach, floor = sum(n * end for _, end, n in ends), sum(n * start for start, _, n in ends)
         scale = max(self._spread(laws, c), 1e-300)
@@ -237,7 +225,7 @@ class Fourier:
 
         def least(sign: float, end: float) -> float:
             best = 0.0
-            for a in steps:
+            for a in [window.above if sign > 0 else window.below, *steps]:
                 at = c + sign * a
                 rounding = (
                     slack
@@ -249,7 +237,7 @@ class Fourier:
                 )
                 rounding += 16 * UNIT_ROUNDOFF * a * abs(end)
                 best = min(best, moment(at) - here - sign * a * end + rounding)
-                if best < -_MARGIN + 4:
+                if best < 2 - window.margin:
                     break
             return math.exp(best)
 
@@ -267,39 +255,40 @@ class Fourier:
         return math.sqrt(total)
 
     def _both(
-        self, epsilon: float, log_tail: float, guide: Contour, size: int, *, lower: bool = True
+        self, window: Window, log_tail: float, size: int, *, lower: bool = True
     ) -> tuple[_Composed, _Composed | None]:
-        c, bottom, top = self._plan(guide, epsilon)
-        spacing = self._spacing(top - bottom, size)
-        upper = self._compose([upper_law(p, spacing, log_tail) for p, _ in self.parts], c, bottom, top)
+        spacing = self._spacing(window.top - window.bottom, size, log_tail)
+        upper = self._compose([upper_law(p, spacing, log_tail) for p, _ in self.parts], window)
         if not lower:
             return upper, None
-        return upper, self._below(lower_law, spacing, log_tail, c, bottom, top)
+        return upper, self._below(spacing, log_tail, window)
 
-    def _below(self, law: Callable[[Pair, float, float], Law], spacing: float, *plan: float) -> _Composed | None:
+    def _below(self, spacing: float, log_tail: float, window: Window) -> _Composed | None:
         """The sum of laws that are never worse; None where some pair has none, or nothing is left of it."""
-        log_tail, c, bottom, top = plan
+        bottom, top = window.bottom, window.top
         reached = [attained(pair) for pair, _ in self.parts]
         known = [pair for pair in reached if pair is not None]
         if len(known) < len(reached):
             return None
         try:
-            laws = [law(pair, spacing, log_tail) for pair in known]
+            laws = [lower_law(pair, spacing, log_tail) for pair in known]
             least = sum(n * (w.offset + spacing * w.support[0]) for w, (_, n) in zip(laws, self.parts, strict=True))
             if least < bottom:  # moved lattices may begin below the window, and mass there should not wrap around
                 bottom = max(least - spacing / 2, bottom - _ROOM * (top - bottom))
-            return self._compose(laws, c, bottom, top)
+            return self._compose(laws, replace(window, bottom=bottom))
         except NotCertifiable:
             return None
 
     def delta(self, epsilon: float) -> Bounds:
         """Certified bounds of δ(ε)."""
-        _, guide = self._coarse(-700.0)
+        _, guide = self._guide(-700.0)
         guide._refine_near_saddle(epsilon)
-        log_tail = max(-745.0, min(0.0, guide._saddle(epsilon)[1]) - math.log(self.steps) - 25)
+        log_delta = min(0.0, guide._saddle(epsilon)[1])
+        log_tail = max(-745.0, log_delta - math.log(self.steps) + self.log_tail)
         best = Bounds(0.0, 1.0)
         for size in _SIZES:
-            upper, lower = self._both(epsilon, log_tail, guide, size)
+            window = window_for(guide, self.steps, epsilon, log_delta, size, self.tolerance)
+            upper, lower = self._both(window, log_tail, size)
             low = lower.delta(epsilon, upper=False) if lower is not None else 0.0
             best = meet(best, Bounds(low, upper.delta(epsilon, upper=True)), _SIZES_DISAGREE)
             if best.upper - best.lower <= self.tolerance * best.upper or self._exact():
@@ -319,11 +308,8 @@ class Fourier:
 
     def _start(self, delta: float) -> tuple[float, Contour, float]:
         """The tail that may be cut off each loss, the moments of rough laws, and a first ε."""
-        log_tail = max(-745.0, math.log(delta) - math.log(self.steps) - 25)
-        laws, guide = self._coarse(log_tail)
-        infinite = -math.expm1(
-            sum(t * math.log1p(-min(w.infinite, 0.5)) for w, (_, t) in zip(laws, self.parts, strict=True))
-        )
+        log_tail = max(-745.0, math.log(delta) - math.log(self.steps) + self.log_tail)
+        infinite, guide = self._guide(log_tail)
         return log_tail, guide, guide._guess(max(delta - infinite, delta * 1e-9))
 
     def estimate(self, delta: float) -> float:
@@ -338,7 +324,9 @@ class Fourier:
         log_tail, guide, guess = self._start(delta)
         best, before = Bounds(0.0, math.inf), math.inf
         for size in sizes:
-            above, below = self._both(guess, log_tail, guide, size, lower=lower)
+            window = window_for(guide, self.steps, guess, math.log(delta), size, self.tolerance)
+            # the coarsest lattice says where to look, unless it is exact
+            above, below = self._both(window, log_tail, size, lower=lower and (size > sizes[0] or self._exact()))
             high = _invert(partial(above.delta, upper=True), delta, guess, -above.c, up=True)
             low = 0.0
             if below is not None:
@@ -348,17 +336,11 @@ class Fourier:
                 break
             if self._exact() and abs(high - guess) <= 0.1 * high:  # no finer lattice, and the tilt suits the answer
                 break
-            if (below is None or self._one_sided()) and abs(high - before) <= _SETTLED * high:
+            if (not lower or self._one_sided()) and abs(high - before) <= self.settled * high:
                 break
             before = high
             if math.isfinite(high):
                 guess = high
-        if lower and best.lower < 0.9 * best.upper < math.inf:
-            c, bottom, top = self._plan(guide, guess)
-            merged = self._below(merged_law, self._spacing(top - bottom, sizes[-1]), log_tail, c, bottom, top)
-            if merged is not None:
-                low = _invert(partial(merged.delta, upper=False), delta, guess, -merged.c, up=False)
-                best = meet(best, Bounds(low, math.inf), _SIZES_DISAGREE)
         return best
 
 

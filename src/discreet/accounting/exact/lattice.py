@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,15 @@ from discreet.accounting.exact.pairs import DiscretePair, Pair, ProfilePair
 from discreet.errors import NotCertifiable
 from discreet.floats import UNIT_ROUNDOFF
 
-__all__ = ["Law", "lower_law", "merged_law", "upper_law"]
+__all__ = ["Law", "lower_law", "rough_law", "upper_law"]
 
 Array = NDArray[Any]
 _PROFILE_ERROR = 1e-13  # relative, granted to bounds of δ(ε) (their contract)
 _SMALLEST = 1e-290  # masses of Q below it have lost digits to underflow
 _MOST_POINTS = 1 << 21
 _HEAVY = 1 / 16  # mass of a bin from which the lattice of a lower bound is moved to it
+_LITTLE = 1e-3  # of the spacing: what a law below may lose without another being tried
+_CROWDED = 0.3  # mass of a cell for which the lattice of a lower bound is moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,13 @@ def _edges(pair: Pair | ProfilePair, spacing: float, log_tail: float) -> tuple[f
     return offset, first, offset + spacing * np.arange(first, last + 1)
 
 
+@lru_cache(maxsize=1)
+def _cells(pair: Pair, spacing: float, log_tail: float) -> tuple[float, int, Array, Array, Array]:
+    """The lattice and the masses of its cells, remembered: the law above and the law below need the same."""
+    offset, first, edges = _edges(pair, spacing, log_tail)
+    return offset, first, edges, *pair.masses(edges)
+
+
 def _exact(pair: Pair | ProfilePair, spacing: float, side: int) -> Law | None:
     """DiscretePair that already lie on the lattice, their probabilities rounded up or down."""
     if not isinstance(pair, DiscretePair) or pair.lattice is None:
@@ -101,10 +111,10 @@ def upper_law(pair: Pair | ProfilePair, spacing: float, log_tail: float) -> Law:
     """
     if (exact := _exact(pair, spacing, 1)) is not None:
         return exact
-    offset, first, edges = _edges(pair, spacing, log_tail)
     if isinstance(pair, ProfilePair):
+        offset, first, edges = _edges(pair, spacing, log_tail)
         return _from_profile(pair, offset, spacing, first, edges)
-    p, q = pair.masses(edges)
+    offset, first, edges, p, q = _cells(pair, spacing, log_tail)  # type: ignore[arg-type]
     error = _split_error(pair, edges, log_tail)
     _, upper = _split(p, np.where(q > _SMALLEST, q, 0.0), edges, spacing)
     inside = p[1:-1]
@@ -173,16 +183,57 @@ def _from_profile(pair: ProfilePair, offset: float, spacing: float, first: int, 
 def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
     """A law on the lattice that the pair dominates; part of its mass may be missing, which only lowers it.
 
-    Bins have the lattice points at their centres. All outcomes of a bin are merged; most of each stays at its own
-    point, a small share goes to the point below or above: post-processing, so the pair dominates it. What arrives at a
-    point of loss l, masses (A, B) of P and Q, counts as A at loss l if A ≥ B·e^l: `_shares` sees to that.
+    Two ways are known, and the one that loses less is taken: `_dots_law` for densities, `_bins_law` for atoms.
     """
     if (exact := _exact(pair, spacing, -1)) is not None:
         return exact
+    if isinstance(pair, DiscretePair):
+        return _bins_law(pair, spacing, log_tail)
+    try:
+        dots = _dots_law(pair, spacing, log_tail)
+    except NotCertifiable:
+        return _bins_law(pair, spacing, log_tail)
+    if _lost(dots) <= _LITTLE * spacing:
+        return dots
+    return min(dots, _bins_law(pair, spacing, log_tail), key=_lost)
+
+
+def _lost(law: Law) -> float:
+    """The mass of P that is missing from a law, and the mass of Q that it has too much of."""
+    missing = 1 - law.infinite - float(law.probabilities.sum())
+    return max(missing, 0.0) + max(float((law.probabilities * np.exp(-law.losses)).sum()) - 1, 0.0)
+
+
+def _dots_law(pair: Pair, spacing: float, log_tail: float) -> Law:
+    """The outcomes between two lattice points are merged, which makes δ a broken line with one kink between them. The
+    dots of `upper_law` are lowered until the straight lines between them lie below the kinks (`_lowered`). Mass below
+    the first point is left out.
+    """
+    offset, first, edges, p, q = _cells(pair, spacing, log_tail)  # type: ignore[arg-type]
+    if move := _bulk_move(p, q, edges):
+        offset, first = offset + move, first - 1  # a move to the right must not leave out what lies on the left
+        edges = offset + spacing * (first + np.arange(len(edges) + 1))
+        p, q = pair.masses(edges)
+    error = _split_error(pair, edges, log_tail)
+    p, q = np.where(q > _SMALLEST, p, 0.0), np.where(q > _SMALLEST, q, 0.0)
+    lower, upper = _split(p, q, edges, spacing)
+    doubt = 2 * error * p[1:-1] / -math.expm1(-spacing)
+    surely = np.maximum(upper - doubt, 0.0)
+    law = np.append(p[1:-1] - surely, p[-1])
+    law[1:] += surely
+    law = _lowered(law, lower + 2 * doubt, upper + 2 * doubt, spacing)
+    return Law(offset, spacing, first, law * (1 - 2 * error - 64 * UNIT_ROUNDOFF), pair.infinite, _slip(pair, edges))
+
+
+def _bins_law(pair: Pair, spacing: float, log_tail: float) -> Law:
+    """Bins have the lattice points at their centres. All outcomes of a bin are merged; most of each stays at its own
+    point, a small share goes to the point below or above: post-processing, so the pair dominates it. What arrives at a
+    point of loss l, masses (A, B) of P and Q, counts as A at loss l if A ≥ B·e^l: `_shares` sees to that.
+    """
     offset, first, points = _edges(pair, spacing, log_tail)
     p, q = _centred(pair, points, spacing)
     for times in (1, 2):  # once to the heavy bins, whose outcomes change by that; then with something to spare
-        if move := _move(p, q, points):
+        if move := _heavy_move(p, q, points):
             offset += times * move
             points = offset + spacing * (first + np.arange(len(points)))
             p, q = _centred(pair, points, spacing)
@@ -231,7 +282,7 @@ def _centred(pair: Pair, points: Array, spacing: float) -> tuple[Array, Array]:
     return np.where(known, p, 0.0), np.where(known, q, 0.0)
 
 
-def _move(p: Array, q: Array, points: Array) -> float:
+def _heavy_move(p: Array, q: Array, points: Array) -> float:
     """How far to move the lattice so that no heavy bin is short of the loss at its centre, and one has it exactly.
 
     Heavy bins hold atoms, or what crowds where a unit rarely takes part: no other bin could make up for them.
@@ -240,28 +291,74 @@ def _move(p: Array, q: Array, points: Array) -> float:
     return float((np.log(p[heavy] / q[heavy]) - points[heavy]).min()) if heavy.any() else 0.0
 
 
-def merged_law(pair: Pair, spacing: float, log_tail: float) -> Law:
-    """A law that the pair dominates, for losses whose bulk is narrower than the lattice: rarely taking part, say.
+def _lowered(law: Array, left: Array, right: Array, spacing: float) -> Array:
+    """The law of dots of δ that are lowered until the lines between them lie below the kink of each cell.
 
-    Outcomes may be merged (post-processing), and a loss moved down. The heaviest bin and all below it become one atom
-    of loss log(p/q), from which the lattice is counted, so that it is met exactly however often the bulk recurs. Every
-    other bin goes down to the lattice point below it, an error of the first order in the spacing.
+    Merged, a cell whose mass is split into at most ``left`` and ``right`` has δ on the line of its left dot up to the
+    kink, and then on that of its right one. Dots lowered by ε_i and ε_{i+1} have their line below both if
+    ε_i/A + ε_{i+1}/B ≥ 1, A = (1 − e^{−h})·right and B = (e^h − 1)·left. Each is lowered by the lesser AB/(A + B) of
+    its two cells at least; where that is too little for a cell, its more lowered end pays for the rest. So the dots at
+    the ends of the support stay (the last one has δ = 0), and no mass is lost. Where the lowered dots are not convex a
+    mass is negative; it is taken from the next point above, which lowers δ further.
     """
-    _, _, edges = _edges(pair, spacing, log_tail)
+    shrink, grow = -math.expm1(-spacing), math.expm1(min(spacing, 700.0))
+    a, b = shrink * right, grow * left
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kink = np.nan_to_num(a / (a + b) * b)
+        down = np.minimum(np.append(kink, 0.0), np.append(0.0, kink))
+        rising = down[:-1] < down[1:]
+        need_right = np.where(rising & (a > 0), b * (1 - down[:-1] / a), 0.0)
+        need_left = np.where(~rising & (b > 0), a * (1 - down[1:] / b), 0.0)
+    needs = np.maximum(np.append(need_left, 0.0), np.append(0.0, need_right))
+    down = np.maximum(down, needs) * (1 + 64 * UNIT_ROUNDOFF)
+    steps = np.diff(down, prepend=0.0, append=0.0)
+    sums = down[1:] + down[:-1]
+    noise = 8 * UNIT_ROUNDOFF * (np.append(sums, down[-1]) / grow + np.append(down[0], sums) / shrink)
+    law = law - steps[1:] / grow + steps[:-1] / shrink - noise
+    for start in np.flatnonzero(law < 0).tolist():
+        j = start
+        while j < len(law) and law[j] < 0:
+            if j + 1 == len(law):
+                raise NotCertifiable("nothing is left of a loss on so coarse a lattice")
+            law[j + 1] += law[j]
+            law[j] = 0.0
+            j += 1
+    return np.asarray(law)
+
+
+def _bulk_move(p: Array, q: Array, edges: Array) -> float:
+    """How far to move the lattice so that a bulk narrower than its cells lies on a point.
+
+    Such a bulk is an atom, or what crowds where a unit rarely takes part. Any move is valid.
+    """
+    j = int(np.argmax(p))
+    around = slice(max(j - 1, 0), j + 2)
+    bulk, other = float(p[around].sum()), float(q[around].sum())
+    if p[j] < _CROWDED or not other > 0:
+        return 0.0
+    loss = math.log(bulk / other)
+    return loss - float(edges[np.abs(edges - loss).argmin()])
+
+
+def rough_law(pair: Pair | ProfilePair, log_tail: float) -> DiscretePair:
+    """Some hundred atoms that have about the pair's moments, however narrow its bulk is beside its span.
+
+    Cells are equal, but for those near the anchor, where mass crowds, which grow with their distance from it; each is
+    merged to one outcome. It proves nothing: it says where to look.
+    """
+    low, high = pair.span(log_tail)
+    spacing = max((high - low) / 1024, 1e-9 * abs(high), 1e-290)
+    if isinstance(pair, ProfilePair) or pair.lattice is not None:
+        if pair.lattice is not None:
+            spacing = pair.lattice / max(1, math.floor(pair.lattice / spacing))
+        return upper_law(pair, spacing, log_tail).transform()
+    reach = max(abs(high - pair.anchor), abs(low - pair.anchor))
+    cells = reach * np.geomspace(1e-9, 1.0, 200)
+    edges = np.concatenate([pair.anchor - cells, pair.anchor + cells, np.linspace(low, high, 400)])
+    edges = np.unique(edges[(edges >= low) & (edges <= high)])
     p, q = pair.masses(edges)
-    bulk = int(np.argmax(p[:-1])) + 1
-    rest = p[bulk:]
-    below, under = float(p[:bulk].sum()), float(q[:bulk].sum())
-    if not under > 0:
-        raise NotCertifiable("the bulk of the losses is beyond the range of doubles")
-    error = pair.bin_error(log_tail) + 64 * UNIT_ROUNDOFF
-    offset = math.log(below / under) - 8 * error
-    if not max(abs(edges[-1] - offset), abs(edges[bulk - 1] - offset)) < _MOST_POINTS * spacing:
-        raise NotCertifiable("the bulk of the losses lies too far from the others")
-    places = np.floor((edges[bulk - 1 :] - offset) / spacing * (1 - 4 * UNIT_ROUNDOFF) - 1e-9).astype(int)
-    law = np.bincount(places - min(0, int(places.min())), weights=rest)
-    first = min(0, int(places.min()))
-    law[-first] += below
-    return Law(
-        offset, spacing, first, law * (1 - 4 * error - len(rest) * UNIT_ROUNDOFF), pair.infinite, _slip(pair, edges)
-    )
+    inner = p[1:-1] > 0
+    merged = np.log(p[1:-1][inner] / np.maximum(q[1:-1][inner], 5e-324))
+    losses = np.clip(merged, edges[:-1][inner], edges[1:][inner])
+    losses = np.concatenate([edges[:1], losses])
+    return DiscretePair(losses, np.concatenate([p[:1], p[1:-1][inner]]), pair.infinite + float(p[-1]))

@@ -311,8 +311,9 @@ class ProfilePair:
     ``low`` and ``high`` enclose the losses that matter: bound(ε) = 1 − e^ε may be used below ``low``, and above
     ``high`` the bound's remaining value is charged as probability of failure. ``attained`` is a pair that neighbours
     do reach, and serves the lower bound; ``family``, where there is one, maps a number in (0, 1) to other such pairs,
-    of which the best is sought for the lower bound of repetitions. ``inverse``, where it is known, is δ ↦ an ε with
-    bound(ε) ≤ δ: one question to whoever made the bound in place of a search.
+    of which the best is sought for the lower bound of repetitions. ``bounded_range`` is the length of the window that
+    holds all losses, where that is all there is to know of the release. ``inverse``, where it is known, is δ ↦ an ε
+    with bound(ε) ≤ δ: one question to whoever made the bound in place of a search.
     """
 
     bound: Callable[[Array], Array]
@@ -325,6 +326,7 @@ class ProfilePair:
     lattice: float | None = None
     inverse: Callable[[float], float] | None = None
     family: Callable[[float], DiscretePair] | None = None
+    bounded_range: float | None = None
 
     def span(self, log_tail: float) -> tuple[float, float]:
         """The losses (low, high) that were given with the bound."""

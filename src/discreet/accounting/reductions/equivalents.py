@@ -22,9 +22,10 @@ def equivalent(event: Event) -> Event:
         2.0
     """
     match event:
-        case LastIterate(noise, steps, contraction, diameter, rounding):
+        case LastIterate(noise, steps, contraction, diameter, rounding, batches):
             width = math.inf if diameter is None else diameter
-            growth = last_iterate_mu(steps, 1.0, 1.0, contraction, diameter=width, rounding=rounding)
+            lengths = {"diameter": width, "rounding": rounding}
+            growth = last_iterate_mu(steps, 1.0, 1.0, contraction, **lengths, batches=batches)
             return Gaussian(noise / growth)
         case BandedMatrix(noise, coefficients, steps, participations, separation):
             return Gaussian(noise / matrix_sensitivity(coefficients, steps, participations, separation))

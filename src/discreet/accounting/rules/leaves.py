@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -154,4 +155,5 @@ def _(event: Selection, unit: Unit) -> Rule:
         lower = math.exp(t - eta) * math.expm1(-t) / math.expm1(-eta)
         return DiscretePair(np.array([t - eta, t]), np.array([lower, upper]), 0.0, t, eta, error=1e-14)
 
-    return from_profile(bound, eta, attained=two_atoms(eta / 2), family=reached)
+    known = from_profile(bound, eta, attained=two_atoms(eta / 2), family=reached)
+    return both(replace(known.remove, bounded_range=eta))  # type: ignore[type-var]

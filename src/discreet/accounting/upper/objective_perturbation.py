@@ -11,6 +11,15 @@ because t^α is 1 + α(t − 1) plus a mixture of the functions (t − s)₊ for
 - the chord is concave in ε, so that its mean under any weight is at most its value at the mean of ε (Jensen);
 - beyond the last node P(loss > ε) ≤ Σ n·e^{−(β−1)(ε−kc)}·e^{β(β−1)μ²/2} over the vertices, for every β > α.
 
+Another bound is better where a unit has several rows, or log det is large beside μ. Let z be the normal vector of the
+noise under P, ν = mμ the length of all moved gradients together, and φ(L) = e^{(α−1)L} − 1 − (α−1)(1 − e^{−L}), which
+is convex, least at 0, and has E_P φ(L) = E_P e^{(α−1)L} − 1 since E_P e^{−L} = 1. The loss is L = ⟨z, v⟩ + ‖v‖²/2 + log
+det with v a sum of m vectors, each in the hull of 0 and D fixed ones of length μ. So L ≤ a + Σ_i μ·max_d ⟨u_id, z⟩₊ and
+L ≥ −kc − Σ_i μ·max_d ⟨u_id, z⟩₋, with a = kc + ν²/2. φ grows on either side of 0, the sum is a mean of m terms
+ν·max_d ⟨u_id, z⟩₊, and a maximum over d costs at most D times what one of them adds:
+
+    E_P φ(L) ≤ φ(a) + D·E(φ(a + νw₊) − φ(a)) + φ(−kc) + D·E(φ(−kc − νw₋) − φ(−kc)),   w normal.
+
 Where α·μ is large, D_α ≤ kc + log(1 + Σ n·e^{α(α−1)μ²/2})/(α − 1), which is then as good. The deviation of the released
 point from the minimiser is one more Gaussian release of that μ, and divergences add.
 """
@@ -22,7 +31,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtr
 
 from discreet.accounting.exact.objective_perturbation import objective_profile, vertices
 from discreet.accounting.upper.moments import log_one_plus
@@ -50,8 +59,26 @@ def objective_divergence(event: ObjectivePerturbation, order: float, unit: Unit)
     # the loss is at most kc plus the largest of the vertices' losses and 0
     logs_of_vertices = [math.log(n) + order * (order - 1) / 2 * mu * mu for n, mu in parts]
     closed = shift + float(logsumexp([0.0, *logs_of_vertices])) / (order - 1)
-    by_profile = math.inf if order * longest > _LARGE else _by_profile(event, order, unit, shift, parts)
-    return (min(closed, by_profile) + beside) * (1 + _ROUNDING)
+    if order * longest > _LARGE:
+        return (closed + beside) * (1 + _ROUNDING)
+    excess = _excess(order - 1, shift, longest, event.directions)
+    by_moments = math.log1p(excess) / (order - 1) if excess < math.inf else math.inf
+    return (min(closed, by_moments, _by_profile(event, order, unit, shift, parts)) + beside) * (1 + _ROUNDING)
+
+
+def _excess(k: float, shift: float, length: float, directions: int) -> float:
+    """The bound on E_P φ(L) of the module's docstring, k = α − 1, ν = ``length``, kc = ``shift``; rounded up."""
+
+    def half(rate: float) -> float:  # E e^{rate·w} over w > 0
+        return math.exp(rate * rate / 2) * float(ndtr(rate))
+
+    total = 0.0
+    for end, sign in ((shift + length * length / 2, 1.0), (-shift, -1.0)):
+        here = math.expm1(k * end) + k * math.expm1(-end)
+        grown = math.exp(k * end) * half(sign * k * length) - 0.5 + k * (math.exp(-end) * half(-sign * length) - 0.5)
+        terms = math.exp(k * end) * (1 + half(sign * k * length)) + k * math.exp(-end) * (1 + half(-sign * length))
+        total += here + directions * max(0.0, grown - here / 2) + 1e-14 * directions * (terms + 1 + k)
+    return total
 
 
 def _by_profile(

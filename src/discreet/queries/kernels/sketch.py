@@ -77,6 +77,29 @@ def sketch_rows(steps, indices, indptr, seed, blocks, width, most_squared, round
 
 
 @njit(cache=True, nogil=True)
+def sketch_rows_densely(steps, indices, indptr, columns, most_squared, rounded, out):  # type: ignore[no-untyped-def]
+    """Add each row's product with a matrix, given by its columns, truncated to whole steps and cut to ``most_squared``.
+
+    Entries of the matrix are whole multiples of 2^−11, so that products and their sums are exact in doubles.
+    """
+    m = columns.shape[1]
+    row, everywhere = np.zeros(m), np.arange(m)
+    for i in range(indptr.size - 1):
+        empty = True
+        for e in range(indptr[i], indptr[i + 1]):
+            if steps[e] != 0.0:
+                empty = False
+                for r in range(m):
+                    row[r] += steps[e] * np.float64(columns[indices[e], r])
+        if empty:
+            continue
+        if rounded:
+            for r in range(m):
+                row[r] = np.trunc(row[r])
+        _add_cut(row, everywhere, most_squared, rounded, out)
+
+
+@njit(cache=True, nogil=True)
 def _add_cut(row, touched, most_squared, rounded, out):  # type: ignore[no-untyped-def]
     """Cut one row's sketch and add it. Values are moved out of the row, so that a place met again counts once."""
     values = np.empty(touched.size)

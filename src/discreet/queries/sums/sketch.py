@@ -1,8 +1,9 @@
 """A public random sketch of sparse rows, and their sum under it.
 
-The sketch A has ``blocks`` blocks of ``width`` rows; in each block every column holds one ±1, at a place and with a
-sign that are hashed from a public seed whenever they are needed, so A is never stored. In expectation
-‖Ax‖² = blocks·‖x‖².
+`GaussianSketch` is a Gaussian matrix, about which there is a theorem. For sizes at which that does not fit into memory
+there is `Sketch`, a hashed one, about which there is none: A has ``blocks`` blocks of ``width`` rows; in each block
+every column holds one ±1, at a place and with a sign that are hashed from a public seed whenever they are needed, so A
+is never stored. In expectation ‖Ax‖² = blocks·‖x‖².
 
 Claim: each row's sketch is cut to ℓ2 length ≤ `SketchedSum.bound` in whole steps, checked in whole numbers. The bound
 therefore holds for every row and every seed: privacy never depends on the sketch being lucky.
@@ -21,6 +22,7 @@ from discreet.data.base import Block
 from discreet.errors import InvalidInput
 from discreet.queries.base import Norm
 from discreet.queries.sums.base import ExactSum
+from discreet.queries.sums.gaussian_sketch import GaussianSketch
 from discreet.queries.sums.sparse_sum import check_sparsity, kept_entries
 from discreet.rows import ROW_BITS, RowSpec
 
@@ -29,7 +31,10 @@ __all__ = ["Sketch", "SketchedSum"]
 
 @dataclass(frozen=True)
 class Sketch:
-    """The linear map A/√blocks from ``d`` to blocks × width dimensions, with columns of length 1."""
+    """The linear map A/√blocks from ``d`` to blocks × width dimensions, with columns of length 1.
+
+    Each column has ``blocks`` entries: with one, columns that collide would be lost, and time grows with their number.
+    """
 
     d: int
     width: int
@@ -44,6 +49,16 @@ class Sketch:
     def rows(self) -> int:
         """The dimension of a row's sketch: blocks × width."""
         return self.blocks * self.width
+
+    @property
+    def column_length(self) -> float:
+        """√blocks, which the matrix is divided by."""
+        return math.sqrt(self.blocks)
+
+    @property
+    def stretch(self) -> float:
+        """By two standard deviations of ‖Ax‖², so that few rows are cut."""
+        return math.sqrt(1 + 2 * math.sqrt(2 / self.width))
 
     @property
     def facts(self) -> tuple[np.uint64, int, int]:
@@ -74,6 +89,14 @@ class Sketch:
         bucket_loads(self.d, *self.facts, loads)
         return float(loads.reshape(self.blocks, self.width).max(axis=1).sum()) / self.blocks
 
+    def add_rows(
+        self, steps: Any, indices: Any, edges: Any, most_squared: float, rounded: bool, total: NDArray[np.float64]
+    ) -> None:
+        """Add each row's sketch, cut to a squared length in whole steps, to ``total``."""
+        from discreet.queries.kernels.sketch import sketch_rows
+
+        sketch_rows(steps, indices, edges, *self.facts, most_squared, rounded, total)
+
 
 @dataclass(frozen=True)
 class SketchedSum(ExactSum):
@@ -81,7 +104,7 @@ class SketchedSum(ExactSum):
 
     rows: RowSpec
     sparsity: int
-    sketch: Sketch
+    sketch: Sketch | GaussianSketch
 
     norm: ClassVar[Norm] = "l2"
 
@@ -92,14 +115,13 @@ class SketchedSum(ExactSum):
 
     @property
     def bound(self) -> int:
-        """√blocks·2^ROW_BITS, and two standard deviations of ‖Ax‖² more, so that few rows are cut."""
-        slack = 1 + 2 * math.sqrt(2 / self.sketch.width)
-        return math.ceil(math.sqrt(self.sketch.blocks * slack) * 2**ROW_BITS)
+        """The length of a column times 2^ROW_BITS, and as much more as the sketch says, so that few rows are cut."""
+        return math.ceil(self.sketch.column_length * self.sketch.stretch * 2**ROW_BITS)
 
     @property
     def grid(self) -> float:
         """Value of one step, for columns of length 1."""
-        return self.rows.unit / math.sqrt(self.sketch.blocks)
+        return self.rows.unit / self.sketch.column_length
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -107,11 +129,9 @@ class SketchedSum(ExactSum):
         return (self.sketch.rows,)
 
     def _block(self, block: Block, *, rounded: bool) -> tuple[Any, NDArray[np.float64]]:
-        """The sum of the sketches of a block: 2^27 rows of up to 2^22 steps stay below 2^53."""
-        from discreet.queries.kernels.sketch import sketch_rows
-
+        """The sum of the sketches of a block: 2^27 rows of up to 2^26 steps stay within 2^53."""
         most = float(self.bound) ** 2 if self.rows.bounded else math.inf
         total = np.zeros(self.shape)
         indices, steps, edges = kept_entries(block, self.sparsity, rounded=rounded)
-        sketch_rows(steps, indices, edges, *self.sketch.facts, most, rounded, total)
+        self.sketch.add_rows(steps, indices, edges, most, rounded, total)
         return slice(None), total

@@ -1,0 +1,84 @@
+"""How wide certified intervals of ε are, and what they cost, where nothing but numerical composition is known.
+
+    python bench/accounting_widths.py          # about a minute; writes bench/results/accounting_widths.md
+    python bench/accounting_widths.py --print  # writes nothing
+
+CPU time of one thread; the second of two questions, so that code is compiled and nothing about the event is remembered
+but what `discreet.accounting` remembers by itself. Allocations, which it remembers, are asked about for the first time.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")  # before numpy is loaded
+
+# ruff: noqa: E402
+import argparse
+import sys
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[1] / "src")]
+import peers
+from discreet import accounting
+from discreet.events import Allocation, Event, FixedSize, Gaussian, Poisson, Repeat, Selection
+
+BOTH = ("add-remove", "replace-one")
+
+
+def rows() -> list[tuple[str, Event, float, str]]:
+    """Name, event, δ and relation."""
+    found: list[tuple[str, Event, float, str]] = []
+    for sigma, batch, n, steps in [(1.0, 100, 10_000, 1000), (2.0, 256, 60_000, 2000), (4.0, 500, 5000, 300)]:
+        event = Repeat(FixedSize(batch, n, Gaussian(sigma)), steps)
+        found += [(f"{batch} of {n} rows, σ = {sigma:g}, {steps} steps", event, 1e-6, to) for to in BOTH]
+    for sigma, rate, steps, delta in [
+        (1.0, 1e-5, 1000, 1e-7),
+        (1.0, 1e-5, 1000, 1e-9),
+        (2.0, 1e-4, 10_000, 1e-9),
+        (0.8, 5e-4, 1000, 1e-9),
+        (0.5, 1e-5, 10_000, 1e-7),
+    ]:
+        event = Repeat(Poisson(rate, Gaussian(sigma)), steps)
+        found += [(f"q = {rate:g}, σ = {sigma:g}, {steps} steps", event, delta, to) for to in BOTH]
+    for eta, times in [(0.1, 100), (0.5, 10), (1.0, 30), (0.05, 1000)]:
+        found.append((f"selections of range {eta:g}, {times} times", Repeat(Selection(eta), times), 1e-6, "add-remove"))
+    for sigma, batches, epochs in [(1.0, 100, 1), (0.8, 100, 10), (0.6, 1000, 1)]:
+        event = Repeat(Allocation(batches, Gaussian(sigma)), epochs)
+        found += [(f"{batches} batches, σ = {sigma:g}, {epochs} epochs", event, 1e-6, to) for to in BOTH]
+    return found
+
+
+def measured(event: Event, delta: float, relation: str) -> tuple[accounting.Bounds, float]:
+    """The interval, and seconds of CPU."""
+    if not isinstance(event, Repeat) or not isinstance(event.event, Allocation):
+        accounting.epsilon(event, delta, relation)  # type: ignore[arg-type]
+    begin = time.process_time()
+    found = accounting.epsilon(event, delta, relation)  # type: ignore[arg-type]
+    return found, time.process_time() - begin
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--print", action="store_true", help="write nothing")
+    only_print = parser.parse_args().print
+    accounting.epsilon(Repeat(Allocation(8, Gaussian(1.0)), 2), 1e-6, "replace-one")  # compiles
+    accounting.epsilon(Repeat(Allocation(8, Gaussian(1.0)), 2), 1e-6, "add-remove")
+    table = []
+    for name, event, delta, relation in rows():
+        found, seconds = measured(event, delta, relation)
+        width = (found.upper - found.lower) / found.upper
+        interval = f"[{found.lower:.5g}, {found.upper:.5g}]"
+        table.append([name, f"{delta:g}", relation, interval, f"{100 * width:.2g} %", f"{1000 * seconds:.0f}"])
+        print(" | ".join(table[-1]), flush=True)
+    if not only_print:
+        header = ["event", "δ", "relation", "ε", "relative width", "ms"]
+        peers.write(
+            "accounting_widths", "Widths of certified intervals", peers.markdown(header, table), {"rows": table}
+        )
+
+
+if __name__ == "__main__":
+    main()
