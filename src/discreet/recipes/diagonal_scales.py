@@ -155,8 +155,8 @@ def _temperature_share(problem: Problem, guarantee: Guarantee) -> float:
 
     Noise of deviation τ = 2B·ν/(n·√q) in the mean slope moves the temperature such that the loss grows by τ²/(2h), with
     the mean curvature h ≤ ½ of the loss. Without the share q the noise in scores, of variance c², grows by c²·q, which
-    costs h·c²·q/2. The sum is least at q = 2B·ν/(n·h·c). Under much noise the prior bounds what noise in the slope costs,
-    and the share is what other recalibrations spend on one number.
+    costs h·c²·q/2. The sum is least at q = 2B·ν/(n·h·c). Under much noise the prior bounds what noise in the slope
+    costs, and the share is what other recalibrations spend on one number.
     """
     usual, noise = current(shared.NUMBERS), gaussian_multiplier(guarantee)
     wanted = 4 * slope_clip(problem.n, noise) / usual.score_noise * noise / problem.n
