@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from discreet.accounting import epsilon as certified
+from discreet.accounting.upper import renyi
 from discreet.errors import BudgetExceeded, InvalidInput, LedgerUnavailable
-from discreet.events import Compose, Gaussian, Laplace, ObjectivePerturbation, Promise, PureDP, Repeat
+from discreet.events import Compose, Event, Gaussian, Laplace, ObjectivePerturbation, Promise, PureDP, Repeat
 from discreet.ledger import Ledger, open_book
+from discreet.ledger.adaptive import Accountant
 from discreet.ledger.book import Book
 from discreet.ledger.lines import START
 from discreet.units import Unit
@@ -94,6 +96,32 @@ def test_a_line_out_of_place_is_refused(tmp_path: Path) -> None:
             book.take(line, "here")
         with pytest.raises(LedgerUnavailable, match="line"):
             book.take(wrong[1], "here")
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt, OverflowError])
+def test_a_line_that_was_read_by_halves_is_read_again(problem: type[BaseException]) -> None:
+    """Else what a promise was used for would be missing from the sums, and the next charge would be admitted."""
+    broken = []
+
+    def divergence(event: Event, order: float, unit: Unit) -> float:
+        if broken:
+            raise broken.pop()()
+        return renyi.divergence(event, order, unit)
+
+    ledger = opened("memory:", accountant=Accountant(divergence=divergence))
+    ledger.charge(Gaussian(30.0), UNIT)
+    charge = ledger.charge(Promise(1.0, 1e-8), UNIT)
+    ledger.fulfil(charge, Gaussian(20.0))
+    broken.append(problem)
+    with pytest.raises(problem):
+        ledger.spent()
+    ledger.spent()
+    anew = Book(ledger._accountant)
+    with ledger._store.transaction(write=False) as lines:
+        anew.follow(lines, "memory:")
+    (found,), (expected,) = ledger._book.limits("default"), anew.limits("default")
+    assert found.tally.to_dict() == expected.tally.to_dict()
+    assert min(expected.tally._sums.divergences) > 0
 
 
 # --- twenty fits, and rules for them ---------------------------------------------------------------------------------
