@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,21 @@ def test_a_file_of_an_older_version_is_read_and_brought_up_to_date(tmp_path: Pat
     assert [charge.note for charge in Ledger(path, dataset="clinic").history()] == [*notes, ""]
     assert spent.upper < ledger.spent().upper <= spent.upper + 0.100001
     assert Ledger(path, dataset="register").spent() == other
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["stated_epsilon = -2.0", "stated_delta = -1.0", "dataset = 'nobody'", "relation = 'add-remove'", "rows_per_unit = 2"],
+)
+def test_a_charge_that_no_writer_can_have_made_stops_all_spending(tmp_path: Path, change: str) -> None:
+    """Counted as it stands it would give budget back, or would count for nobody."""
+    path = tmp_path / "old.db"
+    shutil.copy(FILES / "format-2.db", path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE charges SET {change} WHERE note = 'counted'")
+        connection.commit()
+    with pytest.raises(LedgerUnavailable, match="cannot be understood"):
+        Ledger(path, dataset="clinic")
 
 
 # --- summaries ----------------------------------------------------------------------------------------------------
