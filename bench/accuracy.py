@@ -7,10 +7,11 @@
 
 FOLDER holds adult/, a9a/, … as their usual files; what is not there is left out. Splits are fixed (Adult, a9a, Reuters,
 20news and MNIST have their own; RAND is split by person; others take 80 % at random, seed 0). δ = 1/n² and n is public.
-Raw Adult also goes through the commands ``discreet fit`` and ``discreet predict``. Peers see the same encoded features
-and public bounds; the settings of "best of grid" and "best C" are chosen on the test set, separately for each ε, for
-free. Figures are means ± standard errors over runs, in % of the test set or R²; seconds are CPU seconds of the median
-fit (of the whole process for the command line).
+Raw Adult also goes through the commands ``discreet fit`` and ``discreet predict``. Opacus and diffprivlib see the same
+encoded features and public bounds; DP-EBM sees the columns themselves with their public bounds and kinds, as does
+gradient boosting without privacy, the ceiling of what a table holds. The settings of "best of grid" and "best C" are
+chosen on the test set, separately for each ε, for free. Figures are means ± standard errors over runs, in % of the test
+set or R²; seconds are CPU seconds of the median fit (of the whole process for the command line).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import numpy as np
 
 import accuracy_command
 import accuracy_table as rows
+import boosting
 import discreet as dp
 import measures
 import peers
@@ -164,6 +166,19 @@ def opacus_methods(data: Encoded, options: argparse.Namespace, epsilons: list[fl
     return as_methods(answer, data.task, rows.OPACUS_ONE, rows.OPACUS_BEST)
 
 
+def dp_ebm_methods(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Method]:
+    given = effort(20 * len(data.y) * boosting.width(data), options, {"few": True})
+    seeds = given.pop("seeds") * repeats(data, options)
+    found = boosting.dp_ebm_methods(data, epsilons, seeds, **{"few": False, **given})
+    return dict(zip(rows.EBM, found, strict=False))
+
+
+def boosting_methods(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Method]:
+    """Gradient boosting, which knows no ε and needs no environment of its own."""
+    found = boosting.ceiling(data)
+    return {} if found is None else {rows.BOOSTING: found}
+
+
 def repeats(data: Encoded, options: argparse.Namespace) -> int:
     """Four times the runs where rows are few: so are test rows, scores scatter, and the best of a grid is luck."""
     return 4 if data.X.shape[0] < FEW_ROWS and not options.quick else 1
@@ -210,7 +225,13 @@ def as_methods(answer: dict[str, Any], task: str, plain: str, best: str) -> dict
     return methods
 
 
-MEASURED = {"own": own_methods, "diffprivlib": diffprivlib_methods, "opacus": opacus_methods}
+MEASURED = {
+    "own": own_methods,
+    "diffprivlib": diffprivlib_methods,
+    "opacus": opacus_methods,
+    "dp-ebm": dp_ebm_methods,
+    "boosting": boosting_methods,
+}
 
 
 def measure(data: Encoded, options: argparse.Namespace, epsilons: list[float]) -> dict[str, Any]:
@@ -235,7 +256,8 @@ def main() -> None:
     parser.add_argument("--sets", help="folders' names, with commas; the bundled set is randhie")
     parser.add_argument("--seeds", type=int, default=10, help="runs of discreet for each figure")
     parser.add_argument("--peer-seeds", type=int, default=10, help="runs of peers for each figure; fewer on large sets")
-    parser.add_argument("--peers", nargs="+", choices=["diffprivlib", "opacus"], default=["diffprivlib", "opacus"])
+    named = [name for name in MEASURED if name != "own"]
+    parser.add_argument("--peers", nargs="+", choices=named, default=named)
     parser.add_argument("--only", choices=["own", "peers"], help="keep the other figures of the last run")
     parser.add_argument("--no-peers", dest="only", action="store_const", const="own", help="the same as --only own")
     parser.add_argument("--quick", action="store_true", help="two seeds, three ε, small sets; writes nothing")
@@ -278,7 +300,7 @@ def estimate(options: argparse.Namespace) -> str:
         for row, method in found["methods"].items():
             if options.only is None or (options.only == "peers") == (row in rows.PEERS):
                 fits = sum(map(len, method["scores"].values()))
-                twice = row in (rows.OPACUS_BEST, rows.BEST_C, *rows.COMMAND.values())
+                twice = row in (rows.OPACUS_BEST, rows.EBM_BEST, rows.BEST_C, *rows.COMMAND.values())
                 minutes[set_name] += method["seconds"] * fits * (2 if twice else 1) / 60
     longest = sorted(minutes, key=lambda name: -minutes[name])[:5]
     most = ", ".join(f"{name} {minutes[name]:.0f}" for name in longest)
@@ -311,8 +333,9 @@ def _keep(name: str, found: dict[str, Any]) -> dict[str, Any]:
     text = (
         '`python bench/accuracy.py --data FOLDER`: `solver="auto"`, only ε given, δ = 1/n², n public. Test accuracy in '
         "% (or R²), mean ± standard error over runs; CPU seconds of the median fit, on a busy machine (of the whole "
-        "process for the command line). diffprivlib is pure ε under replace-one, Opacus (ε, δ) under add-remove. 'best "
-        "of grid' and 'best C' are chosen on the test set for each ε.\n\n"
+        "process for the command line). diffprivlib is pure ε under replace-one, Opacus and DP-EBM (ε, δ) under "
+        "add-remove. 'best of grid' and 'best C' are chosen on the test set for each ε, for DP-EBM also for each "
+        "measure. Gradient boosting sees the columns as DP-EBM does.\n\n"
         f"{rows.table(results, EPSILONS)}\n\n{rows.measure_table(results, EPSILONS)}\n\n{rows.summary(judged)}\n\n"
         f"Settings that were best for peers:\n\n{rows.chosen_settings(results)}\n\n"
         f"Versions: {described}. discreet at commit {', '.join(sorted(commits)) or 'unknown'}."

@@ -16,21 +16,25 @@ COMMAND = {"add-remove": f"{ADD_REMOVE}, command line", "replace-one": f"{REPLAC
 ADASSP, FIXED_DESCENT = "AdaSSP (discreet's), add-remove", "noisy gradient descent (discreet's), add-remove"
 OPACUS_ONE, OPACUS_BEST = "Opacus DP-SGD, one setting", "Opacus DP-SGD, best of grid"
 DEFAULT_C, BEST_C = "diffprivlib, default", "diffprivlib, best C"
-CEILING = "without privacy"
+EBM_DEFAULT, EBM_BEST = "DP-EBM, default", "DP-EBM, best of grid"
+CEILING, BOOSTING = "without privacy", "gradient boosting, without privacy"
 ORDER = [
     ADD_REMOVE, COMMAND["add-remove"], REPLACE_ONE, COMMAND["replace-one"], ADASSP, FIXED_DESCENT,
-    OPACUS_ONE, OPACUS_BEST, DEFAULT_C, BEST_C, CEILING,
+    OPACUS_ONE, OPACUS_BEST, EBM_DEFAULT, EBM_BEST, DEFAULT_C, BEST_C, CEILING, BOOSTING,
 ]  # fmt: skip
-PEERS = (OPACUS_ONE, OPACUS_BEST, DEFAULT_C, BEST_C)
+PEERS = (OPACUS_ONE, OPACUS_BEST, EBM_DEFAULT, EBM_BEST, DEFAULT_C, BEST_C, BOOSTING)
+EBM = (EBM_DEFAULT, EBM_BEST)
+"""The peer that predicts probabilities of its own: compared in every measure."""
 REFERENCES = [
     (ADD_REMOVE, (OPACUS_ONE, OPACUS_BEST)),
+    (ADD_REMOVE, EBM),
     (ADD_REMOVE, (ADASSP, FIXED_DESCENT)),
-    (COMMAND["add-remove"], (OPACUS_ONE, OPACUS_BEST)),
+    (COMMAND["add-remove"], (OPACUS_ONE, OPACUS_BEST, *EBM)),
     (REPLACE_ONE, (DEFAULT_C, BEST_C)),
     (COMMAND["replace-one"], (DEFAULT_C, BEST_C)),
 ]
-"""Each row of ours is held to the best of others, all under the same relation. Opacus protects a person's presence
-(add-remove); diffprivlib protects a person's values (replace-one), and by pure ε."""
+"""Each row of ours is held to the best of others, all under the same relation. Opacus and DP-EBM protect a person's
+presence (add-remove); diffprivlib protects a person's values (replace-one), and by pure ε."""
 TARGETS = {
     ("a9a", ADD_REMOVE): dict(zip(EPSILONS, (83.2, 84.7, 85.0, 85.0, 85.0), strict=True)),
     ("adult", COMMAND["add-remove"]): dict(zip(EPSILONS, (82.5, 84.2, 84.6, 84.8, 85.0), strict=True)),
@@ -74,12 +78,13 @@ def table(results: dict[str, Any], epsilons: list[float]) -> str:
 
 
 def measure_table(results: dict[str, Any], epsilons: list[float]) -> str:
-    """Every measure of our rows beside the constant; empty for results that have none."""
+    """Every measure of the rows that have them beside the constant; empty for results that have none."""
     lines: list[list[object]] = []
     for name, found in results.items():
-        for row in (ADD_REMOVE, REPLACE_ONE):
+        for row in (ADD_REMOVE, REPLACE_ONE, *EBM, BOOSTING):
             for measure, runs in found["methods"].get(row, {}).get("measures", {}).items():
-                means = [f"{np.mean(runs[str(e)]):.4g}" if str(e) in runs else "" for e in epsilons]
+                cells = [runs.get("inf") or runs.get(str(e)) for e in epsilons]
+                means = [f"{np.mean(cell):.4g}" if cell else "" for cell in cells]
                 lines.append([name, row, measure, *means, f"{found['constant'].get(measure, math.nan):.4g}"])
     head = ["data", "method", "measure", *(f"ε = {e:g}" for e in epsilons), "constant"]
     return peers.markdown(head, lines) if lines else ""
@@ -89,7 +94,7 @@ def chosen_settings(results: dict[str, Any]) -> str:
     """The settings that were best for peers, which no user could know."""
     rows: list[list[object]] = []
     for name, found in results.items():
-        for method in (OPACUS_BEST, BEST_C):
+        for method in (OPACUS_BEST, EBM_BEST, BEST_C):
             settings = found["methods"].get(method, {}).get("settings", {})
             if settings:
                 rows.append([name, method, *(settings.get(str(e), "") for e in EPSILONS)])
@@ -134,6 +139,8 @@ def verdicts(results: dict[str, Any]) -> list[dict[str, Any]]:
             if half:
                 judge(f"{name}, replace-one at ε = {epsilon} against add-remove at half", half, runs)
         for ours in (ADD_REMOVE, REPLACE_ONE):
+            if ours == ADD_REMOVE:
+                judged += _against_ebm(name, methods)
             judged += _measured_promises(name, ours, methods.get(ours, {}), found.get("constant", {}))
             if ours in methods:
                 seconds = methods[ours]["seconds"]
@@ -157,6 +164,22 @@ def _measured_promises(name: str, ours: str, method: Method, constant: dict[str,
                 sign, claim = 1 if better else -1, f"{name}, ε = {epsilon}, {ours}, {measure} against the constant"
                 met = sign * (mean - constant[measure]) >= -error
                 judged.append({"claim": claim, "bound": constant[measure], "measured": mean, "met": met})
+    return judged
+
+
+def _against_ebm(name: str, methods: dict[str, Method]) -> list[dict[str, Any]]:
+    """Each measure beside accuracy and R², which are compared already, against the better of DP-EBM's two rows."""
+    judged = []
+    for measure, ours in methods.get(ADD_REMOVE, {}).get("measures", {}).items():
+        sign = 1 if measures.LARGER_IS_BETTER[measure] else -1
+        for epsilon, runs in ours.items() if measure not in ("accuracy", "R²") else ():
+            theirs = [methods.get(row, {}).get("measures", {}).get(measure, {}).get(epsilon) for row in EBM]
+            known = [mean_and_error(found) for found in theirs if found]
+            if known:
+                (bound, spread), (mean, error) = max(known, key=lambda pair: sign * pair[0]), mean_and_error(runs)
+                met = sign * (mean - bound) >= -math.hypot(error, spread) - 1e-9
+                claim = f"{name}, ε = {epsilon}, {ADD_REMOVE}, {measure} against DP-EBM"
+                judged.append({"claim": claim, "bound": bound, "measured": mean, "met": met})
     return judged
 
 

@@ -49,8 +49,8 @@ class Sweep:
             ``"solver"``; or ``"knots"``.
         values: to be compared; the present default is among them.
         tasks: kinds of problem.
-        families: kinds of rows; empty means all but "few", which is the Lasso's, and "rare", where accuracies are
-            alike.
+        families: kinds of rows; empty means all but "few", which is the Lasso's, "rare", where accuracies are
+            alike, and "crossed", which is that of interactions.
         solver: fit by this solver rather than "auto".
         most: problems with more columns or rows than these are left out.
         least: problems with fewer columns are left out.
@@ -97,7 +97,7 @@ class Sweep:
 
     def concerns(self, problem: Synthetic) -> bool:
         n, d = problem.X.shape if problem.schema is None else (len(problem.y), 0)
-        fits = problem.family in self.families if self.families else problem.family not in ("few", "rare")
+        fits = problem.family in self.families if self.families else problem.family not in ("few", "rare", "crossed")
         return fits and problem.task in self.tasks and self.least <= d <= self.most[0] and n <= self.most[1]
 
 
@@ -113,6 +113,13 @@ def _scaled(key: str, what: str, constant: str, values: Sequence[Any]) -> Sweep:
     return Sweep(
         f"scaled-{key}", f"scaled descent: {what}", f"recipes.{constant}", values, _SEVERAL,
         most=(5000, 10_000), epsilons=(0.1, 1.0, 8.0),
+    )  # fmt: skip
+
+
+def _crossed(key: str, what: str, field: str, values: Sequence[Any]) -> Sweep:
+    return Sweep(
+        key, f"interactions: {what}", f"recipes.interactions.{field}", values, _CLASSES + _NUMBERS, ("crossed",),
+        solver="interactions", most=(100_000, 8000), epsilons=(8.0,),
     )  # fmt: skip
 
 
@@ -145,6 +152,13 @@ SWEEPS = [
           solver="objective_perturbation", most=(1000, 5500)),
     Sweep("intercept", "the constant column over the row norm", "estimators.base.intercept",
           (0.25, 0.5, 1.0), _CLASSES + _NUMBERS, most=(1000, 4000), epsilons=(0.1, 2.0)),
+    _crossed("choice-share", "share of the budget for the choice", "choice_share",
+             (0.04, 0.08, 0.16)),
+    _crossed("choice-doubt", "probability of a choice by chance", "doubt", (0.05, 0.2, 0.5)),
+    _crossed("choices", "pairs and finer resolutions chosen at most", "most", (3, 6, 12)),
+    Sweep("least-rows", "interactions: n/ν from which they are chosen", "recipes.interactions.least_rows",
+          (500.0, 1500.0, 4500.0), _CLASSES + _NUMBERS, ("crossed",), most=(100_000, 8000),
+          epsilons=(0.5, 2.0)),
     Sweep("knots", "knots of a numeric column's spline", "knots", (4, 6, 8, 12), _CLASSES + _NUMBERS, ("table",),
           most=(100_000, 5500), epsilons=(0.5, 2.0, 8.0)),
     Sweep("steps", "private Newton: steps over √d under little noise", f"{_NEWTON}.steps_per_root_dimension",
@@ -222,8 +236,12 @@ def loss(
     """The share not learnt by one fit."""
     n = len(problem.y)
     facts: dict[str, Any] = {"adjacency": relation, "n_public": n, "delta": 1 / n**2, "random_state": seed}
-    X, X_test = problem.rows(knots)
-    facts |= {"row_norm": problem.row_norm, "solver": solver}
+    if problem.family == "crossed":  # whose columns a fit must know
+        X, X_test = problem.X, problem.X_test
+        facts |= {"schema": problem.schema, "solver": solver}
+    else:
+        X, X_test = problem.rows(knots)
+        facts |= {"row_norm": problem.row_norm, "solver": solver}
     domain = {"l1": L1Ball(5.0), "l2": L2Ball(2.0)}.get(model)
     estimator: Any
     if problem.task != "regression":
@@ -351,14 +369,20 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--most-rows", type=int, default=100_000, help="the check leaves out problems with more rows")
     options = parser.parse_args()
-    made: list[Synthetic] = [make() for name, make in collection().items() if not name.startswith("rare")]
+    wanted = set(options.only.split(",")) if options.only else {sweep.key for sweep in SWEEPS}
+    crossed = options.check or any("crossed" in sweep.families for sweep in SWEEPS if sweep.key in wanted)
+    others = options.check or any("crossed" not in sweep.families for sweep in SWEEPS if sweep.key in wanted)
+    made: list[Synthetic] = [
+        make()
+        for name, make in collection().items()
+        if not name.startswith("rare") and (crossed if name.startswith("crossed") else others)
+    ]
     if options.check:
         jobs = [(-1, 0, problem.name, options.runs) for problem in made if len(problem.y) <= options.most_rows]
         found = measured(jobs, options.jobs)[-1]
         keep("check", found)
         print(worse_than_nothing(found))
         return
-    wanted = set(options.only.split(",")) if options.only else {sweep.key for sweep in SWEEPS}
     jobs = []
     for number, sweep in enumerate(SWEEPS):
         names = [problem.name for problem in made if sweep.key in wanted and sweep.concerns(problem)]

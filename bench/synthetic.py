@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 import discreet as dp
+import synthetic_interactions
 from discreet.data.encoding import Encoder
 
 Task = Literal["binary", "multinomial", "regression"]
@@ -443,6 +444,17 @@ def correlated(
     return _finish(name, "table", task, table, y, best, n, schema=dp.Schema(declared))
 
 
+def crossed(name: str, rng: Generator, n: int, task: Task, kind: str, strength: float, share: float) -> Synthetic:
+    """A table of `synthetic_interactions`, where columns tell more together than alone or resolution matters."""
+    columns, cells, z = synthetic_interactions.table(rng, n + _TEST_ROWS, kind)
+    schema = dp.Schema(columns)
+    if task == "regression":
+        problem = regressed(name, "crossed", cells, rng, n, strength, z)
+        return Synthetic(**{**problem.__dict__, "schema": schema})
+    y, best = _labels(rng, z, strength, share)
+    return _finish(name, "crossed", task, cells, y, best, n, schema=schema)
+
+
 # --- the collection ---------------------------------------------------------------------------------------------------
 
 
@@ -500,6 +512,14 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
             f"skewed correlated n={n}",
             lambda m, r, a=(n, columns, "regression", noise, 0.5): correlated(m, r, *a, made=long_tailed),
         )
+    # tables with interactions, spikes and fine steps, and without
+    for kind in synthetic_interactions.SHARES:
+        for n in (2000, 8000, 30_000):
+            add(f"crossed {kind} n={n}", lambda m, r, n=n, k=kind: crossed(m, r, n, "binary", k, 2.5, 0.3))
+            add(
+                f"crossed {kind} regression n={n}",
+                lambda m, r, n=n, k=kind: crossed(m, r, n, "regression", k, 0.7, 0.5),
+            )
     # dense rows
     for n, d, decay, mean, strength, share in [
         (500, 20, 1.0, 0.5, 2.0, 0.5),

@@ -10,7 +10,7 @@ a `Promise` of what the rest will cost. The plan made from the answer must keep 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,16 +21,17 @@ from discreet.accounting.adaptive.filters import PrivacyFilter
 from discreet.calibration.rehearse import rehearse
 from discreet.data.base import Dataset
 from discreet.data.persons import Persons
-from discreet.errors import PlanViolation
+from discreet.errors import InvalidInput, PlanViolation
 from discreet.events import Event, Promise, compose
 from discreet.ledger import Ledger
+from discreet.ledger.base import Status
 from discreet.measurements import Measurement
 from discreet.measurements.program import drive
 from discreet.noise.bits import Bits
 from discreet.solvers.base import Problem, Solver
 from discreet.units import Unit
 
-__all__ = ["Payment", "Progress", "Vault", "rehearse"]
+__all__ = ["Payment", "Progress", "Run", "Vault", "rehearse"]
 
 Progress = Callable[[int, int], None]
 """Called with (steps done, steps planned) after each release; it never sees an answer."""
@@ -49,6 +50,46 @@ class Payment:
     note: str = ""
     stated: tuple[float, float] | None = None
     promised_by: int | None = None
+
+
+class Run:
+    """A plan that has been charged, answered one measurement at a time by whoever drives it; made by `Vault.open`.
+
+    It may stop early; it may not deviate: each measurement must have the event that the plan has at this place.
+    """
+
+    def __init__(
+        self, plan: Sequence[Event], done: int, ask: Callable[[Measurement], tuple[Event, Callable[[], Any]]],
+        close: Callable[[Status], None],
+    ) -> None:  # fmt: skip
+        """Use `Vault.open` or `Vault.reopen`."""
+        self._plan, self.done, self._ask, self._close = plan, done, ask, close
+
+    @property
+    def planned(self) -> int:
+        """How many measurements were charged."""
+        return len(self._plan)
+
+    def answer(self, measurement: Measurement) -> Any:
+        """Answer the next measurement of the plan.
+
+        Raises:
+            PlanViolation: it is not what was charged at this place, or everything charged has been answered.
+        """
+        asked, sample = self._ask(measurement)
+        planned = self._plan[self.done] if self.done < len(self._plan) else None
+        if asked != planned:
+            raise PlanViolation(f"asked for {asked}, but the plan charged {planned}; this was not released.")
+        self.done += 1  # before the answer: a measurement that fails half way has used its place
+        return sample()
+
+    def skip(self, count: int) -> None:
+        """Leave out measurements that were charged: they are not answered, and not refunded."""
+        self.done = min(self.done + count, len(self._plan))
+
+    def close(self) -> None:
+        """Note in the ledger how the run ended."""
+        self._close("completed" if self.done == len(self._plan) else "stopped-early")
 
 
 class Vault:
@@ -142,27 +183,45 @@ class Vault:
             progress: called after each release.
             answers: takes every released value, in order.
         """
-        plan = rehearse(solver, problem, self.unit)
-        charge = self._pay(plan, payment or Payment(note))
-        due: Iterator[Event] = iter(plan)
-        done = 0
+        run = self.open(rehearse(solver, problem, self.unit), payment or Payment(note))
 
         def answer(measurement: Measurement) -> Any:
-            nonlocal done
-            asked, planned = measurement.event(self.unit), next(due, None)
-            if asked != planned:
-                raise PlanViolation(f"asked for {asked}, but the plan charged {planned}; this was not released.")
-            value = self._sample(measurement)
-            done += 1
+            value = run.answer(measurement)
             if answers is not None:
                 answers.append(value)
             if progress:
-                progress(done, len(plan))
+                progress(run.done, run.planned)
             return value
 
         theta = np.asarray(drive(solver.steps(problem), answer), dtype=np.float64)
-        self.ledger.release(charge, "completed" if done == len(plan) else "stopped-early")
+        run.close()
         return theta
+
+    def open(self, plan: Sequence[Event], payment: Payment) -> Run:
+        """Charge the whole plan once, and open a run inside it for whoever drives it from outside."""
+        return self._opened(plan, self._pay(plan, payment), 0)
+
+    def reopen(self, plan: Sequence[Event], charge: int, done: int) -> Run:
+        """Go on with a run that was charged before, after the first ``done`` measurements of its plan.
+
+        Raises:
+            InvalidInput: the ledger has no such open charge, or it paid for something else.
+        """
+        paid = next((c for c in self.ledger.history() if c.id == charge), None)
+        if paid is None or paid.status != "charged" or paid.event != compose(plan) or paid.unit != self.unit:
+            raise InvalidInput(
+                f"charge {charge} of dataset {self.ledger.dataset!r} in {self.ledger.url} is not an open charge for "
+                "this run. Nothing was released."
+            )
+        self.charged.extend(plan)
+        self.charge_ids.append(charge)
+        return self._opened(plan, charge, done)
+
+    def _opened(self, plan: Sequence[Event], charge: int, done: int) -> Run:
+        def ask(measurement: Measurement) -> tuple[Event, Callable[[], Any]]:
+            return measurement.event(self.unit), lambda: self._sample(measurement)
+
+        return Run(plan, done, ask, lambda status: self.ledger.release(charge, status))
 
     def run_filtered(
         self,

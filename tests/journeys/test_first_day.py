@@ -207,7 +207,7 @@ def test_all_that_can_be_refused_is_refused_before_a_row_is_read(
     """Of a large file nobody waits for a mistake that was there before."""
     (tmp_path / "people.csv").write_text(written(people(("no", "yes"))))
     (tmp_path / "schema.yaml").write_text(SCHEMA)
-    monkeypatch.setattr("discreet.data.delimited._read_block", _interrupt)
+    monkeypatch.setattr("discreet.data.delimited.read_lines", _interrupt)
     monkeypatch.setattr("discreet.data.delimited._blocks", _interrupt)
     fit = "discreet fit people.csv --schema schema.yaml --target sick --epsilon 1 "
     for more in (

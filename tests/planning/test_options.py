@@ -27,6 +27,12 @@ def fit(solver, options):
             1.0, 1e-6, row_norm=1.0, classes=[0, 1], fit_intercept=False, solver=solver, solver_options=options
         )
         return model.fit(X, (Y > 0).astype(int))
+    if solver == "interactions":  # of columns of a table
+        schema = dp.Schema({"a": dp.Numeric(-1, 1), "b": dp.Numeric(-1, 1)})
+        model = dp.LinearRegression(
+            1.0, 1e-6, schema=schema, target_bounds=(-1, 1), solver=solver, solver_options=options, random_state=1
+        )
+        return model.fit({"a": X[:, 0], "b": X[:, 1]}, Y)
     return dp.LinearRegression(
         1.0,
         1e-6,

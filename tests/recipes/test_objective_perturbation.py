@@ -1,15 +1,19 @@
 """Settings of objective perturbation: noise, regularisation and cuts from public facts."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import discreet as dp
 from discreet.accounting import epsilon
 from discreet.accounting.exact.objective_perturbation import objective_profile
 from discreet.calibration import Guarantee
 from discreet.calibration.rehearse import rehearse
-from discreet.events import PureDP
+from discreet.errors import InvalidInput
+from discreet.events import PureDP, compose
+from discreet.geometry import L2Ball
 from discreet.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from discreet.recipes.objective_perturbation import recipe
 from discreet.rows import RowSpec
@@ -86,3 +90,51 @@ def test_gamma_noise_counts_by_coordinate():
     few, many = (recipe(Problem(RowSpec(d, 1.0), Logistic(), 1e12), guarantee(1.0, 0.0)) for d in (400, 40_000))
     assert few.noise_multiplier == pytest.approx(many.noise_multiplier, rel=0.01)
     assert many.regularisation == pytest.approx(10 * few.regularisation, rel=0.05)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("eps", [0.1, 1.0])
+def test_the_sum_of_labels_is_paid_for(relation, eps):
+    """A tenth of the budget goes to the labels, and both releases together keep the guarantee."""
+    asked, unit = problem(), Unit(relation)
+    solver = recipe(asked, Guarantee(eps, 1e-6, unit), label_share=0.1)
+    plan = rehearse(solver, asked, unit)
+    assert len(plan) == 2
+    assert solver.noise_multiplier / solver.label_multiplier == pytest.approx(1 / 3)  # √(0.1/0.9)
+    spent = epsilon(compose(plan), 1e-6, relation)
+    assert 0.98 * eps < spent.upper <= eps * (1 + 1e-6)
+    less = replace(solver, label_multiplier=solver.label_multiplier / 2)
+    assert epsilon(compose(rehearse(less, asked, unit)), 1e-6, relation).upper > 1.05 * eps
+
+
+def test_labels_are_summed_only_where_asked_for_and_the_offset_is_free():
+    unit = Unit("add-remove")
+    loud = Guarantee(0.1, 1e-6, unit)
+    assert recipe(problem(), loud).label_multiplier == 0
+    for asked in (
+        problem(rows=RowSpec(4, 1.0)),
+        problem(ridge=0.1),
+        problem(domain=L2Ball(1.0)),
+        problem(SmoothedHinge(0.5)),
+    ):
+        with pytest.raises(InvalidInput, match="share of a class"):
+            recipe(asked, loud, label_share=0.1)
+
+
+def test_classes_without_privacy_have_finite_minimisers():
+    """Two rows of one class in a cell of their own: certain without a ridge; with it, odds of a few to one."""
+    exact = Guarantee(math.inf, 0.0, Unit("add-remove"))
+    assert recipe(problem(), exact).regularisation == pytest.approx(1.25 / 25)  # (radius/5)²
+    for asked in (problem(ridge=0.1), problem(domain=L2Ball(1.0)), problem(Huber(0.5))):
+        assert recipe(asked, exact).regularisation == 0
+    assert recipe(problem(), exact, regularisation=0.0).regularisation == 0
+    X, y = np.repeat(np.eye(2), [40, 2], axis=0), np.array([0, 1] * 20 + [1, 1])
+    odds = [
+        dp.LogisticRegression(
+            math.inf, classes=[0, 1], row_norm=1.0, solver="objective_perturbation", solver_options=options
+        )
+        .fit(X, y)
+        .decision_function([[0.0, 1.0]])[0]
+        for options in (None, {"regularisation": 0.0})
+    ]
+    assert 1 < odds[0] < 4 < 10 < odds[1]

@@ -27,10 +27,13 @@ from discreet.losses import CappedPoisson, Huber, Logistic, Poisson, Softmax, Sq
 from discreet.queries.base import BoundedDifference, replace_one_factor
 from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import ListedVertices, whole_vertices
+from discreet.queries.histograms.column_counts import ColumnCells, ColumnCounts
+from discreet.queries.histograms.interaction_scores import SHARES, InteractionScores, PairTable, whole_shares
 from discreet.queries.histograms.labelled_scores import LabelledScores
 from discreet.queries.histograms.outcomes import ClassCells, ConfidenceCells, LossCells, OutcomeCounts, ScoreCells
 from discreet.queries.histograms.ranks import Grid, Ranks
 from discreet.queries.histograms.score_histogram import ScoreHistogram
+from discreet.queries.histograms.slope_cells import ResidualCounts, SlopeCells
 from discreet.queries.largest_entries import LargestEntries
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.queries.sums.candidate_scores import CandidateScores, OneScore
@@ -53,6 +56,7 @@ from discreet.queries.sums.sketch import Sketch, SketchedSum
 from discreet.queries.sums.sparse_gradient import SparseGradientSum
 from discreet.queries.sums.sparse_sum import SparseSum
 from discreet.queries.whitened import Whitening, WorkingRows
+from discreet.refinement import Cells, ColumnBlock, Groups
 from discreet.rows import RowSpec
 
 D = 4
@@ -89,6 +93,26 @@ def working(
 
 
 WHITE = RowSpec(3, 1.0)
+COLUMNS = (
+    ColumnBlock("u", 0, 2, "number", 0.6),
+    ColumnBlock("l", 2, 3, "levels", 0.6),
+    ColumnBlock("v", 3, 4, "value", 0.6),
+)
+
+
+def column_cells(rng: np.random.Generator) -> ColumnCells:
+    """Cells of three columns, one of which has a single level."""
+    edges = [tuple(np.sort(rng.uniform(0.01, 0.99, size)).tolist()) for size in (3, 2)]
+    return ColumnCells(COLUMNS, (Cells(edges[0]), Groups((0,)), Cells(edges[1])))
+
+
+def pair_scores(rng: np.random.Generator, floor: float = 0.0) -> InteractionScores:
+    """Scores of all pairs of three columns, with any shares of their cells."""
+    cells = column_cells(rng)
+    shares = [whole_shares(rng.random(size) ** 3) for size in cells.sizes]
+    tables = tuple(PairTable(i, j, shares[i], shares[j], floor) for i, j in itertools.combinations(range(3), 2))
+    loss, clip = (Logistic(), 0.5) if rng.random() < 0.5 else (Squared(), 10.0 ** rng.uniform(-2, 1))
+    return InteractionScores(ROWS, loss, theta(rng), clip, cells, tables, 3.0)
 
 
 #: Queries that are sums over rows: one or more ways to build each, at a random place.
@@ -173,6 +197,11 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: SparseGradientSum(ROWS, Logistic(), theta(rng), 0.5, LargestEntries(ROWS, 2)),
         lambda rng: SparseGradientSum(MANY, Softmax(3), theta(rng, MANY), 0.5, LargestEntries(MANY, 1)),
     ],
+    ColumnCounts: [lambda rng: ColumnCounts(ROWS, column_cells(rng))],
+    ResidualCounts: [
+        lambda rng: ResidualCounts(ROWS, theta(rng), SlopeCells(Logistic(), np.array([0.1, 0.5, 0.9]))),
+        lambda rng: ResidualCounts(PLAIN, theta(rng, PLAIN), SlopeCells(Squared(), np.geomspace(0.01, 10, 6))),
+    ],
     SketchedSum: [
         lambda rng: SketchedSum(PLAIN, 3, Sketch(D, 2, 2, 7)),
         lambda rng: SketchedSum(PLAIN, 3, GaussianSketch(D, 5, 7, 1.1)),
@@ -180,7 +209,7 @@ SUMS: dict[type, list[Make]] = {
 }
 
 #: Queries that are no sums; each has a test of its own below.
-OTHERS = {LeastEigenvalue, Ranks, RidgeMinimiser}
+OTHERS = {LeastEigenvalue, Ranks, RidgeMinimiser, InteractionScores}
 
 EXTREMES = [0.0, -0.0, 1.0, -1.0, 1e308, -1e308, 5e-324, 1e-310, 1e16, np.nan, np.inf, -np.inf, 0.1, 1 / 3]
 TARGETS = [-1.0, 0.0, 1.0, 2.0, 0.3, 7.0, 1e308, -1e308, 5e-324, np.nan, np.inf]
@@ -410,6 +439,35 @@ def test_the_least_eigenvalue_moves_by_no_more_than_is_claimed() -> None:
         order = rng.permutation(n)
         assert _answer(query, X[order], y[order]) == [replaced]
     assert largest > 0.1 * query.bound
+
+
+def _moves_of_scores(make: Callable[[np.random.Generator], InteractionScores]) -> tuple[float, float]:
+    """The most by which one row more, and one row replaced, moved a score, over the bound."""
+    rng, more, replaced = np.random.default_rng(12), 0, 0
+    for _ in range(400):
+        query, n = make(rng), int(rng.integers(1, 40))
+        X, y = awkward(n + 1, rng)
+        X[n // 2 :] = rng.random((n + 1 - n // 2, D))  # ordinary rows, so that cells are filled
+        scores = [_answer(query, X[keep], y[keep]) for keep in (slice(0, n), slice(0, n + 1), slice(1, n + 1))]
+        more = max(more, max(abs(a - b) for a, b in zip(scores[0], scores[1], strict=True)))
+        replaced = max(replaced, max(abs(a - b) for a, b in zip(scores[0], scores[2], strict=True)))
+        order = rng.permutation(n)
+        assert _answer(query, sp.csr_array(X[:n][order]), y[:n][order]) == scores[0]
+    return more / query.bound, replaced / query.bound
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.5])
+def test_scores_of_pairs_move_by_no_more_than_is_claimed(floor: float) -> None:
+    more, replaced = _moves_of_scores(lambda rng: pair_scores(rng, floor))
+    assert 0.6 < more <= 1
+    assert 1 < replaced <= 2
+
+
+def test_a_multiplier_of_pairs_that_forgets_their_shares_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        PairTable, "multiplier", property(lambda table: 2**20 // max(1, SHARES - max(table.left_shares)) ** 2)
+    )
+    assert _moves_of_scores(pair_scores)[0] > 1
 
 
 @pytest.mark.parametrize("q", [0.0, 0.25, 0.5, 0.9, 1.0])

@@ -12,7 +12,7 @@ from tests.solvers.transcripts import log_ratio, overhear
 
 from discreet.accounting import epsilon
 from discreet.calibration import Guarantee
-from discreet.calibration.calibrate import _scaled
+from discreet.calibration.calibrate import scaled_event
 from discreet.data.memory import in_memory
 from discreet.ledger import Ledger
 from discreet.noise.bits import Bits
@@ -91,7 +91,7 @@ def proved(case: Case, solver: Any, claim: float, noise: float = 1.0) -> float:
 
     def ratio(world: Any) -> Any:
         budget = solver.filter(case.unit) if isinstance(solver, Filtered) else None
-        spend = budget and (lambda measurement: budget.spend(_scaled(measurement.event(case.unit), 1 / noise)))
+        spend = budget and (lambda measurement: budget.spend(scaled_event(measurement.event(case.unit), 1 / noise)))
         heard, theta = overhear(attacked, case.problem, world, case.unit, bits, spend)
         if case.statistic:
             return case.statistic(heard, theta)

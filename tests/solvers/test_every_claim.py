@@ -24,6 +24,7 @@ from discreet.geometry import L1Ball
 from discreet.losses import Huber, Logistic, Poisson, Quantile, SmoothedHinge, Softmax, Squared
 from discreet.recipes import RECIPES
 from discreet.recipes.exponential_mechanism import product_grid
+from discreet.refinement import ColumnBlock
 from discreet.rows import RowSpec
 from discreet.solvers import Filtered, Problem, Solver
 from discreet.solvers.boosted import Boosted
@@ -410,7 +411,23 @@ def inference() -> list[Case]:
     return [labels, Case("intervals", "hessian", flat, (rows((1, 1)), rows()), ADD, options=bent, runs=500)]
 
 
+def interactions() -> list[Case]:
+    """A row as long as it may be, there, or in other cells and of another target: by plans that spend most on a part.
+
+    In the second the row raises the score of one pair and lowers that of another, on a background of other rows.
+    """
+    columns = tuple(ColumnBlock(f"v{j}", j, j + 1, "value", 0.5) for j in range(3))
+    problem = Problem(RowSpec(3, 1.0, 0.5), Squared(), 30.0, columns=columns)
+    found, here, there = [], ([0.5, 0.5, 0.5], 1.0), ([-0.5, -0.5, -0.5], -1.0)
+    most = {"histogram_share": 0.9, "pilot_share": 0.02, "choice_share": 0.02}
+    for unit in BOTH:
+        worlds = rows(here), rows(*[there] * (unit == REPLACE)) if unit == REPLACE else (np.empty((0, 3)), np.empty(0))
+        found.append(Case("interactions", "histograms", problem, worlds, unit, options=most, runs=700))
+    return found
+
+
 CASES = [
+    *interactions(),
     *inference(),
     *scaled(),
     *weighted(),

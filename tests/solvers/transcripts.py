@@ -30,11 +30,12 @@ from discreet.measurements import (
     SplitBatch,
 )
 from discreet.measurements.laplace_minimum import LaplaceMinimum
+from discreet.measurements.mapped import Mapped
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.measurements.program import drive
 from discreet.measurements.vertex_choice import VertexChoice
-from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling
+from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling, TopChoices
 from discreet.queries.mapped import MappedRows
 from discreet.queries.whitened import stretches
 
@@ -127,6 +128,11 @@ def _parts_ratio(parts: list[Any], one: Any, other: Any) -> float:
 def log_law(measurement: Any, answer: Any, data: Any) -> Any:
     """log-density of ``answer`` on ``data``, up to a term that is the same for all data."""
     raise NotImplementedError(f"no law for {type(measurement).__name__}")
+
+
+@log_law.register
+def _(measurement: Mapped, answer: Any, data: Any) -> Any:
+    return log_law(measurement.measurement, answer, MappedRows(data, measurement.through, True))
 
 
 @log_law.register
@@ -231,6 +237,12 @@ def _total(rows: list[Any], part: Any, query: Any) -> Any:
 def _of_sum(mechanism: Any, query: Any, answer: Any, integers: Any) -> float:
     """The law of a mechanism's answer, given the exact sum."""
     scale = mechanism.noise_multiplier * query.bound
+    if isinstance(mechanism, TopChoices):
+        sizes, law = integers.ravel() / scale, 0.0
+        for place in np.ravel(answer):
+            law += float(sizes[place] - logsumexp(sizes))
+            sizes[place] = -np.inf
+        return law
     if isinstance(mechanism, Choice):
         return float(selection_law(tuple(integers.ravel().tolist()), scale, mechanism.mechanism)[answer])
     steps, sums = np.ravel(answer) / query.grid, integers.ravel()

@@ -11,7 +11,7 @@ from discreet.errors import InvalidInput
 from discreet.events import Event, compose, from_dict
 from discreet.solvers.base import Problem, Solver
 
-__all__ = ["calibrated"]
+__all__ = ["calibrated", "scaled_event"]
 
 S = TypeVar("S", bound=Solver)
 
@@ -32,13 +32,15 @@ def calibrated(make: Callable[[float], S], problem: Problem, guarantee: Guarante
     from discreet.accounting import calibrate
 
     once = compose(foresee(make(1.0), problem, guarantee.unit))
-    return make(calibrate(lambda noise: _scaled(once, noise), guarantee.epsilon, guarantee.delta, guarantee.unit))
+    return make(calibrate(lambda noise: scaled_event(once, noise), guarantee.epsilon, guarantee.delta, guarantee.unit))
 
 
-def _scaled(event: Event, factor: float) -> Event:
-    """The event with every noise multiplier in it multiplied."""
+def scaled_event(event: Event, factor: float) -> Event:
+    """The event with every noise multiplier in it multiplied; the ε of a selection is over the scale of its noise."""
 
     def scaled(tree: Any) -> Any:
+        if isinstance(tree, dict) and tree.get("kind") == "Selection":
+            return tree | {"epsilon": tree["epsilon"] / factor}
         if isinstance(tree, dict):
             return {k: v * factor if k == "noise_multiplier" else scaled(v) for k, v in tree.items()}
         return [scaled(item) for item in tree] if isinstance(tree, list) else tree

@@ -38,12 +38,12 @@ def foresee(solver: Solver, problem: Problem, unit: Unit) -> list[Event]:
 
 
 def _outline(problem: Problem) -> Problem:
-    """The problem with few columns in place of many, if its set has no dimension of its own."""
+    """The problem with few columns in place of many, if neither its set nor its table has a dimension of its own."""
     rows, domain = problem.rows, problem.domain
     few = max(_FEW_COLUMNS, 2 * domain.s) if isinstance(domain, SparseSet) else _FEW_COLUMNS
     sizeless = isinstance(domain, WholeSpace | L1Ball | L2Ball | Simplex | SparseSet)
     if isinstance(domain, Box):
         sizeless = np.ndim(domain.low) == np.ndim(domain.high) == 0
-    if rows.n_features <= few or not sizeless:
+    if rows.n_features <= few or not sizeless or problem.columns:
         return problem
     return replace(problem, rows=replace(rows, n_features=few))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MODELS",
+    "NETWORK",
     "SafeConsole",
     "console",
     "errors",
@@ -65,6 +66,8 @@ MODELS = {
     "poisson": "PoissonRegression",
     "quantile": "QuantileRegression",
 }
+NETWORK = "mlp"
+"""The name of the network on the command line, which `discreet fit` takes beside `MODELS`."""
 
 
 def ledger_at(words: str) -> str | Path:
@@ -137,12 +140,12 @@ def model_for(schema: Schema, target: str, kind: str) -> Any:
     from discreet import estimators
 
     column = schema.target(target)
+    has_labels = isinstance(column, Categorical | Boolean)
     if kind == "auto":
         kind = "linear" if isinstance(column, Numeric) else "logistic"
-    if kind not in MODELS:
-        raise InvalidInput(f"unknown model {kind!r}; choose auto or one of {', '.join(MODELS)}.")
-    wants_labels = kind in ("logistic", "svc")
-    if wants_labels != isinstance(column, Categorical | Boolean):
+    if kind not in (*MODELS, NETWORK):
+        raise InvalidInput(f"unknown model {kind!r}; choose auto or one of {', '.join((*MODELS, NETWORK))}.")
+    if kind != NETWORK and (kind in ("logistic", "svc")) != has_labels:
         raise InvalidInput(
             f"model {kind!r} does not fit the target {target!r}, which the schema declares "
             f"{'a number' if isinstance(column, Numeric) else 'a category'}."
@@ -152,6 +155,10 @@ def model_for(schema: Schema, target: str, kind: str) -> Any:
             f"the schema declares the target {target!r} as boolean: say which two labels the file has, no before yes, "
             f"as in `{target}: {{boolean: [no, yes]}}`. Predictions are these labels. Nothing was released."
         )
+    if kind == NETWORK:
+        from discreet.torch import tabular
+
+        return tabular.TorchClassifier if has_labels else tabular.TorchRegressor
     return getattr(estimators, MODELS[kind])
 
 

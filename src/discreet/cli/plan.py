@@ -160,7 +160,8 @@ def _compared(
     from discreet.estimators.planned import compared
 
     sparse = sparse_rows or (shape.encoder is not None and shape.encoder.sparse)
-    guarantee, found = compared(estimator, n, shape.d, sparse=sparse)
+    blocks = () if shape.encoder is None else shape.encoder.column_blocks
+    guarantee, found = compared(estimator, n, shape.d, sparse=sparse, blocks=blocks)
     if not any(option.plan for option in found):
         raise InvalidInput(f"no solver applies: {found[0].reason}.")
     epsilon = estimator.epsilon

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,9 +15,29 @@ from discreet.data.delimited import Notify
 from discreet.data.frames import Table, column_names, read_table
 from discreet.data.schema import Schema
 
-__all__ = ["Decimal", "File", "Separator", "as_mark", "declared_columns", "names_in", "read_declared"]
+if TYPE_CHECKING:
+    from discreet.data.scans import Scan
+
+__all__ = [
+    "Decimal",
+    "File",
+    "Files",
+    "Separator",
+    "as_mark",
+    "declared_columns",
+    "names_in",
+    "read_declared",
+    "scan_for",
+]
 
 File = Annotated[Path, typer.Argument(help="CSV (also .gz), Parquet, Feather or Excel file.")]
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="CSV (also .gz), Parquet, Feather or Excel file; or several CSV or Parquet files, a folder or a url.",
+    ),
+]
 Separator = Annotated[str | None, typer.Option(help="What separates the cells of a text file; default: a comma.")]
 Decimal = Annotated[str, typer.Option(help="Decimal point of the numbers in a text file: . or ,")]
 
@@ -25,6 +45,25 @@ Decimal = Annotated[str, typer.Option(help="Decimal point of the numbers in a te
 def names_in(file: Path, separator: str | None) -> Callable[[], tuple[str, ...]]:
     """The names of a file's columns, when they are asked for."""
     return lambda: column_names(file, separator=as_mark(separator))
+
+
+def scan_for(
+    files: list[str],
+    separator: str | None,
+    decimal: str,
+    *,
+    memory: str | None,
+    cache: Path | None,
+    dask: str | None,
+) -> Scan | None:
+    """The files that are read at every step; None for one file, where neither memory nor a cluster is asked for."""
+    if len(files) == 1 and Path(files[0]).is_file() and not (memory or cache or dask):
+        return None
+    from discreet.data.scans import scan_of
+
+    settings = {"memory": memory} if memory else {}
+    where = True if dask == "local" else dask
+    return scan_of(files, separator=as_mark(separator), decimal=decimal, cache=cache, dask=where, **settings)
 
 
 def declared_columns(schema: Schema) -> list[str]:

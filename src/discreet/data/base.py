@@ -32,6 +32,14 @@ class _Remembering:
         """compute(block), one number a row, the first time."""
         return self.once(key, lambda: compute(self))
 
+    def latest(self, place: str, key: Hashable, compute: Callable[[], T]) -> T:
+        """compute(), unless it was the last to be computed for this place: so one value is held, and not all."""
+        known: dict[str, tuple[Hashable, Any]] = self.__dict__.setdefault("_latest", {})
+        if place not in known or known[place][0] != key:
+            known[place] = (key, compute())
+        value: T = known[place][1]
+        return value
+
 
 @dataclass(frozen=True, eq=False)
 class DenseBlock(_Remembering):
@@ -99,6 +107,13 @@ class TakenBlock(_Remembering):
         """Where each row's stored entries begin and end."""
         return np.asarray(self._compressed.indptr, np.int64)
 
+    def copied(self) -> DenseBlock | SparseBlock:
+        """The rows by themselves, dense or sparse as their source is."""
+        facts = (self.y, self.scale, self.squared_length)
+        if isinstance(self.source, DenseBlock):
+            return DenseBlock(self.rows, self.source.X[self.chosen], *facts)
+        return SparseBlock(self.rows, self.values, np.asarray(self._compressed.indices), self.indptr, *facts)
+
 
 Block = DenseBlock | SparseBlock | TakenBlock
 
@@ -119,8 +134,29 @@ class Dataset(Protocol):
         """function(block) for each block of a partition, in row order."""
         ...
 
+    def fold(self, function: Callable[[Block], T], add: Callable[[T, T], T]) -> T | None:
+        """The values of ``function`` added over fixed runs of rows in a fixed tree (`discreet.data.runs`).
+
+        So sums of floats have the same bits in every backend. Blocks are never `TakenBlock`; runs without rows are
+        left out, and None is the sum of no runs.
+        """
+        ...
+
     def take(self, indices: Integers) -> Dataset:
         """The dataset of the given rows."""
+        ...
+
+    def gather(self, indices: Integers) -> Dataset:
+        """Rows in memory, given by their rising places; few enough to be held beside everything else."""
+        ...
+
+    def held(self) -> Dataset | None:
+        """All rows in memory, the same object at every call; None where they do not fit."""
+        ...
+
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are held by their stored entries."""
         ...
 
     def __len__(self) -> int: ...

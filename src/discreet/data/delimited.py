@@ -27,7 +27,16 @@ from discreet.data.repeated import Repeated, numbered
 from discreet.data.threads import cores
 from discreet.errors import InvalidInput
 
-__all__ = ["Delimited", "Notify", "read_delimited", "read_header"]
+__all__ = [
+    "ColumnParts",
+    "Delimited",
+    "Notify",
+    "names_on_first_line",
+    "read_delimited",
+    "read_header",
+    "read_lines",
+    "require_names",
+]
 
 Notify: TypeAlias = Callable[[float, int], None]
 """Called with (share of the file that was read, rows so far) after each block of rows."""
@@ -94,10 +103,10 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 def read_header(path: Path, form: Delimited, default: str) -> list[str]:
     """The columns' names on the first line, which are public."""
     with _opened(path) as (content, _):
-        return _names(content, path, form, default)[0]
+        return names_on_first_line(content, path, form, default)[0]
 
 
-def _names(content: IO[bytes], path: Path, form: Delimited, default: str) -> tuple[list[str], str]:
+def names_on_first_line(content: IO[bytes], path: Path, form: Delimited, default: str) -> tuple[list[str], str]:
     """The names, and the separator between them."""
     first = text_of_header(content.readline())
     mark = form.over(default)
@@ -149,20 +158,20 @@ def read_delimited(
     with _opened(path) as (content, file):
         size = max(1, path.stat().st_size)
         if names is None:
-            header, mark = _names(content, path, form, default)
+            header, mark = names_on_first_line(content, path, form, default)
             require_names(header, path)
         else:
             header, mark = [name.strip() for name in names], form.over(default)
             require_names(header, path)
         columns = dict(wanted(header))
-        parts = _Parts(columns)
+        parts = ColumnParts(columns)
         slots = np.full(len(header), -1, dtype=np.int64)
         for slot, name in enumerate(columns):
             slots[header.index(name)] = slot
         with ThreadPoolExecutor(cores(), thread_name_prefix="discreet-reading") as pool:
             due: deque[Future[Any]] = deque()
             for block in _blocks(content, names is not None):
-                due.append(pool.submit(_read_block, block, mark, form.decimal, slots, tuple(columns.values())))
+                due.append(pool.submit(read_lines, block, mark, form.decimal, slots, tuple(columns.values())))
                 if len(due) > cores():
                     parts.add(due.popleft().result())
                     if notify:
@@ -193,7 +202,7 @@ def _blocks(content: IO[bytes], first_is_a_row: bool) -> Iterator[bytes]:
 Part: TypeAlias = tuple[int, list[Any]]
 
 
-def _read_block(
+def read_lines(
     block: bytes, separator: str, decimal: str, slots: npt.NDArray[np.int64], numbers: tuple[bool, ...]
 ) -> Part:
     """The number of rows of a block, and for each column its numbers or its different cells and which row has which."""
@@ -221,7 +230,7 @@ def _with_point(cell: str) -> str:
     return "" if "." in cell else cell.replace(",", ".")
 
 
-class _Parts:
+class ColumnParts:
     """Columns as they grow, block by block."""
 
     def __init__(self, columns: Mapping[str, bool]) -> None:
@@ -230,6 +239,7 @@ class _Parts:
         self._known: list[dict[str, int] | None] = [None if numeric else {} for numeric in columns.values()]
 
     def add(self, part: Part) -> None:
+        """Take the columns of a block, in the order of the names."""
         rows, columns = part
         self.rows += rows
         for pieces, known, column in zip(self._pieces.values(), self._known, columns, strict=True):

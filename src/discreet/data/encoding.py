@@ -40,8 +40,10 @@ from discreet.data.column_features import (
     ColumnFeatures,
     Cross,
     Floats,
+    Linear,
     OneHot,
     Positions,
+    Sign,
     Spline,
     features_of,
 )
@@ -49,6 +51,7 @@ from discreet.data.columns import Encoding, Ignore, Numeric, Person
 from discreet.data.frames import as_table, unknown_columns
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
+from discreet.refinement import ColumnBlock, Kind
 
 __all__ = ["DEFAULT_BINS", "Encoder"]
 
@@ -112,13 +115,13 @@ class Encoder:
         if not self._blocks:
             raise InvalidInput("the schema leaves no column to learn from: all are ignored, ids or the target.")
         self._crosses = {(left, right): Cross(self._blocks[left], self._blocks[right]) for left, right in used.crosses}
-        if self.n_features > _MOST_FEATURES:
+        if self._encoded > _MOST_FEATURES:
             raise InvalidInput(
-                f"the schema makes {self.n_features} features, more than {_MOST_FEATURES}: cross fewer columns, or "
+                f"the schema makes {self._encoded} features, more than {_MOST_FEATURES}: cross fewer columns, or "
                 "columns of fewer bins or categories."
             )
         stored = sum(block.stored for block in self._all_blocks)
-        self.sparse = output == "csr" or (output == "auto" and stored <= _SPARSE_BELOW * self.n_features)
+        self.sparse = output == "csr" or (output == "auto" and stored <= _SPARSE_BELOW * self._encoded)
         # Rounded down far enough that the floating-point norm stays within the bound as well.
         self._scale = math.sqrt(1.0 / len(self._all_blocks)) * (1.0 - 8 * float(np.finfo(self.dtype).eps))
 
@@ -150,6 +153,16 @@ class Encoder:
     @property
     def n_features(self) -> int:
         """The number of features."""
+        return self._encoded
+
+    @property
+    def crosses(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of columns that are crossed."""
+        return tuple(self._crosses)
+
+    @property
+    def _encoded(self) -> int:
+        """The number of features that columns and crosses of the schema have."""
         sizes = {name: len(block.names) for name, block in self._blocks.items()}
         return sum(sizes.values()) + sum(sizes[left] * sizes[right] for left, right in self._crosses)
 
@@ -157,6 +170,21 @@ class Encoder:
     def feature_columns(self) -> tuple[str, ...]:
         """The column of the table that each feature is made of."""
         return tuple(name for name, block in self._blocks.items() for _ in block.names)
+
+    @property
+    def column_blocks(self) -> tuple[ColumnBlock, ...]:
+        """Where the features of each column are, for `discreet.refinement`; none where it cannot read them.
+
+        It reads no rows with crosses, and no column that has bins and a line.
+        """
+        kinds: dict[type, Kind] = {Spline: "number", OneHot: "levels", Bins: "levels", Linear: "value", Sign: "value"}
+        if self._crosses or any(type(block) not in kinds for block in self._blocks.values()):
+            return ()
+        found, first = [], 0
+        for name, block in self._blocks.items():
+            found.append(ColumnBlock(name, first, first + len(block.names), kinds[type(block)], self._scale))
+            first += len(block.names)
+        return tuple(found)
 
     @property
     def partitions(self) -> tuple[tuple[int, int], ...]:
@@ -234,8 +262,8 @@ class Encoder:
         n, stored = positions.shape
         if self.sparse:
             starts = np.arange(0, (n + 1) * stored, stored, dtype=np.int64)
-            shape = (n, self.n_features)
+            shape = (n, self._encoded)
             return sparse.csr_array((values.ravel(), positions.ravel(), starts), shape=shape)
-        dense = np.zeros((n, self.n_features), dtype=self.dtype)
+        dense = np.zeros((n, self._encoded), dtype=self.dtype)
         np.put_along_axis(dense, positions.astype(np.intp), values, axis=1)
         return dense

@@ -31,6 +31,7 @@ __all__ = [
     "has_column_names",
     "read_table",
     "unknown_columns",
+    "wanted_columns",
 ]
 
 Cells = npt.NDArray[Any]
@@ -185,7 +186,13 @@ def _matrix(data: Any, names: Sequence[str] | None, skip: Collection[str]) -> Ta
         matrix = matrix.tocsc()
         columns: list[Any] = [matrix[:, [j]].toarray().ravel() for j in range(matrix.shape[1])]
     else:
-        array = untyped(data)
+        try:
+            array = untyped(data)
+        except TypeError:
+            raise InvalidInput(
+                f"expected a table, got {type(data).__name__}. Files larger than memory are for fit alone: read others "
+                "by read_table. Nothing was released."
+            ) from None
         if array.ndim != 2:
             raise InvalidInput(f"expected a table of two dimensions, got {array.ndim} ({type(data).__name__}).")
         columns = list(array.T)
@@ -247,18 +254,7 @@ def read_table(
         raise InvalidInput(f"decimal={decimal!r} is about numeric columns: give the schema that declares them.")
 
     def wanted(found: Sequence[str]) -> dict[str, bool]:
-        if schema is not None:
-            unknown_columns(found, schema)
-        ignored = {name for name, column in (schema or {}).items() if isinstance(column, Ignore)}
-        chosen = [name for name in found if (name in columns if columns is not None else name not in ignored)]
-        missing = [name for name in columns or () if name not in found]
-        if missing:
-            there = ", ".join(name for name in (schema or found) if name in found)
-            raise InvalidInput(
-                f"the first line of the file has no column {', '.join(map(repr, missing))}; of the schema's columns it "
-                f"has {there or 'none'}. Nothing was released."
-            )
-        return {name: isinstance((schema or {}).get(name), Numeric) for name in chosen}
+        return wanted_columns(found, schema, columns)
 
     kind = _kind(path)
     if is_records(kind):
@@ -266,6 +262,28 @@ def read_table(
         return Table(read_records(path, kind, wanted, notify, ids))
     found: Mapping[str, Any] = read_delimited(path, form, _TEXT[kind], names, wanted, notify)
     return Table(found if schema is not None else {name: np.asarray(cells) for name, cells in found.items()})
+
+
+def wanted_columns(
+    found: Sequence[str], schema: Mapping[str, Column] | None, columns: Collection[str] | None
+) -> dict[str, bool]:
+    """The columns to read of a file that has ``found``, with whether they are numbers.
+
+    Raises:
+        InvalidInput: a name that the schema does not know, or no column of a name in ``columns``.
+    """
+    if schema is not None:
+        unknown_columns(found, schema)
+    ignored = {name for name, column in (schema or {}).items() if isinstance(column, Ignore)}
+    chosen = [name for name in found if (name in columns if columns is not None else name not in ignored)]
+    missing = [name for name in columns or () if name not in found]
+    if missing:
+        there = ", ".join(name for name in (schema or found) if name in found)
+        raise InvalidInput(
+            f"the first line of the file has no column {', '.join(map(repr, missing))}; of the schema's columns it "
+            f"has {there or 'none'}. Nothing was released."
+        )
+    return {name: isinstance((schema or {}).get(name), Numeric) for name in chosen}
 
 
 def column_names(path: str | Path, *, separator: str | None = None) -> tuple[str, ...]:

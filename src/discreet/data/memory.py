@@ -7,18 +7,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, DenseBlock, SparseBlock, TakenBlock
-from discreet.data.threads import on_all_cores, split
+from discreet.data.runs import RunTree, pairs, run_edges, run_rows
+from discreet.data.threads import in_order, on_all_cores, split
 from discreet.errors import InvalidInput
 from discreet.rows import MOST_ROWS, ROW_BITS, RowSpec
 
-__all__ = ["Dense", "InMemory", "Sparse", "in_memory"]
+__all__ = ["Dense", "InMemory", "Sparse", "in_memory", "single_block"]
+
+T = TypeVar("T")
 
 _LEAST_ENTRIES = 1 << 19  # a core needs about 0.1 ms for these; less is not worth handing over
 
@@ -31,9 +34,15 @@ class InMemory(ABC):
             raise InvalidInput(f"at most {MOST_ROWS} rows fit the integer sums; nothing was released.")
         self.rows, self.y = rows, y
         self._blocks: dict[int, list[Block]] = {}  # by their number, so that blocks remember from step to step
+        self.edges: list[int] | None = None  # of the runs; where rows were taken, those of the runs of their source
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are held by their stored entries."""
+        return False
 
     @property
     @abstractmethod
@@ -45,14 +54,26 @@ class InMemory(ABC):
         """The fewest rows worth a thread of their own."""
         return 1 + _LEAST_ENTRIES * len(self) // max(1, self._entries)
 
-    @property
-    @abstractmethod
+    @cached_property
     def _grid(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Scale and squared length of each row."""
+        return self._made_grid(split(len(self), self._least_rows))
+
+    @abstractmethod
+    def _made_grid(self, parts: list[slice]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Scale and squared length of each row, prepared in parts."""
 
     @abstractmethod
     def _block(self, part: slice) -> Block:
         """A run of rows."""
+
+    @abstractmethod
+    def take(self, indices: NDArray[np.int64]) -> Dense | Sparse:
+        """The dataset of the given rows."""
+
+    @abstractmethod
+    def gather(self, indices: NDArray[np.int64]) -> Dense | Sparse:
+        """Some rows by themselves."""
 
     def parts(self) -> tuple[list[slice], list[Any]]:
         """Runs of rows, one a core, and their blocks, the same ones at every step."""
@@ -72,6 +93,39 @@ class InMemory(ABC):
         for part in self.map_blocks(function):
             total += part
         return total
+
+    def run_edges(self) -> list[int]:
+        """Where runs begin, and where the last ends."""
+        if self.edges is None:
+            self.edges = run_edges(len(self), run_rows(len(self), self.rows, sparse=self.sparse))
+        return self.edges
+
+    @cached_property
+    def _run_blocks(self) -> list[Block | None]:
+        if len(self.run_edges()) == 2 and len(self) and len(self.parts()[1]) == 1:
+            return list(self.parts()[1])  # the same blocks: what is derived from them is held once
+        _ = self._grid  # prepared here, as for `parts`
+        return [self._block(part) if part.stop > part.start else None for part in pairs(self.run_edges())]
+
+    def fold(self, function: Callable[[Block], T], add: Callable[[T, T], T]) -> T | None:
+        """The values of ``function``, added over fixed runs of rows in a fixed tree."""
+        tree = RunTree(add)
+        found = in_order(lambda block: None if block is None else function(block), self._run_blocks)
+        for index, value in enumerate(found):
+            tree.push(index, value)
+        return tree.total()
+
+    def held(self) -> InMemory:
+        """All rows in memory: these."""
+        return self
+
+    def _copied(self, indices: NDArray[np.int64], taken: Dense | Sparse) -> Dense | Sparse:
+        """Rows that were copied, with what is known of them."""
+        scale, squared = self._grid
+        taken.__dict__["_grid"] = (scale[indices], squared[indices])
+        if _rising(indices, strictly=False):
+            taken.edges = np.searchsorted(indices, self.run_edges()).tolist()
+        return taken
 
 
 def _prepared(rows: RowSpec, dtype: np.dtype[Any], n: int) -> tuple[NDArray[Any], NDArray[np.int64], tuple[Any, ...]]:
@@ -94,17 +148,13 @@ class Dense(InMemory):
     def _entries(self) -> int:
         return int(self.X.size)
 
-    @cached_property
-    def _grid(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    def _made_grid(self, parts: list[slice]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         scale, squared, arguments = _prepared(self.rows, self.X.dtype, len(self))
         if not self.rows.bounded:
             return np.ones_like(scale), squared
         from discreet.data.prepare import prepare_dense
 
-        on_all_cores(
-            lambda part: prepare_dense(self.X[part], *arguments, scale[part], squared[part]),
-            split(len(self), self._least_rows),
-        )
+        on_all_cores(lambda part: prepare_dense(self.X[part], *arguments, scale[part], squared[part]), parts)
         return scale, squared
 
     def _block(self, part: slice) -> DenseBlock:
@@ -121,10 +171,14 @@ class Dense(InMemory):
         """The dataset of the given rows."""
         if self._few_entries and _rising(indices):
             return Taken(self, indices)
-        taken = Dense(self.rows, self.X[indices], self.y[indices])
+        return self._copied(indices, Dense(self.rows, self.X[indices], self.y[indices]))
+
+    def gather(self, indices: NDArray[np.int64]) -> Dense:
+        """Some rows by themselves."""
+        gathered = Dense(self.rows, self.X[indices], self.y[indices])
         scale, squared = self._grid
-        taken.__dict__["_grid"] = (scale[indices], squared[indices])
-        return taken
+        gathered.__dict__["_grid"] = (scale[indices], squared[indices])
+        return gathered
 
 
 @dataclass(eq=False)
@@ -139,11 +193,15 @@ class Sparse(InMemory):
         InMemory.__init__(self, self.rows, self.y)
 
     @property
+    def sparse(self) -> bool:
+        """Whether rows are held by their stored entries: they are."""
+        return True
+
+    @property
     def _entries(self) -> int:
         return int(self.X.nnz)
 
-    @cached_property
-    def _grid(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    def _made_grid(self, parts: list[slice]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         scale, squared, arguments = _prepared(self.rows, self.X.dtype, len(self))
         if not self.rows.bounded:
             return np.ones_like(scale), squared
@@ -155,7 +213,7 @@ class Sparse(InMemory):
             edges = indptr[part.start : part.stop + 1]
             prepare_sparse(self.X.data, edges, *arguments, scale[part], squared[part])
 
-        on_all_cores(prepare, split(len(self), self._least_rows))
+        on_all_cores(prepare, parts)
         return scale, squared
 
     def _block(self, part: slice) -> SparseBlock:
@@ -176,10 +234,14 @@ class Sparse(InMemory):
         """The dataset of the given rows."""
         if _rising(indices):
             return Taken(self, indices)
-        taken = Sparse(self.rows, self.X[indices], self.y[indices])
+        return self._copied(indices, Sparse(self.rows, self.X[indices], self.y[indices]))
+
+    def gather(self, indices: NDArray[np.int64]) -> Dense | Sparse:
+        """Some rows by themselves."""
+        gathered = Sparse(self.rows, self.X[indices], self.y[indices])
         scale, squared = self._grid
-        taken.__dict__["_grid"] = (scale[indices], squared[indices])
-        return taken
+        gathered.__dict__["_grid"] = (scale[indices], squared[indices])
+        return gathered
 
 
 class Taken(Sparse):
@@ -188,6 +250,12 @@ class Taken(Sparse):
     def __init__(self, source: Dense | Sparse, indices: NDArray[np.int64]) -> None:
         InMemory.__init__(self, source.rows, source.y[indices])
         self.source, self.indices = source, indices
+        self.edges = np.searchsorted(indices, source.run_edges()).tolist()
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are held sparse that these were taken from."""
+        return self.source.sparse
 
     @cached_property
     def X(self) -> sp.csr_array:
@@ -205,14 +273,31 @@ class Taken(Sparse):
             self._blocks[key] = [TakenBlock(*both) for both in zip(blocks, chosen, strict=True)]
         return within, self._blocks[key]
 
+    @cached_property
+    def _run_blocks(self) -> list[Block | None]:
+        """Copies, dense or sparse as the source is: how rows were taken must not decide how they are added."""
+        blocks = self.source._run_blocks
+        found: list[Block | None] = []
+        for block, part, whole in zip(blocks, pairs(self.run_edges()), pairs(self.source.run_edges()), strict=True):
+            assert not isinstance(block, TakenBlock)
+            chosen = self.indices[part] - whole.start
+            found.append(None if block is None or not len(chosen) else TakenBlock(block, chosen).copied())
+        return found
+
     def take(self, indices: NDArray[np.int64]) -> Dense | Sparse:
         """The dataset of the given rows."""
         return self.source.take(self.indices[indices])
 
+    def gather(self, indices: NDArray[np.int64]) -> Dense | Sparse:
+        """Some rows by themselves."""
+        return self.source.gather(self.indices[indices])
 
-def _rising(indices: NDArray[np.int64]) -> bool:
-    """Whether rows are taken in their order and none twice."""
-    return indices.ndim == 1 and bool((indices[1:] > indices[:-1]).all())
+
+def _rising(indices: NDArray[np.int64], *, strictly: bool = True) -> bool:
+    """Whether rows are taken in their order and, ``strictly``, none twice."""
+    if indices.ndim != 1:
+        return False
+    return bool((indices[1:] > indices[:-1]).all() if strictly else (indices[1:] >= indices[:-1]).all())
 
 
 def in_memory(X: Any, y: Any, rows: RowSpec, *, owned: bool = False) -> Dense | Sparse:
@@ -238,6 +323,14 @@ def in_memory(X: Any, y: Any, rows: RowSpec, *, owned: bool = False) -> Dense | 
     if sp.issparse(X):
         return Sparse(rows, _compressed(X, rows, dtype, copy=not owned), y)
     return Dense(rows, np.array(X, dtype=dtype, order="C", copy=None if owned else True), y)
+
+
+def single_block(X: Any, y: NDArray[np.float64], rows: RowSpec) -> DenseBlock | SparseBlock:
+    """Rows that nobody else knows as one block, prepared by the calling thread alone."""
+    data = in_memory(X, y, rows, owned=True)
+    whole = slice(0, len(data))
+    data.__dict__["_grid"] = data._made_grid([whole])
+    return data._block(whole)
 
 
 def _compressed(X: Any, rows: RowSpec, dtype: np.dtype[Any], *, copy: bool) -> sp.csr_array:

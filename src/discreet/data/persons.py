@@ -41,6 +41,7 @@ from discreet.data.base import Dataset
 from discreet.data.cells import spelling, untyped
 from discreet.data.columns import Person
 from discreet.data.frames import as_table, has_column_names
+from discreet.data.places import placed
 from discreet.errors import InvalidInput
 from discreet.noise.bits import Bits
 from discreet.rows import MOST_ROWS
@@ -72,7 +73,7 @@ def id_column(data: Any, name: str, names: Sequence[str]) -> Any | None:
 
 
 def person_codes(ids: Iterable[Any]) -> Integers:
-    """The number of each row's person, 0, 1, …; −1 for a row whose id is missing.
+    """The number of each row's person, 0, 1, … in the order of first appearance; −1 for a row whose id is missing.
 
     Text is compared as text, blanks around it aside, and numbers as numbers: 3, 3.0 and ``"3"`` are the same person,
     ``"03"`` is another one. What is blank, undefined, or neither text, number nor UUID is missing.
@@ -90,7 +91,8 @@ def person_codes(ids: Iterable[Any]) -> Integers:
     if array.dtype.kind in "iuf":
         known = ~np.isnan(array) if array.dtype.kind == "f" else np.ones(len(array), bool)
         codes = np.full(len(array), -1, np.int64)
-        codes[known] = np.unique(array[known], return_inverse=True)[1]
+        _, first, which = np.unique(array[known], return_index=True, return_inverse=True)
+        codes[known] = np.argsort(np.argsort(first))[which]  # by first appearance, as text is numbered
         return codes
     seen: dict[str, int] = {"": -1}
     return np.fromiter(
@@ -187,4 +189,4 @@ class Persons:
             raise InvalidInput("ids and rows must be as many. Nothing was released.")
         if self.count > math.ceil(MOST_ROWS / self.most_rows):
             raise InvalidInput(f"at most {MOST_ROWS} rows fit the integer sums; nothing was released.")
-        return data.take(self.slots(bits))
+        return placed(data, self.slots(bits))

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from discreet.data.columns import Boolean, Categorical, Column, Encoding, Ignore, Numeric, Person
 from discreet.data.encoding import Encoder
+from discreet.data.refined_encoder import RefinedEncoder
 from discreet.data.schema import Schema
 
 __all__ = ["Values", "blocks", "encoding_of", "features_at", "shown_values", "used_columns"]
@@ -30,11 +31,13 @@ def _names(name: str, column: Column) -> tuple[str, ...]:
     return Encoder(Schema({name: column})).feature_names_out
 
 
-def blocks(encoder: Encoder) -> dict[tuple[str, ...], slice]:
-    """The places of the features of each column, (name,), and of each cross, (left, right).
+def blocks(encoder: Encoder) -> dict[tuple[str, ...], Any]:
+    """The places of the features of each column, (name,), and of each cross, (left, right): slices, or positions.
 
     The encoder has the default encoding and number of bins, as those of models have.
     """
+    if isinstance(encoder, RefinedEncoder):
+        return encoder.places
     sizes = {name: len(_names(name, column)) for name, column in used_columns(encoder).items()}
     found: dict[tuple[str, ...], slice] = {}
     first = 0
@@ -50,7 +53,8 @@ def features_at(encoder: Encoder, cells: Mapping[str, Sequence[Any]]) -> Any:
     """The encoded rows, as a CSR array, of a table with these cells; all columns that are not given are missing."""
     n = max(len(column) for column in cells.values())
     empty = [None] * n
-    whole = Encoder(encoder.schema, target=encoder.target, output="csr")
+    refined = isinstance(encoder, RefinedEncoder)
+    whole = encoder if refined else Encoder(encoder.schema, target=encoder.target, output="csr")
     return sparse.csr_array(whole.transform({name: cells.get(name, empty) for name in used_columns(encoder)}))
 
 
@@ -75,8 +79,8 @@ def encoding_of(column: Numeric) -> Encoding:
     return column.encoding or "spline"
 
 
-def shown_values(name: str, column: Column) -> Values:
-    """Knots of splines, ends of lines, middles of bins, and levels.
+def shown_values(name: str, column: Column, encoder: Encoder | None = None) -> Values:
+    """Knots of splines, ends of lines, middles of bins, and levels; a refined encoder's own knots.
 
     Example:
         >>> shown_values("age", Numeric(20, 80, bins=4)).labels
@@ -90,7 +94,10 @@ def shown_values(name: str, column: Column) -> Values:
     assert isinstance(column, Numeric)
     encoding, names = encoding_of(column), _names(name, column)
     if encoding in ("linear", "spline"):
-        knots = column.unscale(np.linspace(0.0, 1.0, len(names) if encoding == "spline" else 2)).tolist()
+        places = np.linspace(0.0, 1.0, len(names) if encoding == "spline" else 2)
+        if isinstance(encoder, RefinedEncoder):
+            places = np.array(encoder.knots(name))
+        knots = column.unscale(places).tolist()
         return Values("curve", tuple(map(_short, knots)), tuple(knots))
     bins = names if encoding == "bins" else names[:-1]
     edges = np.linspace(0.0, 1.0, len(bins) + 1)

@@ -19,7 +19,7 @@ from discreet.data.delimited import Notify, require_names
 from discreet.data.repeated import FEW, Repeated, numbered
 from discreet.errors import InvalidInput
 
-__all__ = ["is_records", "read_records", "record_names"]
+__all__ = ["GrowingColumn", "is_records", "is_text", "read_records", "record_names"]
 
 Wanted: TypeAlias = Callable[[Sequence[str]], Mapping[str, bool]]
 """From all names to those of the columns to read, with whether they are numbers."""
@@ -51,7 +51,7 @@ def read_records(
     with _arrow(path, kind) as (names, total, batches):
         require_names(names, path)
         columns = dict(wanted(names))
-        growing = {name: _Column(numeric, total, name in ids) for name, numeric in columns.items()}
+        growing = {name: GrowingColumn(numeric, total, name in ids) for name, numeric in columns.items()}
         for batch, share, rows in batches(list(columns)):
             for name, column in growing.items():
                 column.add(batch.column(batch.schema.get_field_index(name)))
@@ -60,7 +60,7 @@ def read_records(
     return {name: column.joined() for name, column in growing.items()}
 
 
-class _Column:
+class GrowingColumn:
     """A column that grows batch by batch: numbers, numbers of different cells, or cells as they are.
 
     Args:
@@ -77,10 +77,11 @@ class _Column:
         self._known: dict[Any, int] = {}
 
     def add(self, cells: Any) -> None:
+        """Take the cells of a batch, an Arrow array."""
         if self.numeric:
             numbers = column_cells(cells)
             self._append(numbers if numbers.dtype.kind in "biuf" else read_floats(numbers))
-        elif _is_text(cells.type):
+        elif is_text(cells.type):
             self._append(self._coded(cells))
         elif self.exact and _is_whole(cells.type):
             self._cells.append(np.fromiter(cells.to_pylist(), dtype=object, count=len(cells)))
@@ -118,7 +119,8 @@ class _Column:
         return whole if self.numeric else Repeated(list(self._known), whole)
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is text, by itself or by a dictionary."""
     import pyarrow
 
     inner = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
@@ -149,7 +151,7 @@ def _arrow(path: Path, kind: str) -> Iterator[tuple[list[str], int, Batches]]:
         if kind in _PARQUET:
             with parquet.ParquetFile(path) as file:
                 schema = file.schema_arrow
-            texts = [field.name for field in schema if _is_text(field.type)]
+            texts = [field.name for field in schema if is_text(field.type)]
             with parquet.ParquetFile(
                 path, read_dictionary=texts, memory_map=True
             ) as file:  # the file holds their different cells

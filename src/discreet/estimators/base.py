@@ -13,26 +13,39 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.calibration import Guarantee
+from discreet.data.base import Dataset
 from discreet.data.columns import Column, Encoding
 from discreet.data.memory import Dense, Sparse, in_memory
+from discreet.data.partitions import frame_scan
+from discreet.data.persons import Persons
+from discreet.data.streamed import TargetCoding
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import LENGTHS, check_lengths, check_range
 from discreet.estimators.custom_losses import chosen_loss
 from discreet.estimators.features import Features, checked_matrix
 from discreet.estimators.inference import Released, partitions
+from discreet.estimators.interactions import (
+    check_interactions,
+    chosen_in_words,
+    crossable_columns,
+    declared_interactions,
+)
 from discreet.estimators.persons import persons_of, refuse_weights
 from discreet.estimators.privacy import PlanFor, PrivateEstimator
 from discreet.estimators.saving import save
+from discreet.estimators.scans import opened_scan
 from discreet.estimators.targets import column_vector
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
 from discreet.losses import Loss
 from discreet.planning.plan import Plan, make_plan
 from discreet.recipes import INFERRING, STARTED
+from discreet.refinement import Refinement
 from discreet.report.effects import ModelEffects
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.solvers.inference import Inference
+from discreet.solvers.interactions import Interactions, refined_rows
 from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
 
@@ -83,6 +96,10 @@ class PrivateLinearModel(PrivateEstimator):
         """Coded targets and the number of outputs; sets the fitted attributes that decoding needs."""
 
     @abstractmethod
+    def _target_coding(self, column: Column | None) -> TargetCoding:
+        """What codes targets, after `_read_target` has declared it; it knows public facts alone."""
+
+    @abstractmethod
     def _usual_loss(self) -> Loss:
         """The pointwise loss on coded targets, where no other is asked for."""
 
@@ -100,12 +117,13 @@ class PrivateLinearModel(PrivateEstimator):
 
     # --- fitting --------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, **refused: Any) -> Any:
         """Fit the model; every release is charged to the ledger before it is made.
 
         Args:
-            X: table or matrix, one row a person; or several, see ``groups``.
-            y: targets.
+            X: table or matrix, one row a person; or several, see ``groups``. Or `Parquet` or `CSV`, for files that do
+                not fit in memory, or a Dask DataFrame.
+            y: targets; of files the name of a column, or nothing where X says it.
             groups: whose each row is. Persons are then protected, and take part with ``rows_per_unit`` rows each,
                 whatever they contain. A schema with a `Person` says the same.
             **refused: weights of rows, with the reason why they are refused.
@@ -117,20 +135,35 @@ class PrivateLinearModel(PrivateEstimator):
         refuse_weights(refused)
         self._check_parameters()
         private = math.isfinite(self.epsilon)
-        persons = persons_of(X, self.schema, groups, Unit(self.adjacency, self.rows_per_unit), private)  # type: ignore[arg-type]
-        features, data = self._prepare(X, y, private)
-        plan_for = self._plan_for(features, data.rows, isinstance(data, Sparse))
+        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
+        scan = frame_scan(X, y)
+        if scan is not None:
+            with opened_scan(self, scan, y, groups, unit, private) as (features, data, persons):
+                return self._fit_rows(features, data, persons)
+        persons = persons_of(X, self.schema, groups, unit, private)
+        return self._fit_rows(*self._prepare(X, y, private), persons)
+
+    def _fit_rows(self, features: Features, data: Dataset, persons: Persons | None) -> Any:
+        plan_for = self._plan_for(features, data.rows, data.sparse)
+        self._refinement: Refinement | None = None
         theta = self._fit_in_vault(data, plan_for, self.solver, persons)
-        self._features = features
-        self._set(theta, data.rows)
+        self._features = features if self._refinement is None else features.refined(self._refinement)
+        self._set(
+            theta, data.rows if self._refinement is None else refined_rows(data.rows, self._refinement.n_features)
+        )
         return self
 
     def _keep(self, plan: Plan, answers: list[Any]) -> None:
         self.__dict__.pop("released_", None)
+        if isinstance(plan.solver, Interactions):
+            self._refinement = plan.solver.refinement(plan.problem, answers)
         if isinstance(plan.solver, Inference):
             self.released_ = Released(
                 tuple(np.asarray(a, dtype=np.float64) for a in answers), plan.solver, plan.problem
             )
+
+    def _found(self) -> dict[str, str]:
+        return {} if self._refinement is None else {"chosen": chosen_in_words(self._refinement)}
 
     def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
         """Rows and coded targets, as the declarations say; sets the attributes that decoding needs."""
@@ -138,7 +171,8 @@ class PrivateLinearModel(PrivateEstimator):
             column_vector(y)  # refuses them
         column = self._target_column(y)
         name, encoding = getattr(y, "name", None), self._encoding()
-        features = Features.declared(X, self.schema, self.row_norm, name, private, encoding)
+        schema = declared_interactions(self.schema, self._interactions())
+        features = Features.declared(X, schema, self.row_norm, name, private, encoding)
         features.require_target(X)
         matrix = self._matrix(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
@@ -183,9 +217,18 @@ class PrivateLinearModel(PrivateEstimator):
             inference=infers,
             robust=infers and bool(getattr(self, "robust", False)),
             partitions=partitions(features) if infers else (),
+            columns=crossable_columns(features) if self._chooses_interactions() else (),
             largest_count=self._largest_count(),
             n_error=self._count_error(guarantee),
         )
+
+    def _chooses_interactions(self) -> bool:
+        """Whether a fit may choose interactions; intervals are for columns as they are declared."""
+        return isinstance(self._interactions(), str) and not self._infers()
+
+    def _interactions(self) -> Any:
+        """Which interactions are asked for: False, "auto" or pairs of columns."""
+        return False
 
     def _encoding(self) -> Encoding:
         """How numeric columns are encoded that do not say so: one coefficient each where intervals are asked for."""
@@ -211,6 +254,7 @@ class PrivateLinearModel(PrivateEstimator):
         check_range("alpha", self.alpha, 0.0, LENGTHS[1], "less already leaves nothing but zeros")
         check_lengths(self.row_norm, getattr(self, "target_bounds", None))
         self._check_inference()
+        check_interactions(self._interactions(), self.schema)
         if self.domain is not None and not isinstance(self.domain, Geometry):
             raise InvalidInput(f"domain must be a set from discreet.geometry, got {self.domain!r}.")
 

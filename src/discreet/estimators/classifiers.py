@@ -15,6 +15,7 @@ from discreet.data.columns import Column
 from discreet.errors import InvalidInput
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.inference import Inferring
+from discreet.estimators.interactions import Interacting
 from discreet.estimators.targets import Labels, column_vector, declared_kind
 from discreet.losses import Logistic, Loss, SmoothedHinge, Softmax
 
@@ -32,6 +33,9 @@ class _Classifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
         coding = Labels.declare(labels, self.classes, column, kind=declared_kind(y))
         self.classes_, self._declared = coding.classes, coding.declared
         return coding.encode(labels), coding.outputs
+
+    def _target_coding(self, column: Column | None) -> Labels:
+        return Labels.declare(np.empty(0, dtype=object), self.classes, column)
 
     def _unprotected(self) -> tuple[str, ...]:
         return () if self._declared else ("the set of classes, taken from y",)
@@ -72,7 +76,7 @@ def _codes(scores: NDArray[np.float64]) -> NDArray[Any]:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LogisticRegression(Inferring, _Classifier):
+class LogisticRegression(Inferring, Interacting, _Classifier):
     """Private logistic regression, binary or multinomial.
 
     Args:
@@ -100,6 +104,9 @@ class LogisticRegression(Inferring, _Classifier):
         inference: whether standard errors and intervals are asked for (two classes): `summary`, `conf_int`,
             `cov_params` and `contrast` then have them, from released values within the same ε.
         robust: whether they are to hold where the model's variance is wrong; one more release.
+        interactions: ``"auto"`` lets the fit choose pairs of columns of a table that tell more together than alone, and
+            knots where the rows are, within the same ε, where the number of rows and ε allow for it (two classes, or
+            least squares); False leaves the model additive; a list of pairs of columns names them, which is public.
 
     Example:
         >>> import numpy as np, discreet as dp

@@ -93,7 +93,7 @@ def _contrasts(encoder: Encoder) -> tuple[_Contrasts, Any]:
     Matrices are CSR, with one column a feature.
     """
     columns, places = used_columns(encoder), blocks(encoder)
-    shown = {name: shown_values(name, column) for name, column in columns.items()}
+    shown = {name: shown_values(name, column, encoder) for name, column in columns.items()}
     usual = {name: np.array([cell is not None for cell in values.cells]) for name, values in shown.items()}
     found: _Contrasts = {}
     middle = sparse.csr_array((1, encoder.n_features))
@@ -102,7 +102,7 @@ def _contrasts(encoder: Encoder) -> tuple[_Contrasts, Any]:
         mean = _mean(weights[usual[name]])
         found[(name,)] = weights - _repeated(mean, len(values.cells))
         middle += mean
-    for left, right in encoder.schema.crosses:
+    for left, right in encoder.crosses:
         sizes = len(shown[left].cells), len(shown[right].cells)
         one, other = np.repeat(np.arange(sizes[0]), sizes[1]), np.tile(np.arange(sizes[1]), sizes[0])
         cells = {left: [shown[left].cells[i] for i in one], right: [shown[right].cells[j] for j in other]}
@@ -117,7 +117,7 @@ def _contrasts(encoder: Encoder) -> tuple[_Contrasts, Any]:
     return found, middle
 
 
-def _only(rows: Any, part: slice) -> Any:
+def _only(rows: Any, part: Any) -> Any:
     """The rows without the features of other columns."""
     kept = np.zeros(rows.shape[1])
     kept[part] = 1.0
@@ -137,7 +137,7 @@ def _encoded(
 ) -> tuple[list[Effect], float]:
     """The effects of all columns and crosses, and the sum of their means."""
     columns, (matrices, middle) = used_columns(encoder), contrasts
-    shown = {name: shown_values(name, column) for name, column in columns.items()}
+    shown = {name: shown_values(name, column, encoder) for name, column in columns.items()}
     effects = []
     for names, matrix in matrices.items():
         values = matrix @ coef

@@ -16,8 +16,10 @@ from discreet.data.cells import column_cells, read_floats, untyped
 from discreet.data.columns import Encoding
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, column_names_of, has_column_names
+from discreet.data.refined_encoder import RefinedEncoder
 from discreet.data.schema import Schema, schema_missing
 from discreet.errors import InvalidInput
+from discreet.refinement import Refinement
 
 __all__ = ["Features", "checked_matrix", "numbers_only"]
 
@@ -67,6 +69,12 @@ class Features:
             raise InvalidInput("a private fit needs rows of bounded length: give a finite row_norm.")
         names = tuple(as_table(X).columns) if has_column_names(X) else ()
         return cls(float(row_norm), names)
+
+    def refined(self, refinement: Refinement) -> Features:
+        """These declarations for rows that are refined by what a fit chose."""
+        assert self.encoder is not None
+        encoder = RefinedEncoder(self.encoder, refinement)
+        return Features(encoder.row_norm, encoder.feature_names_out, encoder)
 
     def require_target(self, X: Any) -> None:
         """Refuse a table that lacks a column of the schema where y does not say by a name that it is that column."""

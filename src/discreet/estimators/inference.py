@@ -335,7 +335,9 @@ class Inferring:
             names = [*self.coef_names_, "intercept"]  # type: ignore[attr-defined]
             values = [*np.ravel(self.coef_), *np.ravel(self.intercept_)]  # type: ignore[attr-defined]
             lines = [Coefficient(n, n, float(v), *[math.nan] * 5) for n, v in zip(names, values, strict=False)]
-            return Summary((name, "coefficients of encoded columns"), lines, level, (_NOT_ASKED,))
+            chosen = self.privacy_.settings.get("chosen")  # type: ignore[attr-defined]
+            notes = (_NOT_ASKED, *(() if chosen is None else (f"chosen by the fit, within its ε: {chosen}",)))
+            return Summary((name, "coefficients of encoded columns"), lines, level, notes)
         found = self._intervals()
         rows = f"about {self.released_.problem.n:.0f} rows, q = {found.quality:.3g}"  # type: ignore[attr-defined]
         kind = "robust" if self.released_.solver.robust else "by the model's variance"  # type: ignore[attr-defined]

@@ -22,14 +22,16 @@ from sklearn.base import is_classifier
 
 from discreet.data.columns import Ignore, Person
 from discreet.data.encoding import Encoder
+from discreet.data.refined_encoder import RefinedEncoder
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.estimators import classifiers, regressors
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.features import Features
 from discreet.estimators.inference import Released
-from discreet.estimators.saving import FORMAT, MODELS, PARAMETERS
+from discreet.estimators.saving import FORMAT, MODELS, NETWORKS, PARAMETERS
 from discreet.estimators.targets import Bounded
+from discreet.refinement import Refinement
 from discreet.report.certificate import Certificate
 from discreet.text import read_bounded, read_json, shortened
 
@@ -41,6 +43,8 @@ _KINDS: dict[str, type[PrivateLinearModel]] = {
 """Every model that can be read, by its name."""
 _OF_THE_FIT = ("epsilon", "delta", "adjacency", "rows_per_unit")
 """Written by earlier versions; they are in the certificate, and are not taken from here."""
+_PARTS, _HIDDEN = ("coef", "intercept"), ("inner", "outer", "offset")
+"""The arrays of a linear model, and those that a network has beside them."""
 _MOST_BYTES = 1 << 30
 _UNREADABLE = (BadZipFile, ValueError, LookupError, TypeError, EOFError, OverflowError, RuntimeError, struct.error)
 """What reading a broken archive may end in; NotImplementedError is a RuntimeError."""
@@ -63,6 +67,8 @@ def load(path: str | Path) -> Any:
         facts = read_json(arrays["facts"].tobytes(), "the model's description")
         if _of_kind(facts, dict)["format"] != FORMAT:
             raise InvalidInput(f"it has format {shortened(facts['format'])}, and format {FORMAT} is read.")
+        if facts["model"] in NETWORKS:
+            return _network(facts, arrays)
         return _model(facts, arrays["coef"], arrays["intercept"])
     except _UNREADABLE as problem:
         why = f" ({problem})" if isinstance(problem, InvalidInput) else ""
@@ -89,6 +95,47 @@ def _model(facts: dict[str, Any], coef: NDArray[Any], intercept: NDArray[Any]) -
     elif features.names:
         model.feature_names_in_ = np.array(features.names, dtype=object)
     model.coef_, model.intercept_ = coef, intercept if intercept.ndim else float(intercept)
+    _set_target(model, facts, rows)
+    if intercept.size != rows:
+        raise InvalidInput(f"coef and intercept are of {rows} and {intercept.size} outputs")
+    model.privacy_ = Certificate.from_dict(facts["certificate"])
+    if facts.get("released") is not None:
+        model.released_ = Released.from_dict(facts["released"], model, features, columns)
+        model.released_.estimate()  # which refuses what is not the answers of a fit
+    return model
+
+
+def _network(facts: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+    """The network that the facts describe; whatever does not fit together is refused."""
+    from discreet.torch import tabular
+
+    if set(arrays) != {"facts", *_PARTS, *_HIDDEN}:
+        raise InvalidInput("a network has a hidden layer")
+    coef, intercept, inner, outer, offset = (arrays[name] for name in (*_PARTS, *_HIDDEN))
+    if coef.ndim != 2 or coef.size == 0 or inner.ndim != 2 or outer.ndim != 2:
+        raise InvalidInput("the shapes of a network's layers do not fit together")
+    (outputs, columns), hidden = coef.shape, inner.shape[1]
+    shapes = (intercept.shape, inner.shape, outer.shape, offset.shape)
+    if shapes != ((outputs,), (columns, hidden), (hidden, outputs), (hidden,)):
+        raise InvalidInput("the shapes of a network's layers do not fit together")
+    features = _features(facts, columns)
+    row_norm = None if features.encoder else features.row_norm
+    model = getattr(tabular, facts["model"])(schema=_schema(features), row_norm=row_norm, hidden=hidden)
+    model._features = features
+    model.n_features_in_ = columns
+    if features.encoder is not None:
+        model.feature_names_in_ = features.encoder.names_in
+        model.n_features_in_ = len(model.feature_names_in_)
+    elif features.names:
+        model.feature_names_in_ = np.array(features.names, dtype=object)
+    model.coefs_, model.intercepts_ = [coef.T, inner, outer], [offset, intercept]
+    _set_target(model, facts, outputs)
+    model.privacy_ = Certificate.from_dict(facts["certificate"])
+    return model
+
+
+def _set_target(model: Any, facts: dict[str, Any], rows: int) -> None:
+    """Set how a model's targets are coded; as many outputs as that has must be there."""
     outputs = 1
     if is_classifier(model):
         model.classes_ = _classes(facts["classes"])
@@ -96,13 +143,8 @@ def _model(facts: dict[str, Any], coef: NDArray[Any], intercept: NDArray[Any]) -
     else:
         low, high, shift, scale = (_real(v) for v in _of_kind(facts["target_coding"], list))
         model._coding = Bounded(low, high, shift, scale)
-    if rows != outputs or intercept.size != outputs:
-        raise InvalidInput(f"coef and intercept are of {rows} and {intercept.size} outputs, and there are {outputs}")
-    model.privacy_ = Certificate.from_dict(facts["certificate"])
-    if facts.get("released") is not None:
-        model.released_ = Released.from_dict(facts["released"], model, features, columns)
-        model.released_.estimate()  # which refuses what is not the answers of a fit
-    return model
+    if rows != outputs:
+        raise InvalidInput(f"coef is of {rows} outputs, and there are {outputs}")
 
 
 def _features(facts: dict[str, Any], columns: int) -> Features:
@@ -120,9 +162,14 @@ def _features(facts: dict[str, Any], columns: int) -> Features:
         if name != target and not isinstance(column, Ignore | Person) and sum(sizes.values()) <= columns:
             sizes[name] = Encoder(Schema({name: column}), encoding=encoding).n_features
     products = sum(sizes.get(left, 0) * sizes.get(right, 0) for left, right in schema.crosses)
-    if sum(sizes.values()) + products != columns:
+    made, refined = sum(sizes.values()) + products, facts.get("refinement")
+    if made > columns or (refined is None and made != columns):
         raise InvalidInput(f"there are {columns} coefficients for a schema of another number of features")
     encoder = Encoder(schema, target=target, encoding=encoding)
+    if refined is not None:
+        encoder = RefinedEncoder(encoder, Refinement.from_list(encoder.column_blocks, refined))
+        if encoder.n_features != columns:
+            raise InvalidInput(f"there are {columns} coefficients for {encoder.n_features} refined features")
     return Features(row_norm, encoder.feature_names_out, encoder)
 
 
@@ -172,7 +219,8 @@ def _arrays(data: bytes) -> dict[str, NDArray[Any]]:
     """The members of an archive as `numpy.savez` writes it, none longer than the archive itself."""
     with ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
-        if sorted(member.filename for member in members) != ["coef.npy", "facts.npy", "intercept.npy"]:
+        names = sorted(member.filename.removesuffix(".npy") for member in members)
+        if names not in (sorted(["facts", *_PARTS]), sorted(["facts", *_PARTS, *_HIDDEN])):
             raise InvalidInput("it has other parts than a model")
         for member in members:
             if member.compress_type != ZIP_STORED or member.file_size > len(data):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from discreet.estimators.features import Features
 from discreet.planning.auto import choose
 from discreet.planning.compare import Comparison, compare
 from discreet.planning.plan import Plan, make_plan
+from discreet.refinement import ColumnBlock
 from discreet.rows import MOST_ROWS, RowSpec
 from discreet.solvers import Problem
 
@@ -33,6 +35,7 @@ def planned(
     sparse: bool = False,
     solver: str = "",
     options: dict[str, str] | None = None,
+    blocks: tuple[ColumnBlock, ...] = (),
 ) -> Plan:
     """The plan of ``model`` for n rows of so many columns, were it fitted to them. The model is left as it is.
 
@@ -46,6 +49,7 @@ def planned(
         sparse: whether rows come in sparse form.
         solver: another solver's name, in place of the model's.
         options: of that solver.
+        blocks: which features are of which column, where a schema's encoder makes them.
 
     Raises:
         InvalidInput: what `fit` would refuse of these declarations.
@@ -56,12 +60,12 @@ def planned(
         >>> planned(model, 10_000, 5).name
         'objective_perturbation'
     """
-    problem, guarantee, model = _declared(model, n, columns, sparse, solver, options)
+    problem, guarantee, model = _declared(model, n, columns, sparse, solver, options, blocks)
     return make_plan(problem, guarantee, model.solver, model.solver_options)
 
 
 def compared(
-    model: PrivateLinearModel, n: int, columns: int, *, sparse: bool = False
+    model: PrivateLinearModel, n: int, columns: int, *, sparse: bool = False, blocks: tuple[ColumnBlock, ...] = ()
 ) -> tuple[Guarantee, list[Comparison]]:
     """Every solver for this model, the one that "auto" takes first; and the guarantee that each must keep.
 
@@ -70,6 +74,7 @@ def compared(
         n: number of rows.
         columns: number of features.
         sparse: whether rows come in sparse form.
+        blocks: which features are of which column, where a schema's encoder makes them.
 
     Raises:
         InvalidInput: what `fit` would refuse of these declarations, whatever the solver.
@@ -81,10 +86,10 @@ def compared(
         'scaled_descent'
     """
 
-    problem, guarantee, _ = _declared(model, n, columns, sparse, "auto")
+    problem, guarantee, _ = _declared(model, n, columns, sparse, "auto", blocks=blocks)
 
     def plan_for(name: str, options: dict[str, str]) -> Plan:
-        return planned(model, n, columns, sparse=sparse, solver=name, options=options)
+        return planned(model, n, columns, sparse=sparse, solver=name, options=options, blocks=blocks)
 
     return guarantee, compare(plan_for, choose(problem, guarantee))
 
@@ -96,6 +101,7 @@ def _declared(
     sparse: bool,
     solver: str,
     options: dict[str, str] | None = None,
+    blocks: tuple[ColumnBlock, ...] = (),
 ) -> tuple[Problem, Guarantee, PrivateLinearModel]:
     """The problem and the guarantee that `fit` would make of the declarations, without rows; and the model asked."""
     for name, value, most in (("n", n, MOST_ROWS), ("d", columns, _MOST_COLUMNS)):
@@ -115,4 +121,7 @@ def _declared(
         guarantee = model._count(guarantee)[2]
     else:
         counted = model._public_rows(n, guarantee)
-    return model._problem(features, rows, sparse, counted, guarantee), guarantee, model
+    problem = model._problem(features, rows, sparse, counted, guarantee)
+    if blocks and model._chooses_interactions():
+        problem = replace(problem, columns=blocks)
+    return problem, guarantee, model

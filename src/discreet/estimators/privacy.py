@@ -30,6 +30,7 @@ from discreet.report.certificate import FROM_THE_DATA, PREPROCESSING, Certificat
 from discreet.report.record import record_of
 from discreet.solvers import Filtered
 from discreet.solvers.inference import Inference
+from discreet.solvers.interactions import Interactions
 from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
@@ -175,7 +176,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                     shown(done, planned)
 
             if budget is None:
-                answers: list[Any] | None = [] if isinstance(plan.solver, Inference) else None
+                answers: list[Any] | None = [] if isinstance(plan.solver, Inference | Interactions) else None
                 found = vault.run(solver, plan.problem, payment=payment, progress=progress, answers=answers)
                 self._keep(plan, answers or [])
                 return found
@@ -183,6 +184,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, plan: Plan, answers: list[Any]) -> None:
         """Keep released values from which more than the model can be computed; by default none."""
+
+    def _found(self) -> dict[str, str]:
+        """What a run chose, in words, for the certificate: released values; by default nothing."""
+        return {}
 
     def _payment(self, aim: Guarantee, what: str) -> Payment:
         """How a run is paid for: the line in the ledger's history, and the (ε, δ) that it states."""
@@ -270,7 +275,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             guarantee.unit,
             event,
             plan.name,
-            plan.settings,
+            plan.settings | self._found(),
             tuple(unprotected),
             vault.protective and not bounds,
             record=record_of(

@@ -16,6 +16,7 @@ from discreet.errors import InvalidInput
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.features import Features
 from discreet.estimators.inference import Inferring
+from discreet.estimators.interactions import Interacting
 from discreet.estimators.targets import Bounded, column_vector
 from discreet.geometry import L1Ball, SparseSet
 from discreet.geometry.base import Geometry
@@ -49,6 +50,9 @@ class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         )
         return self._coding.encode(column_vector(y)), 1
 
+    def _target_coding(self, column: Column | None) -> Bounded:
+        return self._coding
+
     def _take(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> None:
         coding = self._coding
         self.coef_ = weights[0] * coding.scale
@@ -66,7 +70,7 @@ class _Regressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LinearRegression(Inferring, _Regressor):
+class LinearRegression(Inferring, Interacting, _Regressor):
     """Private linear regression by least squares.
 
     Args:
@@ -144,8 +148,8 @@ class PoissonRegression(Inferring, _Regressor):
         if not private and (coded < 0).any():
             raise InvalidInput("counts are not negative.")
         if self._infers():  # counts as they are: their cap is a number of events
-            coded = coded * self._coding.scale
             self._coding = replace(self._coding, scale=1.0)
+            coded = self._coding.encode(column_vector(y))
         return coded, outputs
 
     def _largest_count(self) -> float:

@@ -30,7 +30,6 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.calibration import Guarantee
 from discreet.data.base import Dataset
 from discreet.data.columns import Person
-from discreet.data.memory import Sparse
 from discreet.data.persons import Persons
 from discreet.errors import InvalidInput, NotCertifiable, PlanViolation
 from discreet.estimators.base import PrivateLinearModel
@@ -135,7 +134,8 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         rows = self._declared_rows(n, unit)
         training = _training_rows(rows, self.validation)
         problems = [
-            model._problem(own, data.rows, isinstance(data, Sparse), training, guarantee)
+            # candidates are compared on rows as they are encoded: no run of a search chooses interactions
+            replace(model._problem(own, data.rows, data.sparse, training, guarantee), columns=())
             for model, own, data in zip(models, features, prepared, strict=True)
         ]
         aim = replace(guarantee, delta=ledger.portion(guarantee.delta))

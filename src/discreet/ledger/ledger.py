@@ -8,7 +8,6 @@ same transaction that writes it.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -18,7 +17,7 @@ from discreet.ledger.adaptive import Accountant, Entry
 from discreet.ledger.admission import admit, refuse_frozen
 from discreet.ledger.base import Budget, Charge, ConnectionLost, Stated, Status
 from discreet.ledger.book import Book, budget_to_dict, charges_of
-from discreet.ledger.lines import START, Head, Lines
+from discreet.ledger.lines import START, Head, Lines, random_name
 from discreet.ledger.managed import Managed
 from discreet.ledger.places import store_at
 from discreet.ledger.sqlite import require_readable
@@ -190,7 +189,7 @@ class Ledger(Managed):
         stated = None if stated is None else Stated.of(stated)
         if self.durable:
             require_readable(event)
-        key = secrets.token_hex(16) if key is None else checked_text("a charge's key", key)
+        key = random_name() if key is None else checked_text("a charge's key", key)
         try:
             return self._charge_once(event, unit, note, protective, stated, key)
         except ConnectionLost:  # whether it was written is unknown: the key tells
@@ -288,7 +287,7 @@ class Ledger(Managed):
             raise InvalidInput(f"charge {charge_id} is already {charge.status}; a charge ends once.")
         return charge
 
-    def require(self, events: Sequence[Event], unit: Adjacency) -> None:
+    def require(self, events: Sequence[Event | Entry], unit: Adjacency) -> None:
         """Refuse what `charge` would refuse, without charging: for runs whose first charge is not their last.
 
         Raises:

@@ -12,7 +12,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-__all__ = ["START", "Head", "Kind", "Line", "Lines", "as_text", "next_line"]
+from discreet.noise.bits import process_bits
+
+__all__ = ["START", "Head", "Kind", "Line", "Lines", "as_text", "next_line", "random_name"]
 
 Kind: TypeAlias = Literal["store", "dataset", "allocation", "charge", "use", "end", "freeze", "thaw", "summary"]
 
@@ -50,6 +52,11 @@ class Line(NamedTuple):
     def follows(self, head: Head) -> bool:
         """Whether this line, as it is, was written after ``head``."""
         return self.number == head.number + 1 and self.digest == _digest(head.digest, self)
+
+
+def random_name() -> str:
+    """A name that no other has: of a book, or of a charge for its retries."""
+    return process_bits().words(2).tobytes().hex()
 
 
 def as_text(facts: dict[str, Any]) -> str:

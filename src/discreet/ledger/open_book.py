@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from discreet.errors import LedgerUnavailable
 from discreet.ledger.adaptive import Accountant
 from discreet.ledger.base import Store
 from discreet.ledger.book import Book
-from discreet.ledger.lines import START, Head, Kind, Lines, as_text, next_line
+from discreet.ledger.lines import START, Head, Kind, Lines, as_text, next_line, random_name
 from discreet.ledger.witness import Witness
 
 __all__ = ["OpenBook"]
@@ -104,7 +103,7 @@ class OpenBook:
         """Add a line about this ledger's dataset, or about ``dataset``; the first line of all names the book."""
         head, now = lines.head(), datetime.now(UTC).isoformat(timespec="microseconds")
         if head == START:
-            first = next_line(head, now, "", "store", as_text({"name": secrets.token_hex(16)}))
+            first = next_line(head, now, "", "store", as_text({"name": random_name()}))
             lines.append(first)
             head = first.head
         name = self.dataset if dataset is None else dataset

@@ -1,7 +1,9 @@
 """A private choice among the vertices of a set, for Frank–Wolfe.
 
 Claim: the event is that of `discreet.mechanisms.selection.Choice` on the scores, and the choice has exactly its law,
-also on sparse rows, where it is made without scoring every vertex (`discreet.queries.frank_wolfe.lazy_selection`).
+also on sparse rows in memory, where it is made without scoring every vertex
+(`discreet.queries.frank_wolfe.lazy_selection`). Sparse rows in files or on a cluster are brought to memory for it, if
+the memory that was declared has room for them; else all vertices are scored.
 """
 
 from __future__ import annotations
@@ -38,11 +40,12 @@ class VertexChoice:
         from discreet.data.memory import Sparse
 
         require_rows(self.query, data)
-        if self._lazy and isinstance(data, Sparse):
+        held = data.held() if self._lazy and data.sparse else None
+        if isinstance(held, Sparse):
             from discreet.queries.frank_wolfe.lazy_selection import selection_of
 
             scale = scale_in_steps(self.mechanism.noise_multiplier, self.query)
-            return selection_of(self.query, data).choose(self.query, scale, bits)
+            return selection_of(self.query, held).choose(self.query, scale, bits)
         return int(Noisy(self.query, self.mechanism).sample(data, unit, bits))
 
     @property

@@ -18,6 +18,7 @@ from discreet.planning.facts import Facts
 from discreet.planning.options import labelled
 from discreet.recipes.exponential_mechanism import MOST_AXES
 from discreet.recipes.hard_threshold import converges
+from discreet.recipes.interactions import NUMBERS as INTERACTIONS
 from discreet.recipes.shared import NUMBERS as SHARED
 from discreet.recipes.weighted_perturbation import NUMBERS as WEIGHTED
 from discreet.recipes.weighted_perturbation import is_bag_of_words
@@ -25,16 +26,7 @@ from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = [
-    "NUMBERS",
-    "RULES",
-    "Facts",
-    "Rule",
-    "choose",
-    "options_of_rules",
-    "prefers_peeling",
-    "prefers_vertices",
-]
+__all__ = ["NUMBERS", "RULES", "Facts", "Rule", "choose", "options_of_rules", "prefers_peeling", "prefers_vertices"]
 
 
 @dataclass(frozen=True)
@@ -179,6 +171,14 @@ RULES: tuple[Rule, ...] = (
         "intervals are asked for (`inference=True`)",
         "coefficients with a covariance, from released values alone",
         "docs/maths/intervals.md",
+    ),
+    Rule(
+        "interactions",
+        lambda f: f.crossable and f.count_noise * current(INTERACTIONS).least_rows <= 1,
+        "a schema of up to 500 features, two classes or least squares, no constraint or ridge, "
+        f"n/ν ≥ {INTERACTIONS.least_rows:g}",
+        "knots where the rows are, and pairs of columns that tell more together than alone",
+        "sweep least-rows",
     ),
     Rule(
         "exponential_mechanism",

@@ -8,8 +8,10 @@ from functools import cached_property
 
 from discreet.calibration.guarantee import Guarantee, rough_multiplier
 from discreet.geometry import WholeSpace
-from discreet.losses import Domain, Tabulated
+from discreet.losses import Domain, Logistic, Squared, Tabulated
+from discreet.recipes.shared import NUMBERS as SHARED
 from discreet.solvers import Problem
+from discreet.tuned import current
 
 __all__ = ["Facts", "trivial_risk"]
 
@@ -61,6 +63,19 @@ class Facts:
         """Whether labels are −1 and +1 and nothing constrains the model."""
         one_score = self.problem.loss.slope_sign_fixed and self.problem.rows.outputs == 1
         return bool(one_score and self.free and self.problem.rows.bounded)
+
+    @property
+    def crossable(self) -> bool:
+        """Whether interactions may be chosen: two classes or least squares, of at least two columns of a table.
+
+        There are at most half as many features as make rows wide, so that pairs of them do not.
+        """
+        p = self.problem
+        if 2 * self.coordinates > current(SHARED).many_columns:
+            return False
+        possible = isinstance(p.loss, Squared) or (isinstance(p.loss, Logistic) and self.two_classes)
+        known = len(p.columns) > 1 and p.rows.bounded and p.rows.intercept > 0 and p.rows.outputs == 1
+        return possible and known and self.free and not self.pure
 
     @property
     def count_noise(self) -> float:

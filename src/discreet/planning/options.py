@@ -20,7 +20,7 @@ from discreet.recipes import boosted, recipe
 
 __all__ = ["checked_options", "labelled", "option_types"]
 
-_MAY_BE_ZERO = ("centre_share", "recalibration_share", "power", "regularisation", "seed")
+_MAY_BE_ZERO = ("centre_share", "label_share", "recalibration_share", "power", "regularisation", "seed")
 _NOT_OFFERED = {
     "shuffle": " Shuffling rows and cutting them into batches of equal size is not offered: what is in the other "
     "batches tells where a row is, no dominating pair is known, and its ε can be larger. Option batches lets every row "

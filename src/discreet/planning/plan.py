@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from discreet.accounting.bounds import Bounds
+from discreet.calibration.by_secants import NEARLY_ALL
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.rehearse import foresee
 from discreet.errors import InvalidInput
@@ -114,12 +115,12 @@ def make_plan(
 
 
 def spent_epsilon(event: Event, guarantee: Guarantee) -> float:
-    """The ε that a run cost at the guarantee's δ: what the guarantee says, or the truth where it is more."""
+    """The ε that a run cost at the guarantee's δ: the guarantee's ε where nearly all is used, else the truth."""
     from discreet.accounting import delta, epsilon
 
     # a calibrated plan uses all of its budget, which one look at δ(ε) shows; inverting the curve takes dozens
     if guarantee.delta > 0:
         used = delta(event, guarantee.epsilon, guarantee.unit).upper / guarantee.delta
-        if 1 - 1e-4 <= used <= 1:
+        if NEARLY_ALL <= used <= 1:
             return guarantee.epsilon
     return epsilon(event, guarantee.delta, guarantee.unit).upper

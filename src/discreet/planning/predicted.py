@@ -220,6 +220,7 @@ def _objective(solver: ObjectivePerturbation, problem: Problem) -> Bound:
     if not within:
         unconstrained(problem)
     require(domain.convex, "a convex constraint set")
+    require(not solver.label_multiplier, "a minimiser that is not shrunk towards a constant (label_share)")
     uncut(problem, solver.slope_bound, domain.radius_in(d))
     # strong convexity holds over a convex set as well as without one
     bounds = [

@@ -7,10 +7,12 @@ such rows, and so does its event.
 
 from __future__ import annotations
 
+import itertools
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +24,27 @@ from discreet.rows import ROW_BITS, RowSpec
 
 __all__ = ["ColumnWeights", "MappedRows", "RowMap", "prepared"]
 
+T = TypeVar("T")
+
+
+_COUNT = itertools.count()
+
 
 class RowMap(ABC):
-    """A public rule from one row to another. Equal only to itself, so that blocks remember the rows it made."""
+    """A public rule from one row to another. Blocks remember the rows that it made, by its number."""
 
     rows: RowSpec
+    _number: tuple[int, int]
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        """A map with a number of its own, which a copy in another process keeps."""
+        made = super().__new__(cls)
+        object.__setattr__(made, "_number", (os.getpid(), next(_COUNT)))
+        return made
 
     def block(self, block: Block, *, rounded: bool) -> Block:
         """The rows that it makes, made once."""
-        return block.once((self, rounded), lambda: self._made(block, rounded))
+        return block.once(("made by", self._number, rounded), lambda: self._made(block, rounded))
 
     @abstractmethod
     def _made(self, block: Block, rounded: bool) -> Block: ...
@@ -98,15 +112,38 @@ class MappedRows:
 
     def map_blocks(self, function: Callable[[Block], Any]) -> list[Any]:
         """function(block) for each block of rows made."""
-        return self.given.map_blocks(lambda block: function(self.through.block(block, rounded=self.rounded)))
+        return self.given.map_blocks(self._after(function))
 
     def map_sum(self, function: Callable[[Block], Integers], shape: tuple[int, ...]) -> Integers:
         """Σ function(block) over blocks of rows made."""
-        return self.given.map_sum(lambda block: function(self.through.block(block, rounded=self.rounded)), shape)
+        return self.given.map_sum(self._after(function), shape)
+
+    def fold(self, function: Callable[[Block], T], add: Callable[[T, T], T]) -> T | None:
+        """The values of ``function``, added over runs of rows made."""
+        return self.given.fold(self._after(function), add)
+
+    def _after(self, function: Callable[[Block], T]) -> Callable[[Block], T]:
+        """The function of a given block, which knows the map and no rows: it may be sent to where they are."""
+        through, rounded = self.through, self.rounded
+        return lambda block: function(through.block(block, rounded=rounded))
 
     def take(self, indices: Integers) -> Dataset:
         """The given rows, seen through the same map."""
         return MappedRows(self.given.take(indices), self.through, self.rounded)
+
+    def gather(self, indices: Integers) -> Dataset:
+        """Some of the rows, seen through the same map, in memory."""
+        return MappedRows(self.given.gather(indices), self.through, self.rounded)
+
+    def held(self) -> Dataset | None:
+        """All rows, seen through the same map, in memory."""
+        given = self.given.held()
+        return None if given is None else MappedRows(given, self.through, self.rounded)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the given rows are held sparse."""
+        return self.given.sparse
 
 
 def prepared(

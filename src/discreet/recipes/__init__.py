@@ -23,6 +23,7 @@ RECIPES = (
     "frank_wolfe",
     "hard_threshold",
     "heavy_tailed",
+    "interactions",
     "intervals",
     "objective_perturbation",
     "output_perturbation",

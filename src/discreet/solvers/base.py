@@ -15,6 +15,7 @@ from discreet.geometry.base import Geometry, Projectable
 from discreet.geometry.whole_space import WholeSpace
 from discreet.losses import OWN, Loss
 from discreet.measurements import Measurement
+from discreet.refinement import ColumnBlock
 from discreet.rows import RowSpec
 from discreet.units import Unit
 
@@ -56,6 +57,7 @@ class Problem:
         inference: whether intervals for the coefficients are asked for.
         robust: whether they are to hold where the model of the variance is wrong.
         partitions: groups of columns that add up to the same number in every row, as indicators of levels do.
+        columns: which features are of which column of a table, where interactions may be chosen among them.
         largest_count: public bound of the targets of a Poisson regression of plain counts; it is enforced.
         n_error: the standard deviation of ``n`` where it was released with noise.
     """
@@ -71,6 +73,7 @@ class Problem:
     inference: bool = False
     robust: bool = False
     partitions: tuple[Partition, ...] = ()
+    columns: tuple[ColumnBlock, ...] = ()
     largest_count: float = math.inf
     n_error: float = 0.0
 

@@ -33,9 +33,7 @@ class HeldRows(Protocol):
     n: int
     largest_target: float
     most_entries: int
-
-    def thinned(self, stride: int) -> Any:
-        """Every k-th of the rows, k = ``stride``."""
+    theta: Array | None  # where the last gradient was taken
 
     def gradient(self, theta: Array) -> tuple[Array, Array]:
         """Σ slope·row as an unevaluated sum (high, low)."""
@@ -102,20 +100,16 @@ class _Scalar:
 
     def __init__(self, rows: Any, y: Array, cap: Array, unit: float, loss: Loss) -> None:
         self.rows, self.y, self.cap, self.unit, self.n = rows, y, cap, unit, len(y)
-        self.given, self.loss = loss, (loss.kind, loss.parameter, loss.smoothing)
+        self.loss = (loss.kind, loss.parameter, loss.smoothing)
+        self.theta: Array | None = None
         self.weights = np.zeros(self.n)
         self.largest_target = float(np.max(np.abs(y[np.isfinite(y)]), initial=0.0))
         self.most_entries = rows.shape[1]
 
-    def thinned(self, stride: int) -> Any:
-        some = slice(stride // 2, None, stride)
-        rows = self.rows[some] if sp.issparse(self.rows) else np.ascontiguousarray(self.rows[some])
-        y, cap = np.ascontiguousarray(self.y[some]), np.ascontiguousarray(self.cap[some])
-        return type(self)(rows, y, cap, self.unit, self.given)
-
 
 class _Dense(_Scalar):
     def gradient(self, theta: Array) -> tuple[Array, Array]:
+        self.theta = theta
         high, low = np.zeros(len(theta)), np.zeros(len(theta))
         common = (self.y, self.cap, theta, self.loss, self.unit)
         kernels.gradient_dense(self.rows, *common, self.weights, high, low)
@@ -145,12 +139,8 @@ class _Weighted(_Dense):
         super().__init__(rows, y, cap, unit, loss)
         self.stretch = stretch
 
-    def thinned(self, stride: int) -> Any:
-        thinned = _Dense(self.rows, self.y, self.cap, self.unit, self.given).thinned(stride)
-        stretch = np.ascontiguousarray(self.stretch[stride // 2 :: stride])
-        return _Weighted(thinned.rows, thinned.y, thinned.cap, self.unit, self.given, stretch)
-
     def gradient(self, theta: Array) -> tuple[Array, Array]:
+        self.theta = theta
         high, low = np.zeros(len(theta)), np.zeros(len(theta))
         common = (self.y, self.cap, self.stretch, theta, self.loss, self.unit)
         gradient_weighted(self.rows, *common, self.weights, high, low)
@@ -165,6 +155,7 @@ class _Sparse(_Scalar):
         self.most_entries = int(np.max(np.diff(rows.indptr), initial=1))
 
     def gradient(self, theta: Array) -> tuple[Array, Array]:
+        self.theta = theta
         high, low = np.zeros(len(theta)), np.zeros(len(theta))
         common = (*self.stored, self.y, self.cap, theta, self.loss, self.unit, self.weights, high, low)
         # sums over a chunk of rows are moved in one go where that touches fewer places than the rows themselves do
@@ -198,6 +189,7 @@ class _Softmax:
         self.known = np.isin(y, np.arange(classes))
         self.codes = np.where(self.known, y, 0.0).astype(np.intp)
         self.p = np.zeros((self.n, classes))
+        self.theta: Array | None = None
         self.largest_target = 0.0
         self.most_entries = rows.shape[1]
 
@@ -208,6 +200,7 @@ class _Softmax:
             yield part, rows if sp.issparse(rows) else rows.astype(np.float64)
 
     def gradient(self, theta: Array) -> tuple[Array, Array]:
+        self.theta = theta
         high, low = np.zeros_like(theta), np.zeros_like(theta)
         for part, rows in self._pieces():
             z = (rows @ theta.T) * self.unit
@@ -237,6 +230,3 @@ class _Softmax:
 
     def hessian(self, kind: Any) -> Array:
         raise TypeError("softmax Hessians are only ever multiplied by")
-
-    def thinned(self, stride: int) -> Any:
-        raise TypeError("softmax objectives have too many parameters for few rows to tell about")

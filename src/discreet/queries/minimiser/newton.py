@@ -33,12 +33,10 @@ Solve = Callable[[Array], Array]
 def minimise_anywhere(objective: Objective, tolerance: float) -> tuple[Array, bool]:
     """(θ, whether ‖∇J(θ)‖ ≤ tolerance is certified), by Newton's method from 0 until then or until ∇J stops falling."""
     theta = np.zeros(objective.problem.rows.shape)
-    strides = _strides(objective)
-    for stride in strides:
-        coarse = objective.thinned(stride)
+    thinned = objective.thinned(_strides(objective))
+    for coarse in thinned:
         theta = _newton_steps(coarse, theta, coarse, share=_COARSE)[0]
-    model = objective.thinned(strides[-1]) if strides else objective
-    return _newton_steps(objective, theta, model, tolerance=tolerance)
+    return _newton_steps(objective, theta, thinned[-1] if thinned else objective, tolerance=tolerance)
 
 
 def line_search(objective: Objective, theta: Array, gradient: Array, step: Array) -> tuple[Array, Array]:

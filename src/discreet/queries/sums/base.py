@@ -46,10 +46,19 @@ class ExactSum(ABC):
         return self.grid * self._total(data, rounded=False)
 
     def _total(self, data: Dataset, *, rounded: bool) -> NDArray[np.float64]:
-        """Blocks of sparse rows give entries instead of sums, so that memory is O(entries + d)."""
+        """Blocks of few sparse rows give entries instead of sums, so that memory is O(d) a block or less."""
         total = np.zeros(self.shape)
-        for places, contributions in data.map_blocks(lambda block: self._block(block, rounded=rounded)):
-            np.add.at(total, places, contributions)
+
+        def contributions(block: Block) -> tuple[Any, NDArray[np.float64]]:
+            places, found = self._block(block, rounded=rounded)
+            if found.size <= total.size:
+                return places, found
+            whole = np.zeros(self.shape)
+            np.add.at(whole, places, found)
+            return ..., whole
+
+        for places, found in data.map_blocks(contributions):
+            np.add.at(total, places, found)
         return total
 
     @abstractmethod

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from discreet.errors import InvalidInput
+from discreet.noise.bits import Bits
 
 __all__ = ["ENTRY_BITS", "MOST_ENTRIES", "MOST_ROWS", "GaussianSketch"]
 
@@ -63,9 +65,8 @@ class GaussianSketch:
     @cached_property
     def _columns(self) -> NDArray[np.float32]:
         """The columns of A, one a row of this array."""
-        drawn = np.random.Generator(np.random.Philox(self.seed % 2**64)).standard_normal(
-            (self.d, self.rows), np.float32
-        )
+        words = Bits.seeded(self.seed % 2**64).words(self.d * self.rows)
+        drawn = ndtri(((words >> np.uint64(12)) + 0.5) * 2.0**-52).reshape(self.d, self.rows)
         return np.asarray(np.rint(drawn * 2**ENTRY_BITS) / 2**ENTRY_BITS, dtype=np.float32)
 
     def apply(self, x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,0 +1,249 @@
+"""Rows larger than memory and larger than one machine: what streaming and a Dask cluster cost, and that they agree.
+
+    python bench/scale.py --quick      # a minute: the same numbers from memory, files and a cluster; else exit status 1
+    python bench/scale.py              # all parts; writes bench/results/scale.*
+    python bench/scale.py --part a     # one part; the figures of the others stay as they were
+
+(a) A fit of 10⁷ × 50 in Parquet files of which nothing is kept in memory, against reading and encoding the same files
+as often, in the same process. (b) A Dask cluster of one and of two worker processes: the time of a step on 4·10⁶ × 100,
+and what a step costs where there is next to nothing to compute. (c) ``tests/conformance/test_backends.py``: every
+solver of ``auto`` releases the same integers wherever the rows are. (m) Bytes of the messages of a step, beside the
+formula of docs/scale.md. Machines may be busy, so CPU seconds are judged, but for the overhead of a step, which is
+waiting; on an idle machine the wall time of two workers over one is the same share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import peers as shared
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_OVER_FLOOR, MOST_MEMORY = 1.5, 1.0  # times, GB
+MOST_OVERHEAD, MOST_OF_ONE_WORKER = 0.020, 1 / 1.6  # seconds a step, share of the time
+FILE_ROWS = 500_000
+STEPS = 4
+
+
+def files(folder: Path, rows: int, columns: int) -> Path:
+    """Parquet files of numbers with two decimals; all are copies of the first, which changes no time."""
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    size = min(rows, FILE_ROWS)
+    X = rng.normal(size=(size, columns)).round(2)
+    y = (X[:, :5].sum(axis=1) + rng.logistic(size=size) > 0).astype(float)
+    table = pa.table({**{f"x{j}": X[:, j] for j in range(columns)}, "y": y})
+    parquet.write_table(table, folder / "part-0.parquet", row_group_size=100_000)
+    for k in range(1, rows // size):
+        shutil.copy(folder / "part-0.parquet", folder / f"part-{k}.parquet")
+    return folder
+
+
+def model(columns: int, **settings: Any) -> Any:
+    import discreet as dp
+
+    declared = {f"x{j}": dp.Numeric(-4, 4, encoding="linear") for j in range(columns)}
+    schema = dp.Schema(declared | {"y": dp.Categorical([0, 1])})
+    return dp.LogisticRegression(1.0, 1e-9, schema=schema, random_state=1, **settings)
+
+
+def descent(columns: int, steps: int) -> Any:
+    return model(columns, solver="descent", solver_options={"iterations": steps})
+
+
+def clocked(work: Callable[[], Any]) -> dict[str, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+
+
+# --- (a) streaming ----------------------------------------------------------------------------------------------------
+
+
+def stream(folder: str, columns: int) -> dict[str, Any]:
+    """In a process of its own: the floor, the fit, and the peak of memory."""
+    import resource
+
+    import discreet as dp
+    from discreet.data.streamed import BlockReader
+    from discreet.estimators import scans
+
+    scan = dp.Parquet(folder, target="y", memory=1)
+    descent(columns, 1).fit(dp.Parquet(f"{folder}/part-0.parquet", target="y", memory=1))  # compiles
+    readers: list[BlockReader] = []
+
+    class Noted(BlockReader):
+        def open(self) -> BlockReader:
+            readers.append(self)
+            return super().open()
+
+    scans.BlockReader = Noted  # type: ignore[misc]
+    fitted = clocked(lambda: descent(columns, STEPS).fit(scan))
+    reader = readers[0]
+    floor = clocked(lambda: [None for _ in reader.each(lambda number, block: None, range(*reader.part))])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return {"rows": reader.n, "passes": STEPS + 1, "floor": floor, "fit": fitted, "peak": peak}
+
+
+def part_a(rows: int, columns: int, folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    place = files(folder / "a", rows, columns)
+    command = [sys.executable, __file__, "--child", "stream", str(place), str(columns)]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+    ratio = found["fit"]["cpu"] / (found["passes"] * found["floor"]["cpu"])
+    return found, [
+        _judged(f"(a) CPU of a fit over {found['passes']} readings and encodings", MOST_OVER_FLOOR, ratio),
+        _judged("(a) peak memory, GB", MOST_MEMORY, found["peak"]),
+    ]
+
+
+# --- (b) a cluster ----------------------------------------------------------------------------------------------------
+
+
+def step_times(workers: int, place: Path, columns: int, steps: int) -> dict[str, float]:
+    """Median wall seconds of one gradient sum over all rows, and CPU seconds of the busiest worker for one."""
+    from distributed import Client, LocalCluster
+
+    import discreet as dp
+    from discreet.data import dask as clusters
+
+    times: list[float] = []
+    spent: list[dict[str, float]] = []
+    ask = clusters._Shards.ask
+
+    def timed(self: Any, *question: Any) -> Any:
+        if len(times) in (2, steps - 1):  # after what is compiled is loaded, and before the last
+            spent.append(self.client.run(time.process_time))
+        begun = time.perf_counter()
+        answer = ask(self, *question)
+        times.append(time.perf_counter() - begun)
+        return answer
+
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0
+        ) as cluster,
+        Client(cluster, set_as_default=False, direct_to_workers=True) as client,
+    ):
+        clusters._Shards.ask = timed  # type: ignore[method-assign]
+        descent(columns, steps).fit(dp.Parquet(place, target="y", memory="64GB", dask=client))
+        clusters._Shards.ask = ask  # type: ignore[method-assign]
+    busiest = max(spent[1][worker] - spent[0][worker] for worker in spent[0])
+    return {"wall": statistics.median(times[2:]), "cpu": busiest / (steps - 3)}
+
+
+def part_b(rows: int, columns: int, folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    large, small = files(folder / "large", rows, columns), files(folder / "small", 1000, 10)
+    found = {str(workers): step_times(workers, large, columns, 12) for workers in (1, 2)}
+    found["overhead"] = step_times(2, small, 10, 100)
+    wall, cpu = (found["2"][clock] / found["1"][clock] for clock in ("wall", "cpu"))
+    return found | {"rows": rows, "wall of two workers over one": wall}, [
+        _judged("(b) seconds of a step with 1000 rows on two workers", MOST_OVERHEAD, found["overhead"]["wall"]),
+        _judged("(b) CPU of a step on the busiest of two workers over that on one", MOST_OF_ONE_WORKER, cpu),
+    ]
+
+
+# --- (c) the same numbers, (m) messages -------------------------------------------------------------------------------
+
+
+def part_c() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    tests = ROOT / "tests" / "conformance" / "test_backends.py"
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1"}
+    status = subprocess.run([sys.executable, "-m", "pytest", "-q", str(tests)], env=environment, cwd=ROOT).returncode
+    return {"status": status}, [_judged("(c) failures of tests/conformance/test_backends.py", 0, status)]
+
+
+def part_m() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Bytes of a question and of an answer of a gradient step, for parameters of several lengths."""
+    import cloudpickle
+    import numpy as np
+
+    from discreet.losses import Logistic
+    from discreet.queries.sums.gradient import GradientSum
+    from discreet.rows import RowSpec
+
+    class Asked:
+        def map_sum(self, function: Any, shape: Any) -> Any:
+            self.question = cloudpickle.dumps(("sum", function, shape))
+            return np.zeros(shape, np.int64)
+
+    found, judged = {}, []
+    for d in (10, 100, 1000, 10_000):
+        asked = Asked()
+        rows = RowSpec(d, 1.0)
+        answer = GradientSum(rows, Logistic(), np.random.default_rng(0).normal(size=d), 1.0).integers(asked)  # type: ignore[arg-type]
+        sizes = {"question": len(asked.question), "answer": len(cloudpickle.dumps(("ok", answer)))}
+        found[str(d)] = sizes
+        judged.append(
+            _judged(f"(m) bytes of both for d = {d:,}, over 16·d + 4 KB", 1.0, sum(sizes.values()) / (16 * d + 4096))
+        )
+    return found, judged
+
+
+def _judged(target: str, most: float, measured: float) -> dict[str, Any]:
+    return {"target": target, "at most": most, "measured": measured, "met": measured <= most}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--part", choices=list("abcm"))
+    parser.add_argument("--rows", type=int, help="of parts a and b, for a quick look")
+    parser.add_argument("--child", nargs=3)
+    arguments = parser.parse_args()
+    sys.path.insert(0, str(ROOT / "src"))
+    os.environ["PYTHONPATH"] = str(ROOT / "src")
+    if arguments.child:
+        print(json.dumps(stream(arguments.child[1], int(arguments.child[2]))))
+        return 0
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        parts: dict[str, Callable[[], tuple[dict[str, Any], list[dict[str, Any]]]]] = {
+            "a": lambda: part_a(arguments.rows or 10_000_000, 50, folder),
+            "b": lambda: part_b(arguments.rows or 4_000_000, 100, folder),
+            "c": part_c,
+            "m": part_m,
+        }
+        for part in "c" if arguments.quick else arguments.part or "".join(parts):
+            figures, judged = parts[part]()
+            found[part] = {"figures": figures, "targets": judged, "load": os.getloadavg()[0]}
+            print(part, json.dumps(figures), shared.verdict_table(judged), sep="\n", flush=True)
+    if not (arguments.quick or arguments.rows):
+        written(found)
+    return 0 if all(target["met"] for part in found.values() for target in part["targets"]) else 1
+
+
+def written(found: dict[str, Any]) -> None:
+    """Store the figures of some parts beside those of the others."""
+    import discreet
+
+    stored = shared.RESULTS / "scale.json"
+    before = json.loads(stored.read_text())["parts"] if stored.exists() else {}
+    together = dict(sorted((before | found).items()))
+    versions = {"discreet": discreet.__version__}
+    versions |= shared.versions(["numpy", "numba", "pyarrow", "dask", "distributed"])
+    facts = "\n".join(f"- {package}: {version}" for package, version in versions.items())
+    table = shared.verdict_table([target for part in together.values() for target in part["targets"]])
+    loads = ", ".join(f"({name}) {part['load']:.1f}" for name, part in together.items())
+    text = f"{table}\n\nLoad of the machine while each part was measured: {loads}.\n\n{facts}"
+    shared.write("scale", "Rows in files and on a cluster", text, {"versions": versions, "parts": together})
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

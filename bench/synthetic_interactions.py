@@ -1,0 +1,107 @@
+"""Synthetic tables in which columns tell more together than alone, or in which resolution matters; and some without.
+
+The truth is a sum of effects of single columns, of pairs, of spikes (a value that most rows have, and a tail in which
+narrow ranges differ) and of fine steps, in shares that the kind says. Columns are numbers of several shapes and
+categories by Zipf's law; some columns tell nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+import discreet as dp
+
+Array = NDArray[np.float64]
+
+SHARES = {  # of the variance of the truth: single columns, pairs, spikes, fine steps
+    "additive": (1.0, 0.0, 0.0, 0.0),
+    "pairs": (0.35, 0.65, 0.0, 0.0),
+    "mild": (0.85, 0.15, 0.0, 0.0),
+    "spikes": (0.5, 0.0, 0.5, 0.0),
+    "steps": (0.5, 0.0, 0.0, 0.5),
+    "all": (0.5, 0.25, 0.15, 0.1),
+}
+
+
+def table(rng: Generator, rows: int, kind: str) -> tuple[dict[str, Any], dict[str, Any], Array]:
+    """(declarations, cells, the truth of mean 0 and variance 1)."""
+    columns: dict[str, Any] = {}
+    cells: dict[str, Any] = {}
+    places: dict[str, Array] = {}  # between 0 and 1, for the truth
+    common = rng.normal(size=rows)
+    for j in range(6):
+        own = rng.normal(size=rows) + rng.choice([0.0, 0.7]) * common
+        shape = rng.choice(["bell", "skewed", "whole", "flat"])
+        value = {
+            "bell": 50 + 10 * own,
+            "skewed": np.exp(8 + own),
+            "whole": np.clip(np.rint(6 + 2.5 * own), 0, 16),
+            "flat": 100 * _ranks(own),
+        }[shape]
+        low, high = {"bell": (0, 100), "skewed": (0, 500_000), "whole": (0, 16), "flat": (0, 100)}[shape]
+        columns[f"x{j}"], cells[f"x{j}"] = dp.Numeric(low, high), value
+        places[f"x{j}"] = _ranks(own)
+    for j in range(2):
+        there = rng.random(rows) < rng.uniform(0.1, 0.4)
+        size = np.exp(8 + rng.normal(size=rows))
+        columns[f"s{j}"], cells[f"s{j}"] = dp.Numeric(0, 200_000), np.where(there, size, 0.0)
+        places[f"s{j}"] = np.where(there, _ranks(size), -1.0)
+    for j, levels in enumerate([2, 4, 7, 15, 40]):
+        chances = 1.0 / np.arange(1.0, levels + 1)
+        level = rng.choice(levels, size=rows, p=chances / chances.sum())
+        columns[f"c{j}"], cells[f"c{j}"] = dp.Categorical([str(k) for k in range(levels)], fill="0"), level.astype(str)
+        places[f"c{j}"] = rng.random(levels)[level]  # levels in any order
+    parts = (
+        sum(_bend(rng, places[name]) for name in rng.permutation(list(places))[:7]),
+        sum(_pair(rng, *(places[name] for name in rng.permutation(_crossed(places))[:2])) for _ in range(4)),
+        sum(_spike(rng, places[f"s{j}"]) for j in range(2)),
+        sum(_steps(rng, places[f"x{j}"]) for j in rng.permutation(6)[:2]),
+    )
+    truth = sum(np.sqrt(share) * _unit(part) for share, part in zip(SHARES[kind], parts, strict=True))
+    return columns, cells, _unit(truth)
+
+
+def _ranks(values: Array) -> Array:
+    return np.argsort(np.argsort(values)) / len(values)
+
+
+def _unit(values: Array) -> Array:
+    return (values - values.mean()) / max(float(values.std()), 1e-12)
+
+
+def _crossed(places: dict[str, Array]) -> list[str]:
+    return [name for name in places if name[0] in "xc"]
+
+
+def _bend(rng: Generator, u: Array) -> Array:
+    """A smooth effect of one column: a line, a turn, a saturation or a wave."""
+    bends = [2 * u, -4 * (u - 0.5) ** 2, np.tanh(5 * (u - rng.uniform(0.2, 0.8))), np.sin(rng.uniform(2, 5) * u)]
+    return float(rng.choice([-1, 1]) * rng.uniform(0.4, 1.2)) * _unit(bends[rng.integers(4)])
+
+
+def _pair(rng: Generator, u: Array, v: Array) -> Array:
+    """An effect of two columns: a product, a quadrant, a moving turn, or a bump."""
+    a, b = rng.uniform(0.3, 0.7, size=2)
+    kinds = [
+        (u - 0.5) * (v - 0.5),
+        np.sign(u - a) * np.sign(v - b),
+        np.sin(4 * u) * (v - 0.5),
+        np.exp(-((u - a) ** 2 + (v - b) ** 2) / 0.08),
+    ]
+    return float(rng.uniform(0.5, 1.2)) * _unit(kinds[rng.integers(4)])
+
+
+def _spike(rng: Generator, u: Array) -> Array:
+    """Most rows at one value; in the tail, narrow ranges that differ."""
+    ranges = rng.normal(size=10)
+    tail = ranges[np.clip((u * 10).astype(int), 0, 9)] + rng.choice([-1.0, 1.0])
+    return _unit(np.where(u < 0, 0.0, tail))
+
+
+def _steps(rng: Generator, u: Array) -> Array:
+    """A dozen steps of any height."""
+    return _unit(rng.normal(size=12)[np.clip((u * 12).astype(int), 0, 11)])

@@ -1,0 +1,215 @@
+"""Parquet files of one table, streamed row group by row group.
+
+A row is a record. Files are one table in the order of their paths; all must have the declared columns, of the same
+kinds. What a row group holds decides nothing about how another is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet.data.columns import Column
+from discreet.data.delimited import require_names
+from discreet.data.files import DataFile
+from discreet.data.frames import Table
+from discreet.data.records import GrowingColumn, is_text
+from discreet.data.sources import TableOf, Wanted, constant_column, cut, declared_kinds, row_ranges
+from discreet.errors import InvalidInput
+
+__all__ = ["ParquetSource", "parquet_names"]
+
+_BATCH = 1 << 16
+"""Rows that are decoded at a time, so that a large row group is never in memory as a whole."""
+
+
+@dataclass(frozen=True)
+class _File:
+    file: DataFile
+    stamp: tuple[Any, ...]
+    first: int  # row of the table
+    groups: tuple[int, ...]  # rows of each row group
+    kinds: dict[str, bool]
+    kind_of: dict[str, str]
+    text: tuple[str, ...]
+
+
+class ParquetSource:
+    """Opened Parquet files: all footers have been read, no cell has.
+
+    Args:
+        files: the files, whose rows follow each other.
+        schema: the declared columns.
+        target: the column to predict.
+
+    Raises:
+        InvalidInput: a file cannot be read, lacks a column, or has one of another kind than the first file.
+    """
+
+    def __init__(self, files: list[DataFile], schema: Mapping[str, Column], target: str) -> None:
+        self.schema, self.target = dict(schema), target
+        self.files: list[_File] = []
+        self.n = 0
+        for file in files:
+            opened = self._opened(file)
+            self.files.append(opened)
+            self.n += sum(opened.groups)
+
+    def _opened(self, file: DataFile) -> _File:
+        stamp = _stamp(file)
+        with _parquet(file, ()) as opened:
+            arrow, metadata = opened.schema_arrow, opened.metadata
+            names = list(arrow.names)
+            groups = tuple(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
+            text = tuple(field.name for field in arrow if is_text(field.type))
+        require_names(names, Path(file.name))
+        kinds, ids = declared_kinds(file, names, self.schema, self.target)
+        read = [*kinds, *([ids] if ids else [])]
+        kind_of = {name: _kind(arrow.field(name).type) for name in read if name in names}
+        if self.files:
+            self._require_same(file, kinds, kind_of)
+        return _File(file, stamp, self.n, groups, kinds, kind_of, text)
+
+    def _require_same(self, file: DataFile, kinds: Mapping[str, bool], kind_of: Mapping[str, str]) -> None:
+        """Refuse a file whose columns are of other kinds than those of the first; types are public."""
+        first = self.files[0]
+        for name in kind_of:
+            before = first.kind_of.get(name)
+            if before is not None and before != kind_of[name]:
+                raise InvalidInput(
+                    f"column {name!r} is {before} in {first.file.name!r} and {kind_of[name]} in {file.name!r}: files "
+                    "of one table have the same columns. Nothing was released."
+                )
+        if set(kinds) != set(first.kinds) or set(kind_of) != set(first.kind_of):
+            raise InvalidInput(
+                f"{file.name!r} has other columns than {first.file.name!r}: files of one table have the same columns. "
+                "Nothing was released."
+            )
+
+    def tables(self, wanted: Wanted) -> Iterator[tuple[int, TableOf]]:
+        """For each run, in order, its number and what makes its table."""
+        for number, pieces in cut(self._batches(wanted), wanted, _slice):
+            yield number, partial(self._table, pieces)
+
+    def _batches(self, wanted: Wanted, names: list[str] | None = None) -> Iterator[tuple[int, int, Any]]:
+        """Decoded rows of the row groups that runs have rows of."""
+        ranges = np.array(row_ranges(wanted), np.int64).reshape(-1, 2)
+        for number, known in enumerate(self.files):
+            edges = known.first + np.concatenate([[0], np.cumsum(known.groups)]).astype(np.int64)
+            before = np.searchsorted(ranges[:, 0], edges[1:])  # ranges that begin before a group ends; they are rising
+            ends = np.concatenate([[0], ranges[:, 1]])[before]
+            needed = np.flatnonzero((before > 0) & (ends > edges[:-1])).tolist()
+            if not needed:
+                continue
+            _require_unchanged(known)
+            columns = [name for name in names or known.kinds if name in known.kind_of]
+            with _parquet(known.file, known.text) as opened:
+                for group in needed:
+                    start = int(edges[group])
+                    if not columns:  # all that is asked for is in the names of the folders
+                        yield start, int(edges[group + 1]), (number, int(edges[group + 1]) - start)
+                        continue
+                    for batch in opened.iter_batches(_BATCH, row_groups=[group], columns=columns):
+                        yield start, start + batch.num_rows, (number, batch)
+                        start += batch.num_rows
+
+    def _table(self, pieces: list[tuple[int, Any]]) -> Table:
+        rows = sum(_rows(batch) for _, batch in pieces)
+        columns: dict[str, Any] = {}
+        for name, numeric in self.files[0].kinds.items():
+            if name not in self.files[0].kind_of:
+                columns[name] = self._partition(name, pieces)
+                continue
+            growing = GrowingColumn(numeric, rows)
+            for _, batch in pieces:
+                growing.add(batch.column(batch.schema.get_field_index(name)))
+            columns[name] = growing.joined()
+        return Table(columns)
+
+    def _partition(self, name: str, pieces: list[tuple[int, Any]]) -> Any:
+        """A column that the names of folders hold."""
+        values = [dict(self.files[number].file.partition)[name] for number, _ in pieces]
+        return constant_column(values, self.schema[name], [_rows(batch) for _, batch in pieces])
+
+    def ids(self, name: str) -> list[Any]:
+        """All cells of the column that says whose a row is."""
+        cells: list[Any] = []
+        for _, _, (number, batch) in self._batches([(0, 0, self.n)], [name]):
+            if name in self.files[number].kind_of:
+                growing = GrowingColumn(False, batch.num_rows, True)
+                growing.add(batch.column(0))
+                cells.extend(np.asarray(growing.joined()).tolist())
+            else:
+                cells.extend([dict(self.files[number].file.partition)[name]] * batch)
+        return cells
+
+
+def parquet_names(file: DataFile) -> tuple[str, ...]:
+    """The names of a file's columns."""
+    with _parquet(file, ()) as opened:
+        names = tuple(opened.schema_arrow.names)
+    require_names(names, Path(file.name))
+    return names
+
+
+def _slice(piece: tuple[int, Any], first: int, last: int) -> tuple[int, Any]:
+    number, batch = piece
+    return number, last - first if isinstance(batch, int) else batch.slice(first, last - first)
+
+
+def _rows(batch: Any) -> int:
+    return batch if isinstance(batch, int) else int(batch.num_rows)
+
+
+def _kind(kind: Any) -> str:
+    """What a column of a file holds, in a word."""
+    from pyarrow import types
+
+    inner = kind.value_type if types.is_dictionary(kind) else kind
+    if is_text(kind):
+        return "text"
+    for word, test in (("truth values", types.is_boolean), ("dates", types.is_temporal), ("bytes", types.is_binary)):
+        if test(inner):
+            return word
+    numbers = types.is_integer(inner) or types.is_floating(inner) or types.is_decimal(inner)
+    return "numbers" if numbers else str(inner)
+
+
+def _stamp(file: DataFile) -> tuple[Any, ...]:
+    try:
+        return file.stamp()
+    except OSError as problem:
+        raise InvalidInput(f"{file.name!r} cannot be read: {type(problem).__name__}.") from None
+
+
+def _require_unchanged(known: _File) -> None:
+    if _stamp(known.file) != known.stamp:
+        raise InvalidInput(
+            f"{known.file.name!r} was written after it was opened: a fit needs the same rows at every step. What was "
+            "charged stays charged; nothing more was released."
+        )
+
+
+@contextmanager
+def _parquet(file: DataFile, text: tuple[str, ...]) -> Iterator[Any]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise InvalidInput("reading Parquet files needs pyarrow: pip install 'discreet[parquet]'.") from None
+    try:
+        source: Any = file.path if file.local else file.open()
+        settings = {"page_checksum_verification": True}  # not mapped: what is mapped counts as memory
+        with parquet.ParquetFile(source, read_dictionary=list(text), **settings) as opened:
+            yield opened
+    except InvalidInput:
+        raise
+    except (OSError, ValueError, ArrowException) as problem:  # about the file's structure, not about a cell
+        raise InvalidInput(
+            f"{file.name!r} cannot be read as Parquet, it is damaged or another kind of file: {type(problem).__name__}."
+        ) from None

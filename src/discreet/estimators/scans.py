@@ -1,0 +1,93 @@
+"""From files that do not fit in memory to a dataset, by the declarations of an estimator alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet.data.base import Dataset
+from discreet.data.persons import Persons
+from discreet.data.scans import Scan
+from discreet.data.schema import Schema
+from discreet.data.sources import Source
+from discreet.data.streamed import BlockReader, Coding, Streamed
+from discreet.errors import InvalidInput
+from discreet.estimators.features import Features
+from discreet.estimators.interactions import declared_interactions
+from discreet.estimators.persons import person_column, persons_of
+from discreet.rows import RowSpec
+from discreet.units import Unit
+
+__all__ = ["opened_scan"]
+
+
+@contextmanager
+def opened_scan(
+    model: Any, scan: Scan, y: Any, groups: Any, unit: Unit, private: bool
+) -> Iterator[tuple[Features, Dataset, Persons | None]]:
+    """Features, rows and persons of a scan; every file is read once here, before anything can be charged.
+
+    Args:
+        model: the estimator; it gets the attributes that decoding needs.
+        scan: the files.
+        y: the name of the target, where the scan does not say it.
+        groups: refused: whose a row is must be said by a column of the files.
+        unit: the relation and the rows of a person that were declared.
+        private: whether there is privacy.
+
+    Raises:
+        InvalidInput: a declaration is missing, or a file cannot be read or lacks a column.
+    """
+    schema, target = _declared(model, scan, y, groups)
+    schema = declared_interactions(schema, model._interactions())
+    features = Features.declared(None, schema, model.row_norm, target, private, model._encoding())
+    encoder = features.encoder
+    assert encoder is not None
+    column = schema.target(target)
+    _, outputs = model._read_target(np.empty(0, dtype=object), column, private)
+    rows = RowSpec(encoder.n_features, features.row_norm, model._constant(features, encoder.n_features), outputs)
+    coding = Coding(encoder, target, model._target_coding(column), rows)
+    model.feature_names_in_ = encoder.names_in
+    model.n_features_in_ = len(encoder.names_in)
+    cache = None if scan.cache is None else Path(scan.cache)
+    if scan.dask is None:
+        source = scan.source(schema, target)
+        persons = _persons(source, schema, unit, private)
+        yield features, Streamed(BlockReader(source, coding, scan.bytes, cache).open()), persons
+        return
+    from discreet.data.dask import clustered, connection
+
+    with connection(scan.dask) as client:
+        source = scan.source(schema, target, client)
+        persons = _persons(source, schema, unit, private)
+        with clustered(client, source, coding, scan.bytes, cache) as data:
+            yield features, data, persons
+
+
+def _declared(model: Any, scan: Scan, y: Any, groups: Any) -> tuple[Schema, str]:
+    if model.schema is None:
+        raise InvalidInput(
+            "files need a schema: the public bounds of each column are never taken from the data. Nothing was released."
+        )
+    if groups is not None:
+        raise InvalidInput(
+            "whose a row of a file is must be said by a column: declare a Person in the schema. Nothing was released."
+        )
+    if y is not None and not isinstance(y, str):
+        raise InvalidInput("targets of files are a column of them: give its name as y. Nothing was released.")
+    names = {name for name in (scan.target, y) if name is not None}
+    if len(names) != 1:
+        said = "say which column is the target" if not names else "two columns are named as the target"
+        raise InvalidInput(f"{said}: {type(scan).__name__}(…, target=…). Nothing was released.")
+    return model.schema if isinstance(model.schema, Schema) else Schema(model.schema), names.pop()
+
+
+def _persons(source: Source, schema: Schema, unit: Unit, private: bool) -> Persons | None:
+    named = person_column(schema)
+    if named is None or not private:
+        return None
+    return persons_of({named[0]: source.ids(named[0])}, schema, None, unit, private)

@@ -1,0 +1,97 @@
+"""The engine of a training: clipped sums, the norms that an adaptive bound needs, and the check on made-up examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from discreet.errors import InvalidInput
+from discreet.torch.engine import Clip, ExampleGradients, check_slots
+from discreet.torch.rows import Batch, TorchRows
+
+__all__ = ["Forward", "TrainingGradients", "checked_engine"]
+
+Forward: TypeAlias = Callable[[Batch], torch.Tensor]
+"""From a batch to its losses, one a slot; it runs the model."""
+
+
+class TrainingGradients(ExampleGradients):
+    """Clipped sums of examples' gradients, which remembers how long the gradients of the last batch were."""
+
+    norms: torch.Tensor
+    """ℓ2 lengths of the gradients of the last sum's slots, before clipping. Not private: used inside a round alone."""
+
+    def _weights(self, squares: torch.Tensor, present: torch.Tensor, bound: float) -> torch.Tensor:
+        self.norms = squares.sum(0).sqrt()
+        return super()._weights(squares, present, bound)
+
+
+def checked_engine(
+    model: torch.nn.Module,
+    clip: Clip,
+    rows: TorchRows,
+    forward: Forward | None = None,
+    *,
+    slots: int,
+    grid: float,
+    exact: bool = True,
+) -> TrainingGradients:
+    """The engine for a model, after a test that what a slot adds depends on that slot alone.
+
+    The test runs the model on made-up examples of the rows' shapes and types, so that a refusal says nothing of a row.
+
+    Args:
+        model: the model.
+        clip: how gradients are bounded.
+        rows: the rows, of which shapes and types are used.
+        forward: losses of a batch; by default the squared length of the model's output.
+        slots: the size of a physical batch.
+        grid: whole steps to the bound.
+        exact: without it nothing is claimed of roundings, and nothing is tested.
+
+    Raises:
+        HypothesisViolated: slots depend on each other.
+        InvalidInput: the model has layers that mix examples, or cannot be run on made-up examples.
+    """
+    engine = TrainingGradients(model, clip, slots=slots, grid=grid, exact=exact)
+    if exact:
+        made = rows.public_examples(slots, engine.parameters[0].device, _entries)
+        losses = forward or _output_losses(model)
+        buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+        check_slots(engine, lambda fields: losses(Batch(fields, made.present)), made.fields)
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+    return engine
+
+
+def _entries(blank: torch.Tensor) -> torch.Tensor:
+    """Made-up entries: a wave for numbers; 0 and 1 for whole numbers, which are codes in every vocabulary."""
+    places = torch.arange(blank.numel(), dtype=torch.float64).reshape(blank.shape)
+    if blank.is_floating_point():
+        return torch.sin(places).to(blank.dtype)
+    return (torch.sin(places) > 0).to(blank.dtype)
+
+
+def _output_losses(model: torch.nn.Module) -> Forward:
+    def losses(batch: Batch) -> torch.Tensor:
+        try:
+            found = model(**batch.fields) if isinstance(batch.fields, Mapping) else model(batch.x)
+        except (TypeError, RuntimeError, ValueError, IndexError) as problem:
+            raise InvalidInput(
+                f"the model could not be run on made-up examples as model(batch.x) ({type(problem).__name__}); say by "
+                "forward=… how the losses of a batch are computed. Nothing was released."
+            ) from problem
+        values = list(found.values()) if isinstance(found, Mapping) else found
+        outputs = [t for t in tree_leaves(values) if isinstance(t, torch.Tensor) and t.is_floating_point() and t.ndim]
+        outputs = [t for t in outputs if len(t) == len(batch.present) and t.requires_grad]
+        if not outputs:
+            raise InvalidInput(
+                "the model's output has no entry a slot; say by forward=… how the losses of a batch are computed."
+            )
+        return outputs[0].reshape(len(batch.present), -1).square().sum(1)
+
+    return losses

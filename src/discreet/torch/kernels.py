@@ -1,0 +1,257 @@
+"""Sums over examples whose integers are exact: squared lengths, truncated sums and quantised rows.
+
+Each function exists twice: compiled loops (numba) for contiguous float32 tensors in host memory, and the same formulas
+in PyTorch for everything else. Both keep the bounds of docs/maths/torch.md; they may differ in the last bit of a
+squared length, so one process should use one of them for a given layer, which it does because the choice depends on
+the tensor's type and device alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+__all__ = ["LARGEST", "add_outer", "add_truncated", "quantised_lengths", "square_lengths", "truncated"]
+
+COLUMNS = 4096
+"""Columns of a running sum that are worked on together: 32 KiB of doubles, which a first-level cache holds."""
+LARGEST = 32512.0
+"""The largest quantised integer, 127·256: it is low + 256·high for signed bytes low and high."""
+TERMS = 1 << 16
+"""Examples whose products of bytes are summed together: 2^16 products of at most 2^14 stay below 2^31."""
+SMALL = 1 << 16
+"""Below so many entries a second thread costs more than it saves."""
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _square_lengths(rows, out):  # type: ignore[no-untyped-def]
+    for i in range(rows.shape[0]):
+        total = 0.0
+        for j in range(rows.shape[1]):
+            x = np.float64(rows[i, j])
+            total += x * x
+        out[i] = total
+
+
+@njit(nogil=True, cache=True)
+def _add_truncated(rows, weights, total, begin, end):  # type: ignore[no-untyped-def]
+    for first in range(begin, end, COLUMNS):
+        last = min(first + COLUMNS, end)
+        part = total[first:last]
+        for i in range(rows.shape[0]):
+            w = weights[i]
+            if w != 0.0:
+                row = rows[i, first:last]
+                for j in range(part.shape[0]):
+                    part[j] += np.trunc(w * np.float64(row[j]))
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _quantised_lengths(rows, length, scales, squares):  # type: ignore[no-untyped-def]
+    for i in range(rows.shape[0]):
+        total = 0.0
+        for j in range(rows.shape[1]):
+            x = np.float64(rows[i, j])
+            total += x * x
+        scales[i] = length / np.sqrt(total) if total > 0.0 else 0.0  # rounded to the type of the rows
+        if not np.isfinite(total) or not np.isfinite(scales[i]):
+            scales[i] = np.nan
+            squares[i] = np.nan
+            continue
+        scale, square = scales[i], 0.0
+        for j in range(rows.shape[1]):
+            q = np.float64(np.rint(scale * rows[i, j]))
+            square += q * q
+        squares[i] = square
+
+
+@njit(nogil=True, cache=True)
+def _truncate(rows, scales, out):  # type: ignore[no-untyped-def]
+    for i in range(rows.shape[0]):
+        scale = scales[i]
+        if scale == 0.0:
+            out[i, :] = 0.0
+        else:
+            for j in range(rows.shape[1]):
+                out[i, j] = np.trunc(scale * np.float64(rows[i, j]))
+
+
+@njit(nogil=True, cache=True)
+def _rounded_digits(rows, scales, out):  # type: ignore[no-untyped-def]
+    for i in range(rows.shape[0]):
+        scale, row, digits = scales[i], rows[i], out[i]
+        if scale == 0.0:
+            digits[:] = 0
+        else:
+            for j in range(row.shape[0]):
+                value = np.int32(np.rint(scale * row[j]))  # in the arithmetic of `_quantised_lengths`
+                digits[j] = np.int16((value + np.int32(128)) ^ np.int32(128))
+
+
+@njit(nogil=True, cache=True)
+def _truncated_digits(rows, scales, out):  # type: ignore[no-untyped-def]
+    for i in range(rows.shape[0]):
+        scale, row, digits = scales[i], rows[i], out[i]
+        if scale == 0.0:
+            digits[:] = 0
+        else:
+            for j in range(row.shape[0]):
+                scaled = scale * np.float64(row[j])
+                scaled = LARGEST if scaled > LARGEST else scaled
+                scaled = -LARGEST if scaled < -LARGEST else scaled
+                digits[j] = np.int16((np.int32(scaled) + np.int32(128)) ^ np.int32(128))
+
+
+@njit(nogil=True, cache=True)
+def _add_digits(products, multiple, total):  # type: ignore[no-untyped-def]
+    for i in range(total.shape[0]):
+        low, high, sums = products[2 * i], products[2 * i + 1], total[i]
+        for j in range(sums.shape[0]):
+            middle = np.int64(low[2 * j + 1]) + np.int64(high[2 * j])
+            value = (np.int64(high[2 * j + 1]) << 16) + (middle << 8) + np.int64(low[2 * j])
+            sums[j] += np.float64(multiple * value)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="discreet")
+
+
+def _in_parts(work: Callable[[int, int], None], count: int, entries: int) -> None:
+    """Call ``work(first, last)`` on parts of ``range(count)``, one a thread of PyTorch's."""
+    threads = torch.get_num_threads()
+    if threads == 1 or entries < SMALL or count < threads:
+        work(0, count)
+        return
+    ends = [count * k // threads for k in range(threads + 1)]
+    list(_pool(threads).map(work, ends[:-1], ends[1:]))
+
+
+def _compiled(rows: Tensor) -> bool:
+    return rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)
+
+
+def square_lengths(rows: Tensor) -> Tensor:
+    """Squared length of each row as doubles; the relative error is at most (columns + 1)·2^−53.
+
+    Squares of floats of at most 24 digits are exact in double arithmetic and no term is negative, so the bound holds in
+    any order of summation. A row with an entry that is not finite has a squared length that is not finite.
+    """
+    rows = rows.reshape(rows.shape[0], -1)
+    if not _compiled(rows):
+        return rows.double().square().sum(1)
+    values, out = rows.contiguous().numpy(), np.empty(rows.shape[0])
+    _in_parts(lambda i, k: _square_lengths(values[i:k], out[i:k]), len(out), values.size)
+    return torch.from_numpy(out)
+
+
+def add_truncated(rows: Tensor, weights: Tensor, total: Tensor) -> None:
+    """Add Σ_i trunc(w_i·row_i) to ``total``, a flat tensor of doubles that are whole numbers.
+
+    The product is rounded to double before it is truncated towards zero, so that a row adds integers of length at most
+    (1 + 2^−53)·w_i·‖row_i‖. A weight of zero adds nothing, whatever the row holds. The sum is exact, and hence the same
+    in any order, as long as the absolute values of an entry's terms sum to less than 2^53.
+    """
+    rows = rows.reshape(rows.shape[0], -1)
+    if not _compiled(rows):
+        scaled = (rows.double() * weights[:, None]).trunc()
+        total += scaled.masked_fill((weights == 0)[:, None], 0.0).sum(0)
+        return
+    values, factors, sums = rows.contiguous().numpy(), weights.numpy(), total.numpy()
+    _in_parts(lambda i, k: _add_truncated(values, factors, sums, i, k), len(sums), values.size)
+
+
+def quantised_lengths(rows: Tensor, length: float) -> tuple[Tensor, Tensor]:
+    """Scales t_i that give rows the given length, and the squared lengths of the integers round(t_i·row_i).
+
+    The product is rounded to the type of the row (float32 for shorter ones) before it is rounded to an integer; scales
+    have this type too. A row of zeros has the scale 0; one that is not finite, or whose scale is not, has NaN for both.
+    """
+    if not _compiled(rows):
+        wide = rows.double()
+        square = wide.square().sum(1)
+        scales = torch.where(square > 0, length / square.sqrt(), square * 0.0).to(_kind(rows))
+        usable = square.isfinite() & scales.isfinite()
+        scales = scales.masked_fill(~usable, torch.nan)
+        return scales, (rows.to(_kind(rows)) * scales[:, None]).round().double().square().sum(1)
+    values = rows.contiguous().numpy()
+    scale, squares = np.empty(len(values), values.dtype), np.empty(len(values))
+    _in_parts(lambda i, k: _quantised_lengths(values[i:k], length, scale[i:k], squares[i:k]), len(values), values.size)
+    return torch.from_numpy(scale), torch.from_numpy(squares)
+
+
+def _kind(rows: Tensor) -> torch.dtype:
+    return torch.float64 if rows.dtype == torch.float64 else torch.float32
+
+
+def truncated(rows: Tensor, scales: Tensor) -> Tensor:
+    """trunc(t_i·row_i) as whole doubles. A scale of zero gives zeros, whatever the row holds."""
+    if not _compiled(rows):
+        return (rows.double() * scales[:, None]).trunc().masked_fill((scales == 0)[:, None], 0.0)
+    values, factors = rows.contiguous().numpy(), scales.numpy()
+    out = torch.empty(rows.shape, dtype=torch.float64)
+    whole = out.numpy()
+    _in_parts(lambda i, k: _truncate(values[i:k], factors[i:k], whole[i:k]), len(values), values.size)
+    return out
+
+
+def _whole(rows: Tensor, scales: Tensor, towards_zero: bool) -> Tensor:
+    """round(t_i·row_i), or trunc(t_i·row_i) cut to ±`LARGEST`, as doubles."""
+    if towards_zero:
+        whole = (rows.double() * scales.double()[:, None]).trunc().clamp(-LARGEST, LARGEST)
+    else:
+        whole = (rows.to(_kind(rows)) * scales.to(_kind(rows))[:, None]).round().double()
+    return whole.masked_fill((scales == 0)[:, None], 0.0)
+
+
+def _in_digits(rows: Tensor, scales: Tensor, towards_zero: bool) -> Tensor:
+    """The integers of `_whole` as low + 256·high: bytes [n, 2d], low and high in turn, both from −128 to 127.
+
+    The low byte of (v + 128) has 128 more than the digit; flipping its first bit takes them off again.
+    """
+    values = rows.contiguous().numpy()
+    factors = (scales.double() if towards_zero else scales.to(rows.dtype)).numpy()
+    out = torch.empty(values.shape, dtype=torch.int16)
+    digits, kernel = out.numpy(), _truncated_digits if towards_zero else _rounded_digits
+    _in_parts(lambda i, k: kernel(values[i:k], factors[i:k], digits[i:k]), len(values), values.size)
+    return out.view(torch.int8)
+
+
+def add_outer(
+    outputs: Tensor, output_scales: Tensor, inputs: Tensor, input_scales: Tensor, multiple: int, total: Tensor
+) -> None:
+    """Add m·Σ_i trunc(u_i·g_i) round(t_i·a_i)ᵀ to ``total`` [p, d], a matrix of doubles that are whole numbers.
+
+    Scales t_i are those of `quantised_lengths`. Truncated integers are cut to ±32512, which shortens. The sum is exact,
+    by products of bytes where the processor has instructions for them (each integer is low + 256·high) and by a product
+    of doubles otherwise: both give the same integers, as long as the absolute values of an entry's terms sum to less
+    than 2^53.
+    """
+    if not (_compiled(inputs) and _compiled(outputs) and _has_products_of_bytes()):
+        whole = _whole(outputs, output_scales, True).T @ _whole(inputs, input_scales, False)
+        total.add_(whole, alpha=multiple)
+        return
+    for first in range(0, len(inputs), TERMS):
+        part = slice(first, first + TERMS)
+        left = _in_digits(outputs[part], output_scales[part], True)
+        right = _in_digits(inputs[part], input_scales[part], False)
+        products, sums = torch._int_mm(left.T, right).numpy(), total.numpy()
+        _add_digits(products, multiple, sums)
+
+
+@cache
+def _has_products_of_bytes() -> bool:
+    """Whether products of bytes are fast here, and exact for the largest bytes (older instructions saturate)."""
+    if sys.byteorder != "little" or not torch.cpu.get_capabilities().get("avx512_vnni", False):
+        return False
+    left = torch.tensor([-128, 127, -127, 1], dtype=torch.int8).repeat(256)[:, None].expand(-1, 32).contiguous()
+    right = torch.tensor([-128, 127, 127, -1], dtype=torch.int8).repeat(256)[:, None].expand(-1, 32).contiguous()
+    found = torch._int_mm(left.T, right)
+    return bool((found == int((left[:, 0].long() * right[:, 0].long()).sum())).all())

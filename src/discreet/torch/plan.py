@@ -1,0 +1,160 @@
+"""From what a user declares to the plan of a training: steps, sampler, places and the least noise. Uses no row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Literal, get_args
+
+from discreet.calibration import Guarantee
+from discreet.calibration.guarantee import PURE_REFUSED
+from discreet.errors import InvalidInput, did_you_mean
+from discreet.events import ApproxDP, Event, Gaussian, NonPrivate, compose
+from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling
+from discreet.torch.batches import Allocated, Batches, EachDrawn, Places, places_for
+from discreet.units import Unit
+
+__all__ = ["Sampling", "TrainingPlan", "plan_training"]
+
+Sampling = Literal["poisson", "fixed-size", "allocation"]
+
+OVERFLOW_SHARE: Final = 1e-4
+"""The share of δ for batches with more rows than places, under add-remove: it costs less than a ten-thousandth of ε."""
+
+SHUFFLING_REFUSED = (
+    "sampling='shuffle' is refused: batches cut from shuffled rows are not Poisson batches, and no event is proved to "
+    "cover them at the same ε. Use 'poisson', or 'allocation' for epochs in which each row is in one batch. Nothing "
+    "was released."
+)
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """Everything public about a training: what will be released, and how.
+
+    Args:
+        guarantee: what it keeps.
+        n: the number of rows, public or declared.
+        batches: the sampler of a round.
+        rounds: number of rounds.
+        places: where rows are computed in a physical batch.
+        noise_multiplier: standard deviation of the noise over the bound on one row's integers; 0 for ε = ∞.
+        expected_batch: what a sum is divided by: never the size of the batch drawn.
+    """
+
+    guarantee: Guarantee
+    n: int
+    batches: Batches
+    rounds: int
+    places: Places
+    noise_multiplier: float
+    expected_batch: float
+
+    @property
+    def steps(self) -> int:
+        """Number of releases, each of which moves the model once."""
+        return self.rounds * self.batches.steps
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """What is charged, in order: the overflow of places, if there is any, and every round."""
+        return self.events_of(self.noise_multiplier)
+
+    def events_of(self, noise_multiplier: float) -> list[Event]:
+        """The events of this plan with another noise."""
+        leaf: Event = Gaussian(noise_multiplier) if noise_multiplier else NonPrivate()
+        rounds: list[Event] = [self.batches.event(leaf, self.guarantee.unit)] * self.rounds
+        return [ApproxDP(0.0, self.overflow), *rounds] if self.overflow else rounds
+
+    @property
+    def overflow(self) -> float:
+        """The probability that any batch of the training has more rows than places, rounded up."""
+        if not self.guarantee.private or not self.places.overflow:
+            return 0.0
+        return math.nextafter(self.places.overflow * self.steps, 1.0)
+
+    def spent(self, rounds: int) -> float:
+        """The certified ε, at the guarantee's δ, of the first ``rounds`` rounds."""
+        if not self.guarantee.private:
+            return math.inf
+        if rounds == 0:
+            return 0.0
+        from discreet.accounting import epsilon
+
+        first = self.events[: rounds + (1 if self.overflow else 0)]
+        return float(epsilon(compose(first), self.guarantee.delta, self.guarantee.unit).upper)
+
+
+def plan_training(
+    guarantee: Guarantee,
+    n: int,
+    *,
+    epochs: float,
+    expected_batch: float,
+    sampling: str,
+    slots: int | None,
+    least_noise_for: Guarantee | None = None,
+) -> TrainingPlan:
+    """The plan with the least noise that keeps a guarantee.
+
+    Args:
+        guarantee: (ε, δ) for a unit.
+        n: the number of rows, public or declared.
+        epochs: passes over the data: epochs·n/expected_batch steps, rounded up; whole for allocation.
+        expected_batch: the expected number of rows of a batch; the exact one for fixed size.
+        sampling: ``"poisson"``, ``"fixed-size"`` or ``"allocation"``.
+        slots: the size of a physical batch; None for one that a batch seldom exceeds.
+        least_noise_for: what noise is calibrated to, where a ledger keeps a part of δ; by default the guarantee.
+
+    Raises:
+        InvalidInput: the declarations contradict each other. Nothing was released.
+    """
+    if not (isinstance(epochs, int | float) and 0 < epochs < math.inf):
+        raise InvalidInput(f"epochs must be a positive number, got {epochs!r}.")
+    if not (isinstance(expected_batch, int | float) and 1 <= expected_batch <= n):
+        raise InvalidInput(f"expected_batch must be between 1 and the number of rows {n}, got {expected_batch!r}.")
+    if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
+        raise InvalidInput(f"slots must be a positive whole number, got {slots!r}.")
+    batches, rounds = _sampler(sampling, n, float(epochs), float(expected_batch), guarantee.unit)
+    rate = batches.rate(n)
+    allowed = OVERFLOW_SHARE * guarantee.delta if guarantee.private and guarantee.delta else OVERFLOW_SHARE
+    places = places_for(
+        guarantee.unit, n, rate, slots, rounds * batches.steps, allowed, 0.0 if sampling == "fixed-size" else 3.0
+    )
+    plan = TrainingPlan(guarantee, n, batches, rounds, places, 0.0, rate * n)
+    if not guarantee.private:
+        return plan
+    if guarantee.delta == 0:
+        raise InvalidInput(PURE_REFUSED)
+    return replace(plan, noise_multiplier=_least_noise(plan, least_noise_for or guarantee))
+
+
+def _least_noise(plan: TrainingPlan, aim: Guarantee) -> float:
+    from discreet.accounting import calibrate
+
+    aim = aim.tightened()
+    return calibrate(lambda noise: compose(plan.events_of(noise)), aim.epsilon, aim.delta, aim.unit)
+
+
+def _sampler(sampling: str, n: int, epochs: float, expected_batch: float, unit: Unit) -> tuple[Batches, int]:
+    if sampling in ("shuffle", "shuffled", "shuffling"):
+        raise InvalidInput(SHUFFLING_REFUSED)
+    known: Sequence[Any] = get_args(Sampling)
+    if sampling not in known:
+        raise InvalidInput(
+            f"sampling must be one of {', '.join(known)}, got {sampling!r}.{did_you_mean(sampling, known)}"
+        )
+    if sampling == "allocation":
+        if epochs != int(epochs):
+            raise InvalidInput(f"allocation runs whole epochs, got epochs={epochs:g}.")
+        return Allocated(max(1, round(n / expected_batch))), int(epochs)
+    rounds = math.ceil(epochs * n / expected_batch)
+    if sampling == "fixed-size":
+        if expected_batch != int(expected_batch):
+            raise InvalidInput(f"batches of a fixed size have a whole number of rows, got {expected_batch!r}.")
+        if unit.relation != "replace-one":
+            raise InvalidInput("batches of a fixed size reveal n; under add-remove use Poisson sampling.")
+        return EachDrawn(FixedSizeSampling(int(expected_batch), n)), rounds
+    return EachDrawn(PoissonSampling(expected_batch / n)), rounds

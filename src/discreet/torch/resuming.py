@@ -1,0 +1,134 @@
+"""Resuming a private training from a checkpoint (`discreet.torch.checkpoint`), within what was charged for it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from discreet.calibration import Guarantee
+from discreet.errors import InvalidInput
+from discreet.estimators.privacy import bits_for, opened
+from discreet.events import compose
+from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling
+from discreet.noise.bits import Bits
+from discreet.text import checked_path
+from discreet.torch.batches import Allocated, Batches, EachDrawn, Places
+from discreet.torch.checkpoint import FORMAT
+from discreet.torch.clipping import QuantileBound
+from discreet.torch.engine import Clip
+from discreet.torch.engines import Forward
+from discreet.torch.journal import Journal
+from discreet.torch.plan import TrainingPlan
+from discreet.torch.privatizing import Options, assembled, make_round, rehearsed
+from discreet.torch.rows import TorchRows
+from discreet.torch.trainer import Trainer
+from discreet.units import Unit
+from discreet.vault import Payment, Vault
+
+__all__ = ["resume"]
+
+
+def resume(
+    path: Any,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    data: Any,
+    *,
+    ledger: Any = None,
+    forward: Forward | None = None,
+    verbose: bool = False,
+) -> Trainer:
+    """Go on with a training from a checkpoint, within what was charged for it when it began.
+
+    Nothing is charged again where the ledger is durable: its open charge is found. A ledger in memory has forgotten, so
+    that the whole training is charged to the one that is given. The certificate is the first one's either way.
+
+    Args:
+        path: of the checkpoint.
+        model: a model of the same architecture; its state is replaced.
+        optimizer: over its parameters; its state is replaced.
+        data: the same rows.
+        ledger: the ledger that was charged.
+        forward: losses of a batch, as for `privatize`.
+        verbose: shows steps and the ε spent, never a loss.
+
+    Raises:
+        InvalidInput: it is no checkpoint, or the ledger has no open charge for it. Nothing was released.
+        LedgerUnavailable: the journal is gone, or another process is still training. Nothing was released.
+    """
+    path = checked_path(path).absolute()
+    state = _read(path)
+    plan, options = _read_plan(state["plan"]), _read_options(state["options"], verbose)
+    rows = TorchRows(data)
+    unit = plan.guarantee.unit
+    if unit.relation == "replace-one" and len(rows) != plan.n:
+        raise InvalidInput(f"the training was planned for {plan.n} rows, which are public; the data has {len(rows)}.")
+    journal = Journal.opened(Path(state["journal"]), state["training"])
+    try:
+        begun = journal.begun
+        vault = Vault(rows, unit, opened(ledger), _fresh_bits(options, begun))  # type: ignore[arg-type]
+        model.load_state_dict(state["model"])
+        gradient_round = make_round(model, optimizer, rows, plan, options, forward)
+        events = rehearsed(plan, gradient_round, unit)
+        if compose(events).to_json() != state["event"]:
+            raise InvalidInput("the checkpoint's plan is not the one that was charged; nothing was released.")
+        done = begun + (1 if plan.overflow else 0)
+        if state["ledger"] == "memory:":
+            run = vault.open(events, Payment("a resumed training"))
+            run.skip(done)
+        else:
+            if vault.ledger.url != state["ledger"] or vault.ledger.dataset != state["dataset"]:
+                raise InvalidInput(f"the training was charged to {state['dataset']!r} in {state['ledger']}: give it.")
+            run = vault.reopen(events, state["charge"], done)
+        optimizer.load_state_dict(state["optimizer"])
+        gradient_round.query.value = state["clip_bound"]
+        trainer = assembled(model, optimizer, vault, run, gradient_round, plan, options)
+        if trainer.parts.average is not None:
+            trainer.parts.average.load_state_dict(state["average"])
+    except BaseException:
+        journal.close()
+        raise
+    trainer.journal, trainer.name, trainer.steps_done = journal, state["training"], state["steps_done"]
+    return trainer
+
+
+def _fresh_bits(options: Options, begun: int) -> Bits:
+    """Randomness that no earlier process of the training has used: a seed, which protects nobody, is not repeated."""
+    if options.random_state is None:
+        return bits_for(None)
+    label = f"resumed {options.random_state} after {begun}".encode()
+    return bits_for(int.from_bytes(hashlib.sha256(label).digest()[:8], "big"))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:  # whatever a damaged file makes torch say
+        raise InvalidInput(f"{path} is not a checkpoint of a private training. Nothing was released.") from None
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise InvalidInput(f"{path} is not a checkpoint of a private training. Nothing was released.")
+    return state
+
+
+def _read_plan(tree: dict[str, Any]) -> TrainingPlan:
+    unit = Unit(tree["relation"], tree["rows_per_unit"])
+    sampler = dict(tree["sampler"])
+    kind = sampler.pop("kind")
+    kinds: dict[str, Any] = {"fixed-size": FixedSizeSampling, "poisson": PoissonSampling}
+    batches: Batches = Allocated(**sampler) if kind == "allocation" else EachDrawn(kinds[kind](**sampler))
+    return TrainingPlan(
+        Guarantee(tree["epsilon"], tree["delta"], unit), tree["n"], batches, tree["rounds"], Places(**tree["places"]),
+        tree["noise_multiplier"], tree["expected_batch"],
+    )  # fmt: skip
+
+
+def _read_options(tree: dict[str, Any], verbose: bool) -> Options:
+    adaptive = None if tree["adaptive"] is None else QuantileBound(**tree["adaptive"])
+    rest = {name: value for name, value in tree.items() if name not in ("clip", "adaptive", "verbose")}
+    if not math.isfinite(rest["grid"]):
+        raise InvalidInput("not a checkpoint of a private training.")
+    return Options(clip=Clip(**tree["clip"]), adaptive=adaptive, verbose=verbose, **rest)

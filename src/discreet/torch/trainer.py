@@ -1,0 +1,215 @@
+"""A private training: the user's loop computes losses, the trainer releases noisy gradients and moves the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from discreet.errors import InvalidInput
+from discreet.report.certificate import Certificate
+from discreet.torch.adam import Adam
+from discreet.torch.checkpoint import save
+from discreet.torch.clipping import QuantileBound
+from discreet.torch.journal import Journal
+from discreet.torch.plan import TrainingPlan
+from discreet.torch.progress import ProgressLine
+from discreet.torch.rounds import GradientRound, NoisySum, RoundInProgress
+from discreet.torch.rows import Batch
+from discreet.vault import Run, Vault
+
+__all__ = ["Parts", "Trainer"]
+
+
+@dataclass(eq=False)
+class Parts:
+    """What a trainer is made of; `discreet.torch.privatize` puts it together."""
+
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer
+    vault: Vault
+    run: Run
+    round: GradientRound
+    plan: TrainingPlan
+    certificate: Certificate
+    options: Any
+    adaptive: QuantileBound | None = None
+    average: torch.optim.swa_utils.AveragedModel | None = None
+    verbose: bool = False
+
+
+class Trainer:
+    """A training whose whole privacy cost has been charged; made by `discreet.torch.privatize`.
+
+    Iterate over it for physical batches and give each batch's loss to `step`, or call `fit`. The model moves once a
+    logical batch, by ``optimizer.step()`` on ``.grad`` = (clipped sum + noise)/expected batch. After all charged steps
+    the iteration ends; a training may stop before, and nothing is refunded.
+
+    The certificate covers the parameters, their ``.grad``, the optimizer's state and everything computed from them. It
+    does not cover what the user's own loop computes from a batch, such as a printed loss.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        """Use `discreet.torch.privatize` or `discreet.torch.resume`."""
+        self.parts = parts
+        self.model, self.optimizer, self.plan = parts.model, parts.optimizer, parts.plan
+        self._talk: RoundInProgress | None = None
+        self._ahead: Batch | None = None
+        self._given: Batch | None = None
+        self._waiting = False
+        self._watching = ExitStack()
+        self._buffers = [(buffer, buffer.detach().clone()) for buffer in parts.model.buffers()]
+        self.journal: Journal | None = None
+        self.name = ""
+        self.closed = False
+        self.steps_done = 0
+        """Steps that this process has released."""
+        self._line = ProgressLine(parts.plan, parts.verbose)
+
+    # --- what it says -------------------------------------------------------------------------------------------------
+
+    @property
+    def privacy_(self) -> Certificate:
+        """The certificate of everything that was charged: of the whole plan, whether or not all of it has run."""
+        return self.parts.certificate
+
+    @property
+    def rounds_begun(self) -> int:
+        """Rounds of the plan that were begun, here or in earlier processes of a resumed training, or given up."""
+        return self.parts.run.done - (1 if self.plan.overflow else 0)
+
+    def spent(self) -> float:
+        """The certified ε of the rounds begun so far, at the certificate's δ; at most the certificate's ε."""
+        return min(self.plan.spent(self.rounds_begun), self.privacy_.epsilon)
+
+    @property
+    def clip_bound(self) -> float:
+        """The clipping bound of the next step, which an adaptive rule may have moved."""
+        return self.parts.round.query.value
+
+    @property
+    def noise_std(self) -> float:
+        """The standard deviation of the noise in each entry of the next mean gradient."""
+        query = self.parts.round.query
+        return self.plan.noise_multiplier * query.bound * query.grid / self.plan.expected_batch
+
+    @property
+    def averaged(self) -> torch.nn.Module:
+        """The exponential moving average of the weights, where ``average=`` asked for one; else the model."""
+        return self.model if self.parts.average is None else self.parts.average.module
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Physical batches, until all that was charged has run; a loop that broke off begins with its last batch."""
+        try:
+            if self._waiting and self._given is not None:
+                self._watching.enter_context(self.parts.round.query.engine.watch())
+                yield self._given
+            while (batch := self._next_batch()) is not None:
+                yield batch
+        finally:
+            self._watching.close()
+            self._line.close()
+
+    def step(self, loss: torch.Tensor) -> None:
+        """Take the loss of the physical batch that was given last; moves the model where a logical batch is complete.
+
+        Args:
+            loss: one entry a slot, or their mean.
+
+        Raises:
+            InvalidInput: no batch is waiting for its loss.
+        """
+        if not self._waiting or self._talk is None:
+            raise InvalidInput("step(loss) takes the loss of a batch that the trainer has given; none is waiting.")
+        self._given, self._waiting = None, False
+        self._watching.close()
+        try:
+            found = self._talk.send(loss)
+        finally:
+            self._restore_buffers()
+        if isinstance(found, NoisySum):
+            self._apply(found)
+        else:
+            self._ahead = found
+
+    def fit(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> Trainer:
+        """Run all charged steps with ``loss_fn(model(batch.x), batch.y)``."""
+        for batch in self:
+            self.step(loss_fn(self.model(batch.x), batch.y))
+        return self
+
+    def close(self) -> None:
+        """End the training, and note it in the ledger. A training whose plan is complete has ended by itself."""
+        if self.closed:
+            return
+        self.closed = True
+        self._talk = None
+        self._watching.close()
+        self._line.close()
+        self.parts.run.close()
+        if self.journal is not None:
+            self.journal.close()
+
+    def _next_batch(self) -> Batch | None:
+        if self._waiting:
+            raise InvalidInput("step(loss) was not called for the last batch; a batch cannot be left out.")
+        found: Batch | NoisySum | None = self._ahead
+        self._ahead = None
+        while not isinstance(found, Batch):
+            if isinstance(found, NoisySum):  # an empty batch moves the model by noise
+                self._apply(found)
+            found = next(self._talk, None) if self._talk is not None else None
+            if found is None and not self._begin_round():
+                return None
+        self._given, self._waiting = found, True
+        self._watching.enter_context(self.parts.round.query.engine.watch())
+        return found
+
+    def _begin_round(self) -> bool:
+        """Begin the next round of the plan; False where all have been run. The journal knows first."""
+        self._talk = None
+        run = self.parts.run
+        if self.closed or run.done >= run.planned:
+            self.close()
+            return False
+        if self.journal is not None:
+            self.journal.claim()
+        self._talk = run.answer(self.parts.round)
+        return True
+
+    def _apply(self, released: NoisySum) -> None:
+        """Move the model by a released step; everything here is post-processing."""
+        query = self.parts.round.query
+        for parameter, total in zip(query.engine.parameters, released.gradients, strict=True):
+            parameter.grad = (total / self.plan.expected_batch).to(dtype=parameter.dtype, device=parameter.device)
+        if isinstance(self.optimizer, Adam):
+            self.optimizer.noise_std = self.noise_std
+        self.optimizer.step()
+        if self.parts.adaptive is not None and released.within is not None:
+            query.value = self.parts.adaptive.next(query.value, released.within / self.plan.expected_batch + 0.5)
+        if self.parts.average is not None:
+            self.parts.average.update_parameters(self.model)
+        self.steps_done += 1
+        self._line.show(self.steps_done, self.rounds_begun)
+
+    def _restore_buffers(self) -> None:
+        """Undo what a forward pass wrote into buffers: they are saved with a model, and no noise is on them."""
+        for buffer, before in self._buffers:
+            with torch.no_grad():
+                buffer.copy_(before)
+
+    def __repr__(self) -> str:
+        spent = "no privacy" if math.isinf(self.privacy_.epsilon) else str(self.privacy_)
+        return f"Trainer({self.rounds_begun} of {self.plan.rounds} rounds, {spent})"
+
+    # --- checkpoints --------------------------------------------------------------------------------------------------
+
+    def save(self, path: Any) -> None:
+        """Write a checkpoint, from which `discreet.torch.resume` goes on; see `discreet.torch.checkpoint`."""
+        save(self, path)

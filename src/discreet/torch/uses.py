@@ -1,0 +1,250 @@
+"""How a layer used a parameter in one pass: what is kept of it, and the gradient of each example that follows.
+
+A use holds tensors whose first axis is the slot. ``gradients(first, last)`` makes the gradients of some slots with
+respect to the used part of the parameter, from tensors of these slots alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter, functional
+
+__all__ = ["ConvolutionUse", "DirectUse", "EmbeddingUse", "MatrixUse", "OuterUse", "Target", "Use", "patches"]
+
+LARGE = 1 << 14
+"""Entries of a matrix from which a product for each example is faster than one product of batches (in host memory)."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The part of a parameter that a layer used: rows ``first`` to ``last``, or all of it where ``last`` is None."""
+
+    parameter: Parameter
+    first: int = 0
+    last: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the used part."""
+        shape = tuple(self.parameter.shape)
+        return shape if self.last is None else (self.last - self.first, *shape[1:])
+
+    def of(self, tensor: Tensor) -> Tensor:
+        """The used part of a tensor that has the parameter's shape."""
+        return tensor if self.last is None else tensor[self.first : self.last]
+
+
+@dataclass(frozen=True)
+class Use:
+    """Base of all uses of a parameter."""
+
+    target: Target
+
+    def gradients(self, first: int, last: int) -> Tensor:
+        """Gradients of the slots ``first`` to ``last``, of shape [slots, …shape of the target]."""
+        raise NotImplementedError
+
+    @property
+    def kept(self) -> int:
+        """Entries that are kept for one slot."""
+        raise NotImplementedError
+
+    @property
+    def count(self) -> int:
+        """Number of slots."""
+        raise NotImplementedError
+
+    @property
+    def work(self) -> int:
+        """Entries of the largest tensor that is made for one slot's gradient."""
+        return _product(self.target.shape)
+
+
+def _work_type(*tensors: Tensor) -> torch.dtype:
+    """The type of the per-example sums: double for doubles, and otherwise float32, also for half precision."""
+    return torch.float64 if any(t.dtype == torch.float64 for t in tensors) else torch.float32
+
+
+@dataclass(frozen=True)
+class DirectUse(Use):
+    """The gradients themselves, one a slot."""
+
+    values: Tensor
+
+    def gradients(self, first: int, last: int) -> Tensor:
+        """The slots' gradients as they were recorded."""
+        return self.values[first:last].to(_work_type(self.values))
+
+    @property
+    def count(self) -> int:
+        """Number of slots."""
+        return len(self.values)
+
+    @property
+    def kept(self) -> int:
+        """Entries of one gradient."""
+        return self.values[0].numel()
+
+
+@dataclass(frozen=True)
+class OuterUse(Use):
+    """A matrix that met one vector of each slot: the gradient is the outer product g aᵀ, or a gᵀ if transposed."""
+
+    inputs: Tensor
+    outputs: Tensor
+    transposed: bool = False
+
+    def gradients(self, first: int, last: int) -> Tensor:
+        """Outer products of the slots' output gradients and inputs."""
+        kind = _work_type(self.inputs, self.outputs)
+        a, g = self.inputs[first:last].to(kind), self.outputs[first:last].to(kind)
+        return a[:, :, None] * g[:, None, :] if self.transposed else g[:, :, None] * a[:, None, :]
+
+    @property
+    def count(self) -> int:
+        """Number of slots."""
+        return len(self.inputs)
+
+    @property
+    def kept(self) -> int:
+        """Entries of one slot's input and output gradient."""
+        return self.inputs.shape[1] + self.outputs.shape[1]
+
+
+@dataclass(frozen=True)
+class MatrixUse(Use):
+    """A matrix that met several vectors of each slot (a time axis): the gradient is Σ_t g_t a_tᵀ."""
+
+    inputs: Tensor
+    outputs: Tensor
+    transposed: bool = False
+
+    def gradients(self, first: int, last: int) -> Tensor:
+        """Products of the slots' output gradients and inputs, summed over time."""
+        kind = _work_type(self.inputs, self.outputs)
+        a, g = self.inputs[first:last].to(kind), self.outputs[first:last].to(kind)
+        left, right = (a, g) if self.transposed else (g, a)
+        if left.is_cuda or left.shape[2] * right.shape[2] < LARGE:
+            return left.transpose(1, 2) @ right
+        products = left.new_empty(len(left), left.shape[2], right.shape[2])
+        for one, other, product in zip(left, right, products, strict=True):
+            torch.mm(one.T, other, out=product)
+        return products
+
+    @property
+    def count(self) -> int:
+        """Number of slots."""
+        return len(self.inputs)
+
+    @property
+    def kept(self) -> int:
+        """Entries of one slot's inputs and output gradients."""
+        return self.inputs[0].numel() + self.outputs[0].numel()
+
+
+def patches(x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
+    """The patches that a convolution without padding sees: [n, channels, ∏ kernel, ∏ positions]."""
+    x = x.contiguous()
+    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)]
+    steps = x.stride()
+    strided = x.as_strided(
+        (x.shape[0], x.shape[1], *kernel, *sizes),
+        (steps[0], steps[1], *(d * t for d, t in zip(dilation, steps[2:], strict=True)),
+         *(s * t for s, t in zip(stride, steps[2:], strict=True))),
+    )  # fmt: skip
+    return strided.reshape(x.shape[0], x.shape[1], -1, _product(sizes))
+
+
+def _product(sizes: Sequence[int]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+@dataclass(frozen=True)
+class ConvolutionUse(Use):
+    """The weight of a convolution: the gradient is Σ over positions of output gradient times patch, group by group."""
+
+    inputs: Tensor
+    outputs: Tensor
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+    slots: int
+
+    def gradients(self, first: int, last: int) -> Tensor:
+        """Products of the slots' output gradients and patches, summed over positions."""
+        kind = _work_type(self.inputs, self.outputs)
+        several, shape = self.inputs.shape[0] // self.slots, self.target.shape
+        x = self.inputs[first * several : last * several].to(kind)
+        if any(self.padding):
+            x = functional.pad(x, [side for width in reversed(self.padding) for side in (width, width)])
+        seen = patches(x, shape[2:], self.stride, self.dilation)
+        g = self.outputs[first * several : last * several].to(kind)
+        n, positions = (last - first), seen.shape[-1]
+        seen = seen.reshape(n, several, self.groups, -1, positions).permute(0, 2, 1, 4, 3)
+        g = g.reshape(n, several, self.groups, -1, positions).permute(0, 2, 3, 1, 4)
+        product = g.reshape(n, self.groups, g.shape[2], -1) @ seen.reshape(n, self.groups, -1, seen.shape[-1])
+        return product.reshape(n, *shape)
+
+    @property
+    def count(self) -> int:
+        """Number of slots."""
+        return self.slots
+
+    @property
+    def kept(self) -> int:
+        """Entries of one slot's inputs and output gradients."""
+        return (self.inputs.numel() + self.outputs.numel()) // self.slots
+
+    @property
+    def work(self) -> int:
+        """Entries of one slot's patches, or of its gradient if that is larger."""
+        several, positions = self.inputs.shape[0] // self.slots, _product(self.outputs.shape[2:])
+        seen = several * positions * self.inputs.shape[1] * _product(self.target.shape[2:])
+        return max(seen, _product(self.target.shape))
+
+
+@dataclass(frozen=True)
+class EmbeddingUse(Use):
+    """Rows of a table, looked up by ``codes`` [slots, T]: a row's gradient sums the output gradients at its code."""
+
+    codes: Tensor
+    outputs: Tensor
+    ignored: int | None = None
+
+    def rows(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(slot, code, gradient) of each row of the table that a slot looked up, every pair of slot and code once."""
+        count, slots = self.target.shape[0], self.codes.shape[0]
+        keys = self.codes + count * torch.arange(slots, device=self.codes.device)[:, None]
+        pairs, place = torch.unique(keys.reshape(-1), return_inverse=True)
+        values = self.outputs.to(_work_type(self.outputs)).reshape(-1, self.outputs.shape[-1])
+        merged = values.new_zeros(len(pairs), values.shape[1]).index_add_(0, place, values)
+        slot, code = pairs // count, pairs % count
+        if self.ignored is not None:
+            merged = merged.masked_fill((code == self.ignored)[:, None], 0.0)
+        return slot, code, merged
+
+    def gradients(self, first: int, last: int) -> Tensor:
+        """The slots' gradients as whole tables."""
+        part = EmbeddingUse(self.target, self.codes[first:last], self.outputs[first:last], self.ignored)
+        slot, code, merged = part.rows()
+        table = merged.new_zeros(last - first, *self.target.shape)
+        table[slot, code] = merged
+        return table
+
+    @property
+    def count(self) -> int:
+        """Number of slots."""
+        return len(self.codes)
+
+    @property
+    def kept(self) -> int:
+        """Entries of one slot's output gradients."""
+        return self.outputs[0].numel()

@@ -1,0 +1,14 @@
+"""The models of these tests are tiny: a second thread would only wait."""
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
