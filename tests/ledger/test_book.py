@@ -60,7 +60,13 @@ def test_a_file_of_an_older_version_is_read_and_brought_up_to_date(tmp_path: Pat
 
 @pytest.mark.parametrize(
     "change",
-    ["stated_epsilon = -2.0", "stated_delta = -1.0", "dataset = 'nobody'", "relation = 'add-remove'", "rows_per_unit = 2"],
+    [
+        "stated_epsilon = -2.0",
+        "stated_delta = -1.0",
+        "dataset = 'nobody'",
+        "relation = 'add-remove'",
+        "rows_per_unit = 2",
+    ],
 )
 def test_a_charge_that_no_writer_can_have_made_stops_all_spending(tmp_path: Path, change: str) -> None:
     """Counted as it stands it would give budget back, or would count for nobody."""

@@ -42,9 +42,9 @@ ten. Those of D_α and μ² are rounded up at every addition. Those of stated ε
 nearest double once, when they are compared with the budget: ten charges of 0.1 are admitted to a budget of 1, which
 they exceed by a relative 6e-17. The claim holds for ε and δ that are larger by a relative 2^−53.
 
-The proof needs rules that stay the same. In a book that was begun when there was one Rényi order (formats 1 and 2), some
-transcripts may end under a rule of that time and others under one of these; each set of rules has the whole of δ, so
-that the releases of such a book are together (ε, 2δ)-DP.
+The proof needs rules that stay the same. In a book that was begun when there was one Rényi order (formats 1 and 2),
+some transcripts may end under a rule of that time and others under one of these; each set of rules has the whole of δ,
+so that the releases of such a book are together (ε, 2δ)-DP.
 """
 
 from __future__ import annotations
