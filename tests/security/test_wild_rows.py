@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 from typing import Any
 
@@ -114,8 +115,10 @@ def facts(model: Any) -> tuple[Any, ...]:
     """Everything that is shown of a fit besides the released numbers."""
     shapes = {k: np.shape(v) for k, v in vars(model).items() if k.endswith("_") and isinstance(v, np.ndarray | float)}
     kept = {k for k in vars(model) if k.endswith("_")}
+    certificate = json.loads(model.privacy_.to_json())
+    certificate["record"].pop("issued")  # the clock's, not the rows'
     return (
-        model.privacy_.to_json(),
+        json.dumps(certificate),
         shapes,
         kept,
         getattr(model, "n_iter_", None),
