@@ -87,7 +87,11 @@ def test_everything_that_opens_a_vault_bounds_persons(name: str, drawn: list[tup
 
 
 def test_whoever_opens_a_vault_says_whose_the_rows_are() -> None:
-    """Or says by ``persons=None`` that there is nothing to bound: nobody can forget it."""
+    """Or says by ``persons=None`` that there is nothing to bound: nobody can forget it.
+
+    Networks say so: they refuse ids, a schema with a `Person` and a unit that claims bounded persons, and take
+    ``rows_per_unit`` as declared (tests/torch/test_tabular.py).
+    """
     calls = [
         (file.name, {keyword.arg for keyword in node.keywords})
         for file in Path(dp.__file__).parent.rglob("*.py")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,11 +13,13 @@ import torch
 from typer.testing import CliRunner
 
 import discreet as dp
+from discreet.accounting import epsilon
 from discreet.cli import app
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, PlanViolation
 from discreet.estimators import PrivacyWarning
 from discreet.noise import Bits
 from discreet.torch.networks import SkipNetwork
+from discreet.torch.privatizing import privatize
 
 torch.set_num_threads(1)
 RNG = np.random.default_rng(0)
@@ -65,6 +68,30 @@ def test_bounds_are_declared_and_never_taken_from_the_data() -> None:
         found = dp.TorchClassifier(1.0, row_norm=1.0, epochs=0.1, random_state=0).fit(X, LABELS)
     assert "the set of classes, taken from y" in found.privacy_.unprotected
     assert not found.privacy_.private
+
+
+@pytest.mark.parametrize("declared", [{}, {"adjacency": "add-remove", "n_public": 800}])
+def test_rows_of_a_person_are_declared_and_never_said_to_be_bounded(declared: dict[str, Any]) -> None:
+    """Networks open their vault without persons: ids are refused, and noise is planned for the declared rows."""
+    common = {"row_norm": 2.0, "classes": ["no", "yes"], "epochs": 0.2, **declared}
+    one = dp.TorchClassifier(2.0, 1e-6, **common).fit(X, LABELS).privacy_
+    three = dp.TorchClassifier(2.0, 1e-6, rows_per_unit=3, **common).fit(X, LABELS).privacy_
+    assert (three.unit.rows_per_unit, three.unit.enforced) == (3, False)
+    assert "3 rows a unit, declared" in str(three)
+    assert three.recompute().upper <= 2.0 < epsilon(one.event, 1e-6, three.unit).lower
+    with pytest.raises(TypeError, match="groups"):
+        dp.TorchClassifier(2.0, 1e-6, **common).fit(X, LABELS, groups=np.arange(800))
+
+
+def test_a_training_that_bounds_no_persons_refuses_a_unit_that_says_so() -> None:
+    model, ledger = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Flatten(0)), dp.Ledger()
+    data = torch.from_numpy(X).float(), torch.ones(800)
+    with pytest.raises(PlanViolation, match="not bounded"):
+        privatize(
+            model, torch.optim.SGD(model.parameters(), 0.1), data, epsilon=1.0, epochs=1, expected_batch=400,
+            adjacency=dp.Unit("replace-one", 3, enforced=True), ledger=ledger,
+        )  # fmt: skip
+    assert ledger.history() == ()
 
 
 def test_rows_without_a_target_and_entries_that_are_no_numbers_change_nothing() -> None:

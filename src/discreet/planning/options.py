@@ -44,7 +44,7 @@ def option_types(solver: str) -> dict[str, tuple[Any, ...]]:
 
     Example:
         >>> sorted(option_types("objective_perturbation"))
-        ['constraint', 'regularisation', 'slope_bound']
+        ['constraint', 'label_share', 'regularisation', 'slope_bound']
     """
     default = recipe(solver)
     hints = typing.get_type_hints(default)

@@ -122,7 +122,7 @@ def privatize(
     n = _number_of_rows(len(rows), unit, n_public, math.isfinite(epsilon))
     guarantee = _guarantee(epsilon, delta, n, unit)
     options = _options(clip, grid, exact, average, random_state, verbose)
-    vault = Vault(rows, unit, opened(ledger), bits_for(random_state))  # type: ignore[arg-type]
+    vault = Vault(rows, unit, opened(ledger), bits_for(random_state), persons=None)  # type: ignore[arg-type]
     aim = replace(guarantee, delta=vault.ledger.portion(guarantee.delta)) if guarantee.private else guarantee
     plan = plan_training(
         guarantee, n, epochs=epochs, expected_batch=expected_batch, sampling=sampling, slots=slots, least_noise_for=aim

@@ -70,7 +70,7 @@ def resume(
     journal = Journal.opened(Path(state["journal"]), state["training"])
     try:
         begun = journal.begun
-        vault = Vault(rows, unit, opened(ledger), _fresh_bits(options, begun))  # type: ignore[arg-type]
+        vault = Vault(rows, unit, opened(ledger), _fresh_bits(options, begun), persons=None)  # type: ignore[arg-type]
         model.load_state_dict(state["model"])
         gradient_round = make_round(model, optimizer, rows, plan, options, forward)
         events = rehearsed(plan, gradient_round, unit)

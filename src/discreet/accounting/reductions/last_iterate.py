@@ -119,7 +119,7 @@ def absorbed_distance(
         >>> absorbed_distance(1000, 1000, 0.9)  # the whole run is accounted for, and both begin at the same point
         0.0
         >>> round(absorbed_distance(10**6, 200, 0.9), 12)
-        3e-09
+        3.075e-09
     """
     _require_numbers(steps, 1.0, 1.0, contraction, diameter, rounding, 1)
     if not 1 <= window <= steps:

@@ -59,7 +59,7 @@ def kept_scale(problem: Problem, share: float, ridge: float, noise: float) -> fl
         >>> from discreet.rows import RowSpec
         >>> problem = Problem(RowSpec(100, 1.0, 0.5), Logistic(), 5000.0)
         >>> [round(kept_scale(problem, p, 25.0, 30.0), 2) for p in (0.5, 0.1, 0.01)]
-        [1.0, 0.45, 0.05]
+        [1.0, 0.41, 0.04]
     """
     ratio = _best_scale(problem, share * (1 - share), ridge, noise) / _best_scale(problem, 0.25, ridge, noise)
     return min(1.0, ratio)
