@@ -125,27 +125,18 @@ class Interactions:
         fine = [histograms[j].fine_cells(self.fine_cells) for j in numbers]
         views = [histogram.cells(self.cells) for histogram in histograms]
         shares = [whole_shares(histogram.counts_in(view)) for histogram, view in zip(histograms, views, strict=True)]
-        halves = [_halves(histograms[j].counts_in(view)) for j, view in zip(numbers, fine, strict=True)]
+        halves = [_halves(histograms[j].counts_near(view)) for j, view in zip(numbers, fine, strict=True)]
         pairs = list(combinations(best, 2))
         doubt, sizes = math.log((len(pairs) + len(fine)) / self.doubt), math.sqrt(problem.n * variance)
         tables: list[PairTable | FineTable] = [
-            PairTable(i, j, shares[i], shares[j], sizes * self._pair_floor(views[i], views[j], spreads, doubt))
+            PairTable(i, j, shares[i], shares[j], sizes * _chance(_spreads(shares[i], shares[j]), doubt))
             for i, j in pairs
-            for spreads in [_spreads(shares[i], shares[j])]
         ]
         for k, (half, spreads) in enumerate(halves):
-            tables.append(FineTable(len(views) + k, half, sizes * _floor(spreads, doubt, self.fine_knots / len(half))))
+            tables.append(FineTable(len(views) + k, half, sizes * _chance(spreads, doubt)))
         columns = (*problem.columns, *(problem.columns[j] for j in numbers))
         cells, none = ColumnCells(columns, (*views, *fine)), self.choice_multiplier * doubt
         return InteractionScores(problem.rows, problem.loss, theta, clip, cells, tuple(tables), none)
-
-    def _pair_floor(self, left: View, right: View, spreads: Array, doubt: float) -> float:
-        """`_floor` of a pair, whose fit has ``pair_knots`` cells a column where the column has as many."""
-        here = math.prod(view.width - 1 for view in (left, right))
-        fitted = math.prod(
-            self.pair_knots - 1 if view.width >= self.cells else view.width - 1 for view in (left, right)
-        )
-        return _floor(spreads, doubt, fitted / max(1, here))
 
     def _refinement(
         self,
@@ -206,19 +197,13 @@ def _halves(counts: Array) -> tuple[tuple[tuple[int, int], ...], Array]:
     return shares, counts.reshape(-1, 2).sum(axis=1) / counts.sum() * within
 
 
-def _floor(spreads: Array, doubt: float, coefficients: float) -> float:
-    """The ℓ1 norm of x, over √(n·v), that chance hardly exceeds, and that a worthwhile choice does.
+def _chance(spreads: Array, doubt: float) -> float:
+    """The ℓ1 norm of x, over √(n·v), that chance alone exceeds with a probability of about e^−doubt.
 
-    Chance: |x| has mean √(2/π) and variance 1 − 2/π in units of the deviation of x; the sum is taken for normal, and
-    exceeds the one number with a probability of about e^−doubt. Worth: a coefficient that is fitted costs, by sampling
-    alone, as much as a mean of x of one standard deviation explains. With ``coefficients`` for each degree of freedom
-    of x, x must have a mean of √coefficients standard deviations, and |x| the mean that follows: the other number.
+    |x| has mean √(2/π) and variance 1 − 2/π in units of the deviation of x, and the sum is taken for normal.
     """
-    mean, least = float(np.sqrt(spreads).sum()), math.sqrt(coefficients)
-    normal = math.sqrt(2 / math.pi)
-    by_chance = normal * mean + math.sqrt(2 * doubt * (1 - 2 / math.pi) * float(spreads.sum()))
-    worth = normal * math.exp(-(least**2) / 2) + least * math.erf(least / math.sqrt(2))
-    return max(by_chance, worth * mean)
+    mean = math.sqrt(2 / math.pi) * float(np.sqrt(spreads).sum())
+    return mean + math.sqrt(2 * doubt * (1 - 2 / math.pi) * float(spreads.sum()))
 
 
 def seen_through(steps: Steps, rows: RowSpec, through: RowMap) -> Steps:

@@ -67,14 +67,15 @@ class ColumnHistogram:
         return Cells(tuple(sorted(nearest)))
 
     def fine_cells(self, pairs: int) -> Cells:
-        """Cells of a column of numbers, an even number of them: each two neighbours are a pair.
+        """Cells of a column of numbers, an even number of them: each two neighbours are a pair."""
+        edges = self.knots(2 * pairs + 1).at[1:-1]
+        return Cells(edges if len(edges) % 2 else edges[:-1])
 
-        Their edges are edges of counted cells, so that their counts are known: rows with one and the same value are not
-        spread evenly over the cell that they are in.
-        """
-        bins = len(self.counts)
-        edges = sorted({round(bins * at) / bins for at in self.knots(2 * pairs + 1).at} - {0.0, 1.0})
-        return Cells(tuple(edges if len(edges) % 2 else edges[:-1]))
+    def counts_near(self, view: Cells) -> Array:
+        """The counts of cells whose edges are anywhere: a counted cell's rows are taken for evenly spread."""
+        along = np.linspace(0.0, 1.0, len(self.counts) + 1)
+        below = np.interp([0.0, *view.edges, 1.0], along, np.concatenate([[0.0], np.cumsum(self.counts)]))
+        return np.diff(below)
 
     def groups(self, count: int) -> Groups:
         """The most frequent levels each by itself, and all others together in one group."""
