@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check check-style check-types check-imports check-docs format bench audit docs clean
+.PHONY: demo test fuzz check check-style check-types check-imports check-docs format bench audit docs clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "discreet needs Python 3.11 or newer")'
@@ -21,14 +21,21 @@ $(VENV)/.dev: $(VENV)/.installed
 demo: $(VENV)/.installed  ## fit a private model on real bundled data
 	$(BIN)/discreet demo
 
-$(VENV)/.system: $(VENV)/.dev  ## PostgreSQL, for the tests of the ledger on a server
+$(VENV)/.system: $(VENV)/.dev  ## PostgreSQL and Chromium, for the tests of the ledger on a server and of its pages
 	command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; } || \
 	  { echo 'Install PostgreSQL (initdb and pg_ctl) for the tests of the ledger on a server.' && false; }
+	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver; } || \
+	  { echo 'Install chromium and chromedriver for the tests of the pages of a ledger.' && false; }
 	touch $@
 
 test: $(VENV)/.dev $(VENV)/.system  ## all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+FUZZ ?= 2000
+fuzz: $(VENV)/.dev  ## malformed files, paths, options and requests, FUZZ cases of each of six kinds
+	FUZZ=$(FUZZ) $(BIN)/python -m pytest tests/security/test_fuzz_ledger.py
 
 check: $(VENV)/.dev  ## style, types, import rules, docs: two at a time
 	$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-docs check-imports check-style

@@ -8,6 +8,7 @@ A step is: forward pass, clipped sum, noise, update by SGD. ``exact`` adds exact
 ``float`` adds ``torch.randn`` to floats, as Opacus does. Opacus (``hooks``, ``ghost``) runs in ``.venv-bench-opacus``.
 
     python bench/torch_step.py --device cpu --rounds 15
+    python bench/torch_step.py --device cuda --methods exact float
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+import bare
 import peers
 
 OPACUS = peers.Environment("opacus", ["torch==2.13.0", "opacus==1.6.0"])
@@ -85,8 +88,7 @@ def batch(name: str, device: str) -> tuple[Tensor, Tensor]:
 
 
 def own_step(model: nn.Module, x: Tensor, y: Tensor, exact: bool) -> Callable[[], None]:
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-    from discreet.noise.gaussian import rounded_gaussian
+    bare.prepare()
     from discreet.torch.engine import Clip, ExampleGradients
 
     grid = 2.0**36
@@ -97,13 +99,27 @@ def own_step(model: nn.Module, x: Tensor, y: Tensor, exact: bool) -> Callable[[]
     def noisy(total: Tensor) -> Tensor:
         if not exact:
             return total + NOISE * grid * torch.randn_like(total)
+        from discreet.noise.gaussian import rounded_gaussian
+
         return total + torch.from_numpy(rounded_gaussian(NOISE * grid, tuple(total.shape))).to(total.device)
+
+    def noisy_on_gpu(totals: list[Tensor]) -> list[Tensor]:
+        from discreet.torch.cuda.noise import sample_on
+        from discreet.torch.cuda.sampling import Scale
+
+        scale, sizes = Scale.at_least(NOISE * grid), [total.numel() for total in totals]
+        assert scale is not None
+        key = np.frombuffer(os.urandom(32), dtype=np.uint32)
+        parts = sample_on(x.device, key, sum(sizes), scale).split(sizes)
+        return [total + part.view_as(total) for total, part in zip(totals, parts, strict=True)]
 
     def step() -> None:
         with engine.watch():
             loss = functional.cross_entropy(model(x), y, reduction="none")
-        for parameter, total in zip(engine.parameters, engine.clipped_sum(loss, present), strict=True):
-            parameter.grad = noisy(total).to(parameter.dtype).mul_(BOUND / grid / len(x))
+        totals = engine.clipped_sum(loss, present)
+        totals = noisy_on_gpu(totals) if exact and x.is_cuda else [noisy(total) for total in totals]
+        for parameter, total in zip(engine.parameters, totals, strict=True):
+            parameter.grad = total.to(parameter.dtype).mul_(BOUND / grid / len(x))
         optimizer.step()
 
     return step

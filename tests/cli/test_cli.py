@@ -275,6 +275,18 @@ def test_private_quantiles_of_a_column(folder):
     assert "'wealth'" in problem(RUN.invoke(app, ["wealth" if word == "age" else word for word in asked]))
 
 
+def test_fits_and_quantiles_answer_as_json(folder):
+    result = RUN.invoke(
+        app,
+        ["fit", "people.csv", "--schema", "schema.yaml", "--target", "visits", "--epsilon", "2", "--force", "--json"],
+    )
+    assert json.loads(result.stdout) == json.loads((folder / "model.certificate.json").read_text())
+    asked = ["quantile", "people.csv", "--schema", "schema.yaml", "--column", "age", "--epsilon", "2"]
+    (found,) = json.loads(RUN.invoke(app, [*asked, "--json"]).stdout)
+    assert found["q"] == 0.5
+    assert 18 <= found["value"] <= 90
+
+
 def test_bounds_are_narrowed_privately_charged_and_fitted_with(folder):
     (folder / "wide.yaml").write_text(SCHEMA.replace("[18, 90]", "[0, 100000]").replace("[0, 50]", "[0, 100000]"))
     asked = ["bounds", "people.csv", "--schema", "wide.yaml", "--epsilon", "1", "--ledger", "ledger.db"]

@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 from discreet import events
@@ -41,7 +42,8 @@ def test_the_plan_keeps_the_guarantee_and_spends_it(unit: Unit, intercept: float
 def test_of_many_rows_each_step_takes_a_sample_that_is_charged_as_one(n: float, rate: float) -> None:
     problem = Problem(ROWS, Softmax(3), n)
     plan = recipe(problem, Guarantee(1.0, 1e-6, ADD))
-    _, _, *gradients = rehearse(plan, problem, ADD)
+    _, _, *gradients, temperature = rehearse(plan, problem, ADD)
+    assert temperature == events.Gaussian(plan.recalibration_multiplier)
     whole = events.Gaussian(plan.noise_multiplier)
     assert gradients == [whole if rate == 1 else events.Poisson(rate, whole)] * plan.iterations
     full = recipe(problem, Guarantee(1.0, 1e-6, ADD), rate=1.0)
@@ -72,7 +74,7 @@ def test_replacing_a_row_at_twice_the_epsilon_is_hardly_worse_than_adding_one() 
     [
         (Problem(RowSpec(5, 1.0), Logistic(), 9.0), {"score_noise": 1.0}, "several outputs"),
         (Problem(ROWS, Softmax(3), 9.0, L2Ball(1.0)), {}, "L2Ball"),
-        (Problem(ROWS, Softmax(3), 9.0), {"recalibration_share": 0.1}, "one score a row"),
+        (Problem(ROWS, Softmax(3), 9.0, ridge=0.1), {"recalibration_share": 0.1}, "several classes"),
         (Problem(ROWS, Softmax(3), 9.0), {"spread": 0.1}, "spread"),
         (TWO_CLASSES, {"moment_share": 1.0}, "shares"),
         (TWO_CLASSES, {"moment_share": 0.5, "recalibration_share": 0.5}, "shares"),
@@ -93,6 +95,21 @@ def test_what_it_is_not_for_is_refused(problem: Problem, options: dict[str, Any]
         recipe(problem, Guarantee(1.0, 1e-6, ADD), **options)
     with pytest.raises(InvalidInput, match="delta"):
         recipe(Problem(ROWS, Softmax(3), 9.0), Guarantee(1.0, 0.0, ADD))
+
+
+@pytest.mark.parametrize(("epsilon", "capped"), [(0.1, True), (1.0, False), (8.0, False)])
+def test_the_temperature_gets_a_fiftieth_of_the_budget_and_less_under_little_noise(
+    epsilon: float, capped: bool
+) -> None:
+    """q = 4B/c·ν/n with B·e^B = n/ν; the whole is what one release with the whole budget would have."""
+    n = 5000.0
+    solver = recipe(Problem(ROWS, Softmax(3), n), Guarantee(epsilon, 1e-6, ADD), rate=1.0)
+    found = (solver.scales.moment_multiplier / solver.recalibration_multiplier) ** 2 * NUMBERS.estimate_share
+    nu = calibrate(events.Gaussian, epsilon, 1e-6, ADD)
+    bound = next(b for b in np.linspace(1.0, 10.0, 9001) if b * math.exp(b) >= n / nu)
+    wanted = 4 * bound / NUMBERS.score_noise * nu / n
+    assert (wanted > 0.02) == capped
+    assert found == pytest.approx(min(wanted, 0.02), rel=1e-3)
 
 
 # --- one output -----------------------------------------------------------------------------------------------------
@@ -129,10 +146,11 @@ def test_shares_are_those_of_the_budget() -> None:
     assert {name: (whole / noise) ** 2 for name, noise in parts.items()} == pytest.approx(asked)
 
 
-@pytest.mark.parametrize("loss", [Softmax(3), Quantile(0.5), Poisson()], ids=repr)
-def test_scale_and_offset_are_fitted_for_one_smooth_score_alone(loss: Any) -> None:
+@pytest.mark.parametrize(("loss", "ridge"), [(Softmax(3), 0.1), (Quantile(0.5), 0.0), (Poisson(), 0.0)], ids=repr)
+def test_scale_and_offset_are_fitted_for_one_smooth_score_or_classes_without_a_ridge(loss: Any, ridge: float) -> None:
     rows = RowSpec(30, 1.0, 0.5, outputs=3 if isinstance(loss, Softmax) else 1)
-    assert recipe(Problem(rows, loss, 500.0), Guarantee(1.0, 1e-6, ADD)).recalibration_multiplier == 0
+    problem = Problem(rows, loss, 500.0, ridge=ridge)
+    assert recipe(problem, Guarantee(1.0, 1e-6, ADD)).recalibration_multiplier == 0
     assert recipe(TWO_CLASSES, Guarantee(1.0, 1e-6, ADD)).recalibration_multiplier > 0
 
 

@@ -50,6 +50,7 @@ from discreet.queries.sums.moments import CrossMoment, LeastEigenvalue, SecondMo
 from discreet.queries.sums.outcomes import OutcomeSums
 from discreet.queries.sums.residual import ResidualSum
 from discreet.queries.sums.row_sum import RowSum
+from discreet.queries.sums.scale_slopes import ScaleSlopes
 from discreet.queries.sums.scaled_gradient import ScaledGradientSum, Scaling
 from discreet.queries.sums.sign_sums import SignSums
 from discreet.queries.sums.sketch import Sketch, SketchedSum
@@ -188,6 +189,10 @@ SUMS: dict[type, list[Make]] = {
     ResidualSum: [
         lambda rng: ResidualSum(ROWS, theta(rng), 10.0 ** rng.uniform(-3, 3)),
         lambda rng: ResidualSum(PLAIN, theta(rng, PLAIN), 0.3),
+    ],
+    ScaleSlopes: [
+        lambda rng: ScaleSlopes(MANY, theta(rng, MANY), 10.0 ** rng.uniform(-2, 1)),
+        lambda rng: ScaleSlopes(RowSpec(D, 1.5, 0.0, 2), theta(rng, RowSpec(D, 1.5, 0.0, 2)), 0.5),
     ],
     OutcomeCounts: [
         lambda rng: OutcomeCounts(ROWS, theta(rng), ScoreCells(np.linspace(-6, 6, 13))),

@@ -344,13 +344,13 @@ def weighted() -> list[Case]:
 def scaled() -> list[Case]:
     """One row as long as it may be, its gradient as long as so small a clip lets it be: there, or of the other class.
 
-    The mean and the second moments by plans that spend nearly all on them.
+    The mean and the second moments by plans that spend nearly all on them; the gradients by plans without temperature.
     """
     found = []
     problem = Problem(RowSpec(1, 1.0, 0.5, outputs=2), Softmax(2), 2.0)
     for unit in BOTH:
         worlds = rows((1, 1)), rows((1, 0)) if unit == REPLACE else rows()
-        steps = {"scales": "diagonal", "iterations": 2, "clip": 1e-3}
+        steps = {"scales": "diagonal", "iterations": 2, "clip": 1e-3, "recalibration_share": 0.0}
         found.append(Case("scaled_descent", "diagonal-gradients", problem, worlds, unit, options=steps))
         found.append(Case("scaled_descent", "diagonal-batches", problem, worlds, unit, options=steps | {"rate": 0.5}))
     for label, share in (("diagonal-mean", "centre_share"), ("diagonal-second moments", "moment_share")):

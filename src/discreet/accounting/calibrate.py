@@ -53,7 +53,8 @@ def calibrate(
         epsilon: target, positive; infinite asks for no noise at all and is refused.
         delta: target, in [0, 1].
         adjacency: ``"replace-one"``, ``"add-remove"`` or a `Unit`.
-        tolerance: the result is within this relative distance of a noise that fails.
+        tolerance: the result is within this relative distance of a noise that fails, or 1e-4 for random allocation
+            under replace-one, whose bounds are no finer.
 
     Raises:
         InvalidInput: a target is out of range.
@@ -77,6 +78,7 @@ def calibrate(
     ends = math.log(_LEAST), math.log(_MOST)
     start, slope = _approach(lambda x: excess(_estimate, x), 0.0, *ends)
     start, slope = _polish(excess, start, slope, *ends, tolerance)
+    tolerance = max(tolerance, curve(make_event(math.exp(start)), adjacency).resolution)
     return math.exp(_search(lambda x: excess(upper, x), start, slope, *ends, tolerance, "noise multiplier"))
 
 

@@ -19,7 +19,7 @@ from discreet.accounting.exact import gaussian
 from discreet.accounting.exact.best_of_family import best_of_family
 from discreet.accounting.exact.contour import MOST_NODES, Contour, Placement, log_kappa
 from discreet.accounting.exact.fourier import Fourier
-from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained
+from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained, is_dear, roughly
 from discreet.accounting.exact.single_release import (
     delta_of_one,
     epsilon_of_one,
@@ -300,7 +300,8 @@ class ComposedLoss:
         try:
             if all(hasattr(pair, "on_contour") for pair, _ in self.parts):
                 return min(guarded(lambda: self.contour()._guess(delta)), self.top)
-            return min(guarded(lambda: Fourier(self.parts).estimate(delta)), self.top)
+            parts = [(roughly(pair), n) for pair, n in self.parts]
+            return min(guarded(lambda: Fourier(parts).estimate(delta)), self.top)
         except NotCertifiable:
             return self.epsilon(delta, lower=False).upper
 
@@ -315,9 +316,8 @@ class ComposedLoss:
 
         def fourier(answered: bool) -> Fourier:
             smooth = all(hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in self.parts)
-            return Fourier(
-                self.parts, 0.8 * _NARROW if smooth and not answered else 1e-6, 2e-2 if self.one_sided else 1e-5
-            )
+            settled = 2e-2 if self.one_sided and not any(is_dear(pair) for pair, _ in self.parts) else 1e-5
+            return Fourier(self.parts, 0.8 * _NARROW if smooth and not answered else 1e-6, settled)
 
         if engine == "auto":
             return [lambda answered: contour(answered, _FEW_NODES), fourier, contour]

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 
 from discreet.accounting.bounds import Bounds, Contradiction, guarded
 from discreet.accounting.composed import ComposedLoss, Engine, composed_losses
+from discreet.accounting.exact.pairs import is_dear
 from discreet.accounting.histories import histories
 from discreet.accounting.rules import rule
 from discreet.errors import InvalidInput, NotCertifiable
@@ -172,6 +173,14 @@ class Curve:
         if (reason := self._without_a_rule()) is not None:
             return self._other_upper(delta, reason)
         return max((loss.estimate(delta) for both in self._histories() for loss in both[:1]), default=0.0)
+
+    @property
+    def resolution(self) -> float:
+        """A relative difference of ε below which the upper bounds of similar events do not tell them apart."""
+        if self._without_a_rule() is not None:
+            return 0.0
+        pairs = [pair for both in self._histories() for loss in both for pair, _ in loss.parts]
+        return 1e-4 if any(is_dear(pair) for pair in pairs) else 0.0
 
     @property
     def has_contour(self) -> bool:

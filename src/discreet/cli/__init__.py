@@ -20,6 +20,7 @@ from discreet.cli import (
     quantiles,
     report,
     schema,
+    serve,
     show,
     solvers,
 )
@@ -63,6 +64,7 @@ account.register(app)
 schema.register(app)
 ledger.register(app)
 report.register(app)
+serve.register(app)
 demo.register(app)
 
 
@@ -70,7 +72,7 @@ _UsageError: Any = typer.BadParameter.__base__  # typer brings its own click, or
 
 
 def main() -> None:
-    """Run the command line; mistakes in what was asked end in one clear line and exit code 2."""
+    """Run the command line; mistakes in what was asked end in one clear line. Codes: docs/how-to/command-line.md."""
     try:
         code = app(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -80,9 +82,9 @@ def main() -> None:
         else:
             _say(" ".join(problem.format_message().split()))
         sys.exit(2)
-    except (typer.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt) as stop:
         print("discreet: stopped.", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(130 if KeyboardInterrupt in (type(stop), type(stop.__cause__)) else 1)
     except DiscreetError as problem:
         _say(str(problem))
         sys.exit(3 if type(problem).__name__ == "BudgetExceeded" else 2)

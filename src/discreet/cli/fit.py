@@ -67,11 +67,13 @@ def fit(
     separator: Separator = None,
     decimal: Decimal = ".",
     force: Annotated[bool, typer.Option("--force", help="Write over an existing model without asking.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON, and no progress.")] = False,
     memory: Annotated[str | None, typer.Option(help="Memory for rows, e.g. 2GB: more are read at every step.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Folder for encoded rows that do not fit in memory.")] = None,
     dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local: workers hold rows.")] = None,
 ) -> None:
     """Fit a private model to a table; write the model and its certificate."""
+    quiet = quiet or as_json
     scan = scan_for(files, separator, decimal, memory=memory, cache=cache, dask=dask)
     declared = read_schema(schema, names_in(Path(files[0]), separator) if scan is None else scan.names)
     kind = model_for(declared, target, model)
@@ -117,6 +119,9 @@ def fit(
             estimator.fit(table, NamedColumn.of(table, target, declared))
         estimator.save(output)
     certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
+    if as_json:
+        print(estimator.privacy_.to_json())
+        return
     show_certificate(estimator.privacy_, _features_of(estimator))
     if "chosen" in estimator.privacy_.settings:
         console.print(f"chosen       {printable(estimator.privacy_.settings['chosen'])}", soft_wrap=True)

@@ -56,6 +56,7 @@ def create(
     derived_from: Annotated[
         list[str] | None, typer.Option(help="A dataset with the same people, whose budget is shared; may be repeated.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Set the budget of a dataset, once."""
     from discreet.errors import InvalidInput
@@ -73,7 +74,7 @@ def create(
         ledger_at(place), epsilon=epsilon, delta=delta, adjacency=unit, dataset=dataset,
         derived_from=derived_from or (),
     )  # fmt: skip
-    console.print(_headline(made))
+    _say(made, _headline(made), as_json)
 
 
 @app.command()
@@ -118,25 +119,28 @@ def allocate(
     epsilon: Annotated[float, typer.Option(help="The most ε for this part.")],
     delta: Annotated[float, typer.Option(help="The part's δ.")],
     dataset: Dataset = "default",
+    as_json: Json = False,
 ) -> None:
     """Give an analyst or a project a part of a dataset's budget, once; the whole stays a limit."""
     one = _ledger(place, dataset)
     one.allocate(analyst, epsilon=epsilon, delta=delta)
-    console.print(f"{printable(analyst)}: {one.allocations()[analyst]} of {printable(dataset)}")
+    _say(one, f"{printable(analyst)}: {one.allocations()[analyst]} of {printable(dataset)}", as_json)
 
 
 @app.command()
-def freeze(place: Place, dataset: Dataset = "default", note: Note = "") -> None:
+def freeze(place: Place, dataset: Dataset = "default", note: Note = "", as_json: Json = False) -> None:
     """Refuse every further charge to a dataset and to what is derived from it."""
-    _ledger(place, dataset).freeze(note)
-    console.print(f"{printable(dataset)} is frozen.")
+    one = _ledger(place, dataset)
+    one.freeze(note)
+    _say(one, f"{printable(dataset)} is frozen.", as_json)
 
 
 @app.command()
-def thaw(place: Place, dataset: Dataset = "default", note: Note = "") -> None:
+def thaw(place: Place, dataset: Dataset = "default", note: Note = "", as_json: Json = False) -> None:
     """Allow charges to a frozen dataset again."""
-    _ledger(place, dataset).thaw(note)
-    console.print(f"{printable(dataset)} takes charges again.")
+    one = _ledger(place, dataset)
+    one.thaw(note)
+    _say(one, f"{printable(dataset)} takes charges again.", as_json)
 
 
 @app.command()
@@ -174,7 +178,11 @@ def export_(
 
 
 @app.command("import")
-def import_(place: Place, source: Annotated[Path, typer.Argument(help="An exported book; - reads the input.")]) -> None:
+def import_(
+    place: Place,
+    source: Annotated[Path, typer.Argument(help="An exported book; - reads the input.")],
+    as_json: Json = False,
+) -> None:
     """Write an exported book to a place that has none yet."""
     from discreet.errors import InvalidInput
     from discreet.ledger.portable import import_book
@@ -183,7 +191,11 @@ def import_(place: Place, source: Annotated[Path, typer.Argument(help="An export
         text = sys.stdin.read() if str(source) == "-" else source.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         raise InvalidInput(f"{source} cannot be read: {problem.__class__.__name__}.") from None
-    console.print(f"head {import_book(ledger_at(place), text.splitlines())}")
+    head = import_book(ledger_at(place), text.splitlines())
+    if as_json:
+        print(json.dumps({"lines": head.number, "head": str(head)}))
+        return
+    console.print(f"head {head}")
 
 
 def _ledger(place: str, dataset: str, analyst: str = "") -> Ledger:
@@ -204,6 +216,14 @@ def _ledgers(place: str, dataset: str | None) -> list[Ledger]:
 
     names = Ledger.datasets(ledger_at(place))
     return [_ledger(place, name) for name in ([dataset] if dataset is not None else names or ["default"])]
+
+
+def _say(one: Ledger, words: str, as_json: bool) -> None:
+    """What was done, in words, or the dataset's facts after it."""
+    if as_json:
+        print(json.dumps({one.dataset: _facts(one)}))
+    else:
+        console.print(words)
 
 
 def _headline(one: Ledger) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,6 +42,7 @@ def quantile(
     seed: Seed = None,
     separator: Separator = None,
     decimal: Decimal = ".",
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Private quantiles of one column, within its public bounds."""
     from discreet.estimators import quantile as private_quantile
@@ -68,6 +70,9 @@ def quantile(
     )
     if is_unprotected(found):
         say_not_private("drawn with a seed, or without noise (ε = ∞).")
+    if as_json:
+        print(json.dumps([{"q": one, "value": value} for one, value in zip(wanted, found.tolist(), strict=True)]))
+        return
     print("q,value")
     for one, value in zip(wanted, found.tolist(), strict=True):
         print(f"{one:g},{value:.10g}")

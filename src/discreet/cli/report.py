@@ -29,13 +29,15 @@ def report(
     certificate: Annotated[Path | None, typer.Argument(help="A certificate, as fit writes it (JSON).")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page for readers and printers.")] = None,
     registry: Annotated[Path | None, typer.Option(help="Write an entry of the registry of DP deployments.")] = None,
+    card: Annotated[Path | None, typer.Option(help="Write a model card in Markdown.")] = None,
     sign: Annotated[Path | None, typer.Option(help="Sign with this private key; writes --signed.")] = None,
     signed: Annotated[Path | None, typer.Option(help="Where the signed certificate goes.")] = None,
     new_key: Annotated[Path | None, typer.Option(help="Make a private key here, and print its public key.")] = None,
     force: Annotated[bool, typer.Option(help="Write over files that are there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the risks as JSON.")] = False,
 ) -> None:
-    """Show what a certificate means for one person; write it as a page, a registry entry, or signed."""
+    """Show what a certificate means for one person; write it as a page, a registry entry, a model card, or signed."""
+    from discreet.report.card import model_card
     from discreet.report.certificate import Certificate
     from discreet.report.signature import new_key as make_key
     from discreet.report.signature import sign as with_signature
@@ -50,7 +52,7 @@ def report(
         raise InvalidInput("--sign KEY and --signed FILE go together.")
     tree = _read(certificate)
     found = Certificate.from_dict(tree)
-    places = [place for place in (html, registry, signed) if place is not None]
+    places = [place for place in (html, registry, card, signed) if place is not None]
     for place in places:
         require_place(place, [certificate, sign])
     require_absent(places, force=force)
@@ -58,6 +60,8 @@ def report(
         html.write_text(found.to_html(), encoding="utf-8")
     if registry is not None:
         registry.write_text(found.to_registry(), encoding="utf-8")
+    if card is not None:
+        card.write_text(model_card(found), encoding="utf-8")
     if sign is not None and signed is not None:
         signed.write_text(json.dumps(with_signature(tree, sign), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if as_json:

@@ -287,7 +287,7 @@ class Ledger(Managed):
             raise InvalidInput(f"charge {charge_id} is already {charge.status}; a charge ends once.")
         return charge
 
-    def require(self, events: Sequence[Event], unit: Adjacency) -> None:
+    def require(self, events: Sequence[Event | Entry], unit: Adjacency) -> None:
         """Refuse what `charge` would refuse, without charging: for runs whose first charge is not their last.
 
         Raises:

@@ -21,12 +21,15 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.noise.bits import Reader
 from discreet.noise.reals import Uniform, below, exp_minus
+
+if TYPE_CHECKING:
+    from discreet.noise.bits import Reader
 
 __all__ = ["GUIDE_BITS", "U_BITS", "V_BITS", "Strips", "try_exactly"]
 

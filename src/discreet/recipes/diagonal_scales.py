@@ -18,6 +18,9 @@ from discreet.recipes.shared import checked_recalibration_share, curvature_bound
 from discreet.solvers.base import Problem
 from discreet.solvers.parts import column_weights
 from discreet.solvers.parts.private_scales.diagonal import Diagonal, check
+from discreet.solvers.parts.recalibration import NUMBERS as RECALIBRATION
+from discreet.solvers.parts.recalibration import fits
+from discreet.solvers.parts.temperature import fits_temperature, slope_clip
 from discreet.solvers.scaled_descent import ScaledDescent
 from discreet.tuned import Tuned, current, tuned
 
@@ -59,7 +62,8 @@ class DiagonalOptions:
             without an intercept must, and as is usual with one output of over 1000 columns.
         moment_share: of the budget for the columns' second moments, by default 5 %.
         recalibration_share: of the budget for the fit of scale and offset afterwards, by default a tenth with one
-            output, a loss of bounded curvature and no ridge; else 0.
+            output, a loss of bounded curvature and no ridge; for the temperature of several classes without a ridge,
+            by default 2 %, and less under little noise; else 0.
         spread: over how many entries a row's squared length is expected to be spread, by default 25.
         rate: Poisson sampling rate of the gradients' batches, 1 takes all rows; by default √(3000/n) for several
             outputs, else 1.
@@ -129,7 +133,14 @@ def _model(problem: Problem, kappa: float, shares: dict[str, float], asked: Diag
 def _shares(problem: Problem, guarantee: Guarantee, asked: DiagonalOptions) -> dict[str, float]:
     """Shares of the budget for all but the gradients; rows without a constant column are not centred."""
     usual = current(shared.NUMBERS)
-    recalibration = checked_recalibration_share(problem, guarantee, asked.recalibration_share, usual.large_share)
+    temperature = fits_temperature(problem)
+    recalibration = checked_recalibration_share(
+        problem,
+        guarantee,
+        asked.recalibration_share,
+        _temperature_share(problem, guarantee) if temperature else usual.large_share,
+        possible=temperature or fits(problem),
+    )
     shares = {
         "centre_share": _centre_share(problem) if asked.centre_share is None else asked.centre_share,
         "moment_share": usual.estimate_share if asked.moment_share is None else asked.moment_share,
@@ -137,6 +148,19 @@ def _shares(problem: Problem, guarantee: Guarantee, asked: DiagonalOptions) -> d
     }
     _left(shares)
     return shares
+
+
+def _temperature_share(problem: Problem, guarantee: Guarantee) -> float:
+    """q = 4B/c·ν/n, at most 2 %: B the clip of slopes, c the noise in a score, ν that of the whole budget.
+
+    Noise of deviation τ = 2B·ν/(n·√q) in the mean slope moves the temperature such that the loss grows by τ²/(2h), with
+    the mean curvature h ≤ ½ of the loss. Without the share q the noise in scores, of variance c², grows by c²·q, which
+    costs h·c²·q/2. The sum is least at q = 2B·ν/(n·h·c). Under much noise the prior bounds what noise in the slope
+    costs, and the share is what other recalibrations spend on one number.
+    """
+    usual, noise = current(shared.NUMBERS), gaussian_multiplier(guarantee)
+    wanted = 4 * slope_clip(problem.n, noise) / usual.score_noise * noise / problem.n
+    return min(usual.large_share * current(RECALIBRATION).place_share, wanted)
 
 
 def _centre_share(problem: Problem) -> float:

@@ -204,20 +204,24 @@ def declared_sparsity(problem: Problem, sparsity: int | None, radius: float | No
     return sparsity, radius
 
 
-def checked_recalibration_share(problem: Problem, guarantee: Guarantee, asked: float | None, usual: float) -> float:
+def checked_recalibration_share(
+    problem: Problem, guarantee: Guarantee, asked: float | None, usual: float, possible: bool | None = None
+) -> float:
     """The share of the budget for the fits of offset and scale: the one asked for, or the usual where fits can be made.
+
+    Whether they can is asked of `fits`, unless ``possible`` says it.
 
     Raises:
         InvalidInput: a share of 1 or more, or one for fits that cannot be made.
     """
-    possible = fits(problem) and guarantee.private
+    possible = (fits(problem) if possible is None else possible) and guarantee.private
     if asked is None:
         return usual if possible else 0.0
     if not 0 <= asked < 1:
         raise InvalidInput(f"recalibration_share must be in [0, 1), got {asked!r}.")
     if asked and guarantee.private and not possible:
         raise InvalidInput(
-            "offset and scale are fitted for one score a row and a loss of bounded curvature, without constraint and "
-            "ridge; leave recalibration_share out."
+            "offset and scale are fitted for one score a row and a loss of bounded curvature, the scale also for "
+            "several classes by scaled_descent; without constraint and ridge. Leave recalibration_share out."
         )
     return asked if possible else 0.0

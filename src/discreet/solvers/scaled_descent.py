@@ -3,7 +3,8 @@
     coordinates ← releases of the scale model            (`discreet.solvers.parts.private_scales`)
     θ ← θ − η·direction(noisy mean gradient at θ)        T times, with or without momentum, in these coordinates
     coefficients of the user's columns ← θ               and what is fitted afterwards: nothing, scale and offset by two
-                                                         histograms, or the mean residual
+                                                         histograms, the temperature of several classes, or the mean
+                                                         residual
 
 Location and scale of rows and targets decide how much of a gradient is noise: what a row may contribute is bounded by
 its length, and a step must be short enough for the direction of most curvature. A few per cent of the budget find them,
@@ -25,6 +26,7 @@ from discreet.solvers.parts.mean_offset import with_mean_offset
 from discreet.solvers.parts.private_scales import Location, Scales
 from discreet.solvers.parts.recalibration import NUMBERS as RECALIBRATION
 from discreet.solvers.parts.recalibration import recalibrated
+from discreet.solvers.parts.temperature import tempered
 from discreet.tuned import current
 from discreet.updates import Momentum, Sgd, Update
 
@@ -44,7 +46,8 @@ class ScaledDescent:
         decay: of the momentum; 0 is plain descent.
         iterate: the ``"last"``, the ``"average"``, or the average of the last half (``"suffix"``).
         sampling: batches of the gradients; None takes all rows each step.
-        recalibration_multiplier: noise of the fit of scale and offset afterwards, were it one release; 0 leaves it out.
+        recalibration_multiplier: noise of the fit of scale and offset afterwards, were it one release; with several
+            outputs that of the temperature, which is one; 0 leaves it out.
         offset_multiplier: noise over the largest residual in the mean residual, which is added to the intercept; 0
             leaves it out.
     """
@@ -71,7 +74,7 @@ class ScaledDescent:
         Momentum(self.step, self.decay)  # which refuses steps and decays without meaning
 
     def steps(self, problem: Problem) -> Steps:
-        """The releases of the scale model, ``iterations`` gradients, and two or one of the fit afterwards."""
+        """The releases of the scale model, ``iterations`` gradients, and those of the fit afterwards."""
         scales = yield from self.scales.released(problem, self.iterations)
         theta = mean = scales.start
         update: Update = Momentum(self.step, self.decay) if self.decay else Sgd(self.step)
@@ -85,10 +88,13 @@ class ScaledDescent:
             theta = moved.reshape(theta.shape)
             mean = theta if t <= first else mean + (theta - mean) / (t - first + 1)
         found = scales.coefficients(mean)
+        leverage = self.path_length * scales.leverage  # what rows' own slopes moved their own scores by
+        if self.recalibration_multiplier and problem.rows.outputs > 1:
+            cut = self.clip / math.sqrt(scales.leverage)
+            return (yield from tempered(problem, found, self.recalibration_multiplier, leverage, cut))
         if self.recalibration_multiplier:
             share = current(RECALIBRATION).place_share
             place, fit = (self.recalibration_multiplier / math.sqrt(part) for part in (share, 1 - share))
-            leverage = self.path_length * scales.leverage  # what rows' own slopes moved their own scores by
             return (yield from recalibrated(problem, found, place, fit, leverage, scales.anchor(found)))
         if self.offset_multiplier:
             return (yield from with_mean_offset(problem, found, self.offset_multiplier, scales.target_scale))

@@ -18,11 +18,11 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.events import ApproxDP, Event
 from discreet.mechanisms import Gaussian
+from discreet.mechanisms.base import scale_in_steps
 from discreet.noise.bits import Bits
 from discreet.queries.base import Norm, Query
 from discreet.torch.batches import Batches, Places
@@ -88,21 +88,22 @@ class ClippedGradientSum:
         """The value of one step."""
         return self.value / float(self.engine.grid)
 
-    def zero(self) -> list[NDArray[np.int64]]:
-        """The sum over no rows."""
+    def zero(self) -> list[torch.Tensor]:
+        """The sum over no rows, where the parameters are."""
         shapes = [tuple(p.shape) for p in self.engine.parameters] + ([()] if self.share_within else [])
-        return [np.zeros(shape, dtype=np.int64) for shape in shapes]
+        device = self.engine.parameters[0].device
+        return [torch.zeros(shape, dtype=torch.int64, device=device) for shape in shapes]
 
-    def integers(self, loss: torch.Tensor, present: torch.Tensor) -> list[NDArray[np.int64]]:
-        """The sum over a physical batch whose losses are given."""
+    def integers(self, loss: torch.Tensor, present: torch.Tensor) -> list[torch.Tensor]:
+        """The sum over a physical batch whose losses are given, where the parameters are."""
         found = self.engine.clipped_sum(loss, present, self.value)
         if not self.engine.exact:  # floats in the same unit, of which nothing is claimed
             found = [t.double().round().to(torch.int64) for t in found]
-        total = [t.cpu().numpy() for t in found]
+        total = list(found)
         if self.share_within:
             norms = self.engine.norms.to(present.device)
-            short = int(((norms <= self.value) & present).sum())
-            total.append(np.array(self.half_weight * (2 * short - int(present.sum())), dtype=np.int64))
+            short = ((norms <= self.value) & present).sum()
+            total.append((self.half_weight * (2 * short - present.sum())).to(total[0].device))
         return total
 
 
@@ -149,16 +150,32 @@ class GradientRound:
                     one += part
             yield self._noisy(total, bits)
 
-    def _noisy(self, total: list[NDArray[np.int64]], bits: Bits) -> NoisySum:
-        query, mechanism = cast("Query", self.query), self.mechanism
-        if mechanism.noise_multiplier:
-            found = [mechanism.perturb(np.atleast_1d(one), query, bits).reshape(one.shape) for one in total]
+    def _noisy(self, total: list[torch.Tensor], bits: Bits) -> NoisySum:
+        query = cast("Query", self.query)
+        if self.mechanism.noise_multiplier:
+            found = self._perturbed(total, bits)
         else:
-            found = [np.asarray(mechanism.noiseless(query.grid * one.astype(np.float64))) for one in total]
+            found = [self.mechanism.noiseless(query.grid * one.double()) for one in total]
         within = None
         if self.query.share_within:
             within = float(found.pop()) / query.grid / (2 * self.query.half_weight)
-        return NoisySum([torch.from_numpy(np.ascontiguousarray(one)) for one in found], within)
+        return NoisySum(found, within)
+
+    def _perturbed(self, total: list[torch.Tensor], bits: Bits) -> list[torch.Tensor]:
+        """Sums plus noise, as floats: made where the sums are if that is a GPU, and in host memory otherwise."""
+        from discreet.torch.cuda import noise
+
+        query, sizes = cast("Query", self.query), [one.numel() for one in total]
+        sigma = scale_in_steps(self.mechanism.noise_multiplier, query)
+        if noise.available(total[0].device, sigma, sum(sizes)):
+            parts = noise.drawn(bits, sum(sizes), sigma, total[0].device).split(sizes)
+            return [query.grid * (one + part.view_as(one)).double() for one, part in zip(total, parts, strict=True)]
+        found = []
+        for one in total:
+            integers = one.cpu().numpy()
+            noisy = self.mechanism.perturb(np.atleast_1d(integers), query, bits).reshape(integers.shape)
+            found.append(torch.from_numpy(np.ascontiguousarray(noisy)))
+        return found
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from discreet.accounting import delta, epsilon
+from discreet.accounting import calibrate, delta, epsilon
 from discreet.accounting.exact.allocation import allocation_pairs
 from discreet.accounting.exact.pairs import DiscretePair
 from discreet.accounting.exact.positive_sums import FiniteLaw, Resolution, merge, spread
@@ -151,7 +151,15 @@ def test_two_batches_of_a_replaced_row_agree_with_quadrature(sigma: float) -> No
         found = delta(Allocation(2, Gaussian(sigma)), level, "replace-one")
         assert found.lower <= truth * (1 + 1e-7)
         assert found.upper >= truth * (1 - 1e-7)
-        assert found.upper - found.lower < 0.2 * truth
+        assert found.upper - found.lower < 0.01 * truth
+
+
+def test_one_epoch_of_a_replaced_row_is_known_closely_and_noise_is_found_for_it() -> None:
+    found = epsilon(Allocation(100, Gaussian(1.0)), 1e-6, "replace-one")
+    assert found.upper - found.lower < 0.002 * found.upper
+    noise = calibrate(lambda sigma: Allocation(100, Gaussian(sigma)), found.upper, 1e-6, "replace-one")
+    assert epsilon(Allocation(100, Gaussian(noise)), 1e-6, "replace-one").upper <= found.upper
+    assert 0.999 < noise < 1.001
 
 
 def test_many_batches_of_a_replaced_row_agree_with_simulation() -> None:
@@ -173,7 +181,7 @@ def test_many_batches_of_a_replaced_row_agree_with_simulation() -> None:
 
 def test_epochs_of_replaced_rows_are_proved_from_both_sides() -> None:
     found = epsilon(Repeat(Allocation(8, Gaussian(2.0)), 5), 1e-5, "replace-one")
-    assert found.upper - found.lower < 0.02 * found.upper
+    assert found.upper - found.lower < 0.01 * found.upper
     assert epsilon(Repeat(Allocation(8, Gaussian(2.0)), 5), 1e-5, ADD).upper < found.lower
     # two rows nearer to each other than opposite ones are charged as those, and nothing is said from below
     nearer = epsilon(Allocation(8, Gaussian(2.0, 1.5)), 1e-5, "replace-one")

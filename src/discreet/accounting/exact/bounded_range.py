@@ -164,31 +164,37 @@ def _highest_chords(
     count = len(places) - 2 * n
     step, factor = places[1] / places[0], places[n] / places[0]
     blur = 64 * UNIT_ROUNDOFF * (factor + 1 / (factor - 1))
+    ratios = places[n] / places[:n] / (factor - 1)  # of r to the left end of a window, which does not depend on r
     whole, slopes, cuts = np.zeros(len(places)), np.zeros(len(places)), np.zeros(len(places))
-    values, chords = np.zeros(count), np.zeros(n + 1)
+    values, most, chords = np.zeros(count), np.zeros(count), np.zeros((n + 1, count))
     for _ in range(times):
         for i in range(n):
             whole[i] = values[0] * places[i] / places[n] if upper else 0.0
             whole[n + count + i] = gains[i] + places[n + count + i] * values[count - 2 - i]
         whole[n : n + count] = values
-        if upper:
-            for i in range(len(places) - 1):
-                slopes[i] = (whole[i + 1] - whole[i]) / (places[i + 1] - places[i])
-                cuts[i] = whole[i] - slopes[i] * places[i]
-        for i in range(count):
-            best = 0.0
-            for j in range(n + 1):
-                chords[j] = low[j] * whole[i + j] + high[j] * whole[i + j + n]
-                best = max(best, chords[j])
-            if not upper:
-                values[i] = best * (1 - _ROUNDING)
-                continue
-            most = best
-            for j in range(n):
-                scale = (cuts[i + j] - cuts[i + j + n]) * places[n + i] / places[i + j] / (factor - 1)
-                if max(chords[j], chords[j + 1]) + scale * (step - 1) ** 2 > best:
+        values[:] = 0.0
+        for j in range(n + 1):
+            left, right, here = whole[j : j + count], whole[j + n : j + n + count], chords[j]
+            for i in range(count):
+                chord = low[j] * left[i] + high[j] * right[i]
+                here[i] = chord
+                values[i] = chord if chord > values[i] else values[i]
+        if not upper:
+            values *= 1 - _ROUNDING
+            continue
+        for i in range(len(places) - 1):
+            slopes[i] = (whole[i + 1] - whole[i]) / (places[i + 1] - places[i])
+            cuts[i] = whole[i] - slopes[i] * places[i]
+        most[:] = values
+        for j in range(n):
+            here, after, room = chords[j], chords[j + 1], ratios[j] * (step - 1) ** 2
+            for i in range(count):
+                drop = cuts[i + j] - cuts[i + j + n]
+                if max(here[i], after[i]) + drop * room > values[i]:
+                    scale = max(drop * ratios[j], 0.0)
                     bend = factor * (slopes[i + j + n] - slopes[i + j]) * places[i + j] / (factor - 1)
                     x = math.sqrt(scale / bend) if bend > 0 and scale > 0 else step
-                    most = max(most, chords[j] + max(scale, 0.0) * (1 - 1 / min(max(x, 1.0), step)) ** 2)
-            values[i] = (most + blur * slopes[i + 2 * n - 1] * places[i + 2 * n]) * (1 + _ROUNDING) + _UNDERFLOW
+                    most[i] = max(most[i], here[i] + scale * (1 - 1 / min(max(x, 1.0), step)) ** 2)
+        for i in range(count):
+            values[i] = (most[i] + blur * slopes[i + 2 * n - 1] * places[i + 2 * n]) * (1 + _ROUNDING) + _UNDERFLOW
     return values

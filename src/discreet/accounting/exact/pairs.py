@@ -20,7 +20,17 @@ from discreet.accounting.exact.normal import bin_error, normal_bins
 from discreet.accounting.exact.transform import OnContour, on_contour
 from discreet.floats import UNIT_ROUNDOFF
 
-__all__ = ["DiscretePair", "GaussianPair", "LaplacePair", "Pair", "ProfilePair", "attained", "symmetric"]
+__all__ = [
+    "DiscretePair",
+    "GaussianPair",
+    "LaplacePair",
+    "Pair",
+    "ProfilePair",
+    "attained",
+    "is_dear",
+    "roughly",
+    "symmetric",
+]
 
 Array = NDArray[Any]
 _MU_ERROR = 32 * UNIT_ROUNDOFF  # relative, of μ²: √(Σ nμ²) is off by 8 units, its square and products by as many
@@ -304,6 +314,19 @@ class DiscretePair:
         return np.zeros(len(omegas))
 
 
+class OneRelease(Protocol):
+    """Bounds for one release, from above (side 1) or from below (−1)."""
+
+    def delta(self, epsilon: float, side: int) -> float:
+        """A bound of δ(ε)."""
+
+    def epsilon(self, delta: float, side: int) -> float:
+        """A bound of ε(δ)."""
+
+    def estimate(self, delta: float) -> float:
+        """ε(δ) to some per cent; it proves nothing."""
+
+
 @dataclass(frozen=True, eq=False)
 class ProfilePair:
     """Whatever has a privacy profile below ``bound``: δ(ε) ≤ bound(ε) for every real ε and every pair of neighbours.
@@ -314,6 +337,10 @@ class ProfilePair:
     of which the best is sought for the lower bound of repetitions. ``bounded_range`` is the length of the window that
     holds all losses, where that is all there is to know of the release. ``inverse``, where it is known, is δ ↦ an ε
     with bound(ε) ≤ δ: one question to whoever made the bound in place of a search.
+
+    Where values of the bound are dear, ``alone`` has tighter ones for a single release; ``rough`` makes a coarser pair,
+    for searches; and ``reach`` says, for the tail that may be cut off, up to which ε the bound is known: ``low`` and
+    ``high`` are then infinite.
     """
 
     bound: Callable[[Array], Array]
@@ -327,10 +354,16 @@ class ProfilePair:
     inverse: Callable[[float], float] | None = None
     family: Callable[[float], DiscretePair] | None = None
     bounded_range: float | None = None
+    alone: OneRelease | None = None
+    rough: Callable[[], ProfilePair] | None = None
+    reach: Callable[[float], float] | None = None
 
     def span(self, log_tail: float) -> tuple[float, float]:
-        """The losses (low, high) that were given with the bound."""
-        return self.low, self.high
+        """The losses (low, high) that were given with the bound, or those that the tail asks for."""
+        if self.reach is None:
+            return self.low, self.high
+        end = self.reach(log_tail)
+        return -end, end
 
     def profile(self, epsilon: Array) -> Array:
         """The bound itself, never above 1."""
@@ -341,6 +374,16 @@ def attained(pair: Pair | ProfilePair) -> Pair | None:
     """A pair that some neighbours do reach: the pair itself, unless it says otherwise."""
     reached: Pair | None = getattr(pair, "attained", pair)  # type: ignore[arg-type]
     return reached
+
+
+def is_dear(pair: Pair | ProfilePair) -> bool:
+    """Whether the bound is found by long sums on grids, which differ by some 1e-5 between similar events."""
+    return isinstance(pair, ProfilePair) and pair.alone is not None
+
+
+def roughly(pair: Pair | ProfilePair) -> Pair | ProfilePair:
+    """A coarser pair for searches, where there is one; else the pair itself."""
+    return pair.rough() if isinstance(pair, ProfilePair) and pair.rough is not None else pair
 
 
 def symmetric(bound: Callable[[Array], Array]) -> Callable[[Array], Array]:

@@ -35,6 +35,9 @@ def _evaluation_error(pair: Pair | ProfilePair) -> float:
 
 def delta_of_one(pair: Pair | ProfilePair, epsilon: float, *, lower: bool = True) -> Bounds:
     """One release's profile, with the error of its evaluation; without ``lower`` no other pair is asked."""
+    if isinstance(pair, ProfilePair) and pair.alone is not None:
+        low = pair.alone.delta(epsilon, -1) if lower and pair.attained is not None else 0.0
+        return Bounds(low, pair.alone.delta(epsilon, 1))
     if epsilon > _LARGEST_EXPONENT and not isinstance(pair, GaussianPair | LaplacePair | ProfilePair):
         # e^ε exceeds a double there. δ falls as ε grows, so an earlier value bounds it; from below nothing is said
         return Bounds(0.0, delta_of_one(pair, _LARGEST_EXPONENT).upper)
@@ -60,6 +63,9 @@ def epsilon_of_one(pair: Pair | ProfilePair, delta: float, *, lower: bool = True
     """
     if isinstance(pair, ProfilePair) and pair.inverse is not None and pair.attained is None:
         return Bounds(0.0, pair.inverse(delta))
+    if isinstance(pair, ProfilePair) and pair.alone is not None:
+        low = pair.alone.epsilon(delta, -1) if lower and pair.attained is not None else 0.0
+        return Bounds(low, pair.alone.epsilon(delta, 1))
     upper = _crossing(lambda e: delta_of_one(pair, e, lower=False).upper, pair, delta, 1)
     if not lower and attained(pair) is not pair:
         return Bounds(0.0, upper)
@@ -103,6 +109,8 @@ def rough_epsilon_of_one(pair: Pair | ProfilePair, delta: float) -> float:
     """ε(δ) of one release to a thousandth; it proves nothing."""
     if isinstance(pair, ProfilePair) and pair.inverse is not None and pair.attained is None:
         return pair.inverse(delta)
+    if isinstance(pair, ProfilePair) and pair.alone is not None:
+        return pair.alone.estimate(delta)
     end = pair.span(-746.0)[1]
 
     def bound(epsilon: float) -> float:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from discreet.accounting.bounds import sum_up
 from discreet.accounting.exact.allocation import LARGEST_SHIFT, LEAST_SHIFT, MOST_BATCHES, allocation_pairs
-from discreet.accounting.exact.allocation_replaced import LARGEST_REPLACED, replaced_profile
+from discreet.accounting.exact.allocation_replaced import LARGEST_REPLACED, replaced_pair
 from discreet.accounting.exact.gaussian import root_of_squares
 from discreet.accounting.exact.mixture import Mixture
 from discreet.accounting.exact.pairs import GaussianPair, Pair, ProfilePair
-from discreet.accounting.exact.sampling import Deferred, Revealed, Spliced, UpperOnly, amplified, grouped
+from discreet.accounting.exact.sampling import Revealed, Spliced, UpperOnly, amplified, grouped
 from discreet.accounting.exchange import exchanged
 from discreet.accounting.histories import Leaf, histories
 from discreet.accounting.rules.base import (
@@ -301,10 +301,11 @@ def _(event: Allocation, unit: Unit) -> Rule:
         once = Pairs(remove, add)
         profile, reached = profile_of(once)[0], remove.attained
     else:
-        found = replaced_profile(nu, t)
         # the worst two rows are opposite, which bounds those that are nearer but is not reached by them
-        reached = Deferred(found.dominated) if inside.swap >= 2 * nu else None
-        once, profile = from_profile(found.bound, float(found.epsilons[-1]), attained=reached), found.bound
+        pair = replaced_pair(nu, t, is_reached=inside.swap >= 2 * nu)
+        once, profile, reached = both(pair), pair.profile, pair.attained
+        if k > 1:
+            pair.span(-745.0)  # all of the profile is wanted
     if k == 1:
         return once
     several = grouped(profile, k)
