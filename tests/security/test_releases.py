@@ -12,6 +12,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -35,16 +36,18 @@ from discreet.measurements import (
     SplitBatch,
 )
 from discreet.measurements.laplace_minimum import LaplaceMinimum
+from discreet.measurements.mapped import Mapped
 from discreet.measurements.minimum_noise import add_output_noise
 from discreet.measurements.noisy_minimum import NoisyMinimum
 from discreet.measurements.perturbed_minimum import PerturbedMinimum, longest_tilt
 from discreet.measurements.sample_splitting import SampleSplitting
 from discreet.measurements.vertex_choice import VertexChoice
-from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling
+from discreet.mechanisms import Choice, Gaussian, Laplace, LaplacePeeling, Peeling, TopChoices
 from discreet.noise import GAUSSIAN_LIMIT, LAPLACE_LIMIT, Bits
 from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import whole_vertices
 from discreet.queries.histograms.ranks import Grid, Ranks
+from discreet.queries.mapped import ColumnWeights
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.queries.sums.candidate_scores import CandidateScores
 from discreet.queries.sums.column_second_moment import ColumnSecondMoment
@@ -153,6 +156,20 @@ def test_every_choice_can_be_made_on_both_neighbours(measurement: Any, support: 
         assert {measurement.sample(data, UNIT, bits) for _ in range(5000)} == support
 
 
+TOP = TopChoices(2, 10.0)
+
+
+def test_every_two_can_be_chosen_in_either_order_on_both_neighbours() -> None:
+    # With this noise each of 156 answers has a probability above 1/230 on both sides, so each is missed with probability
+    # below (1 − 1/230)^3500 < 3e-7. No other answer may occur at all.
+    measurement = Noisy(CandidateScores(ROWS, Logistic(), np.eye(D + 1), 2.0), TOP)
+    bits = Bits.seeded(10)
+    for data in neighbours():
+        drawn = [measurement.sample(data, UNIT, bits) for _ in range(3500)]
+        assert {(answer.dtype.kind, answer.shape) for answer in drawn} == {("i", (TOP.s,))}
+        assert {tuple(answer.tolist()) for answer in drawn} == set(permutations(range(D + 1), TOP.s))
+
+
 PEELING: list[tuple[Any, int]] = [
     (Peeling(3, 40.0, 20.0), GAUSSIAN_LIMIT),
     (LaplacePeeling(3, 40.0), LAPLACE_LIMIT),
@@ -252,10 +269,11 @@ def _public_classes(package: Any, test: Callable[[type], bool]) -> set[str]:
 
 
 def test_every_mechanism_and_measurement_is_probed() -> None:
-    probed = {type(m).__name__ for _, m, _ in ADDITIVE} | {type(m).__name__ for m, _ in PEELING} | {"Choice"}
+    probed = {type(m).__name__ for _, m, _ in ADDITIVE} | {type(m).__name__ for m, _ in PEELING}
+    probed |= {"Choice", type(TOP).__name__}
     assert _public_classes(mechanisms, lambda kind: hasattr(kind, "perturb")) == probed
     # These only pass on what other measurements release; the next test is about them.
-    combined = {"Joint", "SampleSplitting", "SplitBatch", "BestOf", "RandomAllocation"}
+    combined = {"Joint", "SampleSplitting", "SplitBatch", "BestOf", "RandomAllocation", "Mapped"}
     minima = {"PerturbedMinimum", "NoisyMinimum", "LaplaceMinimum", "LastIterate"}
     asked = {"Noisy", "VertexChoice", "QuantileDraw"} | minima | combined
     assert _public_classes(discreet.measurements, lambda kind: hasattr(kind, "blank")) == asked
@@ -275,6 +293,7 @@ def test_combinations_release_what_their_parts_release() -> None:
         return value, float(value[0])
 
     here, _ = neighbours()
+    through = ColumnWeights(ROWS, np.linspace(0.3, 7.0, D))
     bits = Bits.seeded(7)
     for _ in range(300):
         gradient, count = Joint(parts).sample(here, UNIT, bits)
@@ -282,6 +301,7 @@ def test_combinations_release_what_their_parts_release() -> None:
         cut = SplitBatch(query, Gaussian(1.3), PoissonSampling(0.5), 3).sample(here, UNIT, bits)
         best = BestOf(scored, 2.0).sample(here, UNIT, bits)
         epoch = RandomAllocation(program, 2).sample(here, UNIT, bits)
-        for value in (gradient, *answers, *cut, best, *epoch):
+        seen = Mapped(ROWS, Noisy(query, Gaussian(1.3)), through).sample(here, UNIT, bits)
+        for value in (gradient, *answers, *cut, best, *epoch, seen):
             assert (value / query.grid == np.rint(value / query.grid)).all()
         assert count == np.rint(count)

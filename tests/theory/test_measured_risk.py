@@ -542,10 +542,12 @@ def test_heavy_tailed_regression_is_below_its_bound(n: int, d: int, epsilon: flo
 
 
 def test_every_recipe_is_measured() -> None:
-    """But five: boosting's theorem is about a tail, measured in its own tests, as two others are, and two have none.
+    """But six: boosting's theorem is about a tail, measured in its own tests, as two others are, and three have none.
 
     Weights of `weighted_perturbation` depend on what columns hold, so that no bound on its risk follows from public
-    facts; so do those of `scaled_descent` with scales other than the full second moment, which is measured.
+    facts; so do those of `scaled_descent` with scales other than the full second moment, which is measured. So does
+    what `interactions` chooses; what it then fits is fitted by `scaled_descent` or `weighted_perturbation`.
     """
-    elsewhere, none = {"bias_reduced", "heavy_tailed", "boosted"}, {"weighted_perturbation", "intervals"}
+    elsewhere = {"bias_reduced", "heavy_tailed", "boosted"}
+    none = {"weighted_perturbation", "intervals", "interactions"}
     assert {case.recipe for case in CASES.values()} | elsewhere | none == set(RECIPES)
