@@ -160,8 +160,8 @@ TOP = TopChoices(2, 10.0)
 
 
 def test_every_two_can_be_chosen_in_either_order_on_both_neighbours() -> None:
-    # With this noise each of 156 answers has a probability above 1/230 on both sides, so each is missed with probability
-    # below (1 − 1/230)^3500 < 3e-7. No other answer may occur at all.
+    # With this noise each of 156 answers has a probability above 1/230 on both sides, so each is missed with
+    # probability below (1 − 1/230)^3500 < 3e-7. No other answer may occur at all.
     measurement = Noisy(CandidateScores(ROWS, Logistic(), np.eye(D + 1), 2.0), TOP)
     bits = Bits.seeded(10)
     for data in neighbours():
