@@ -446,7 +446,11 @@ def correlated(
 
 def crossed(name: str, rng: Generator, n: int, task: Task, kind: str, strength: float, share: float) -> Synthetic:
     """A table of `synthetic_interactions`, where columns tell more together than alone or resolution matters."""
-    columns, cells, z = synthetic_interactions.table(rng, n + _TEST_ROWS, kind)
+    made = synthetic_interactions
+    if kind in made.DEPENDENT:
+        columns, cells, z = made.dependent_table(rng, n + _TEST_ROWS, 20 if n < 2000 else 50, kind)
+    else:
+        columns, cells, z = made.table(rng, n + _TEST_ROWS, kind)
     schema = dp.Schema(columns)
     if task == "regression":
         problem = regressed(name, "crossed", cells, rng, n, strength, z)
@@ -520,6 +524,10 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
                 f"crossed {kind} regression n={n}",
                 lambda m, r, n=n, k=kind: crossed(m, r, n, "regression", k, 0.7, 0.5),
             )
+    # tables of many dependent columns and few rows, with interactions and without
+    for kind in synthetic_interactions.DEPENDENT:
+        for n in (1500, 4000):
+            add(f"dependent {kind} n={n}", lambda m, r, n=n, k=kind: crossed(m, r, n, "binary", k, 8.0, 0.4))
     # dense rows
     for n, d, decay, mean, strength, share in [
         (500, 20, 1.0, 0.5, 2.0, 0.5),

@@ -3,6 +3,10 @@
 The truth is a sum of effects of single columns, of pairs, of spikes (a value that most rows have, and a tail in which
 narrow ranges differ) and of fine steps, in shares that the kind says. Columns are numbers of several shapes and
 categories by Zipf's law; some columns tell nothing.
+
+`dependent_table` has many dependent columns of one shape (frequencies, mostly 0 with a long tail; numbers that mirror
+common causes; or nearly copies of one another), for few rows: there sampling alone makes pairs look like interactions,
+and what a first additive model has missed of one column shows in the table of two.
 """
 
 from __future__ import annotations
@@ -63,6 +67,37 @@ def table(rng: Generator, rows: int, kind: str) -> tuple[dict[str, Any], dict[st
     )
     truth = sum(np.sqrt(share) * _unit(part) for share, part in zip(SHARES[kind], parts, strict=True))
     return columns, cells, _unit(truth)
+
+
+DEPENDENT = {  # share of the variance of the truth that is in pairs, and the shape of the columns
+    f"{shape} {truth}": (share, shape)
+    for shape in ("frequencies", "correlated", "copies")
+    for truth, share in (("additive", 0.0), ("pairs", 0.4))
+}
+
+
+def dependent_table(rng: Generator, rows: int, columns: int, kind: str) -> tuple[dict[str, Any], dict[str, Any], Array]:
+    """(declarations, cells, the truth of mean 0 and variance 1) of numbers that all depend on one another."""
+    share, shape = DEPENDENT[kind]
+    declared: dict[str, Any] = {}
+    cells: dict[str, Any] = {}
+    causes = rng.normal(size=(rows, 3))
+    places = []
+    for j in range(columns):
+        own, shared = rng.normal(size=rows), causes @ rng.normal(size=3)
+        if shape == "frequencies":
+            size = np.exp(own + 0.5 * shared)
+            value = np.where(rng.random(rows) < rng.uniform(0.1, 0.9), size, 0.0)
+            place, declared[f"x{j}"] = np.log1p(5 * value) / 5, dp.Numeric(0, 100, scale="log")
+        else:
+            value = shared + 0.7 * own if shape == "correlated" or j % 2 == 0 else value + 0.1 * own
+            place, bounds = _ranks(value), np.quantile(value, [0.005, 0.995]).tolist()
+            declared[f"x{j}"] = dp.Numeric(*bounds)
+        cells[f"x{j}"] = value
+        places.append(place)
+    alone = sum(float(rng.standard_t(4)) * _bend(rng, place) for place in places)
+    pairs = sum(_pair(rng, *(places[k] for k in rng.permutation(columns)[:2])) for _ in range(4))
+    return declared, cells, _unit(np.sqrt(1 - share) * _unit(alone) + np.sqrt(share) * _unit(pairs))
 
 
 def _ranks(values: Array) -> Array:

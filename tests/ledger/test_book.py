@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from discreet.accounting import epsilon as certified
+from discreet.accounting.upper import renyi
 from discreet.errors import BudgetExceeded, InvalidInput, LedgerUnavailable
-from discreet.events import Compose, Gaussian, Laplace, ObjectivePerturbation, Promise, PureDP, Repeat
+from discreet.events import Compose, Event, Gaussian, Laplace, ObjectivePerturbation, Promise, PureDP, Repeat
 from discreet.ledger import Ledger, open_book
+from discreet.ledger.adaptive import Accountant
 from discreet.ledger.book import Book
 from discreet.ledger.lines import START
 from discreet.units import Unit
@@ -54,6 +58,27 @@ def test_a_file_of_an_older_version_is_read_and_brought_up_to_date(tmp_path: Pat
     assert Ledger(path, dataset="register").spent() == other
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "stated_epsilon = -2.0",
+        "stated_delta = -1.0",
+        "dataset = 'nobody'",
+        "relation = 'add-remove'",
+        "rows_per_unit = 2",
+    ],
+)
+def test_a_charge_that_no_writer_can_have_made_stops_all_spending(tmp_path: Path, change: str) -> None:
+    """Counted as it stands it would give budget back, or would count for nobody."""
+    path = tmp_path / "old.db"
+    shutil.copy(FILES / "format-2.db", path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE charges SET {change} WHERE note = 'counted'")
+        connection.commit()
+    with pytest.raises(LedgerUnavailable, match="cannot be understood"):
+        Ledger(path, dataset="clinic")
+
+
 # --- summaries ----------------------------------------------------------------------------------------------------
 
 
@@ -94,6 +119,32 @@ def test_a_line_out_of_place_is_refused(tmp_path: Path) -> None:
             book.take(line, "here")
         with pytest.raises(LedgerUnavailable, match="line"):
             book.take(wrong[1], "here")
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt, OverflowError])
+def test_a_line_that_was_read_by_halves_is_read_again(problem: type[BaseException]) -> None:
+    """Else what a promise was used for would be missing from the sums, and the next charge would be admitted."""
+    broken = []
+
+    def divergence(event: Event, order: float, unit: Unit) -> float:
+        if broken:
+            raise broken.pop()()
+        return renyi.divergence(event, order, unit)
+
+    ledger = opened("memory:", accountant=Accountant(divergence=divergence))
+    ledger.charge(Gaussian(30.0), UNIT)
+    charge = ledger.charge(Promise(1.0, 1e-8), UNIT)
+    ledger.fulfil(charge, Gaussian(20.0))
+    broken.append(problem)
+    with pytest.raises(problem):
+        ledger.spent()
+    ledger.spent()
+    anew = Book(ledger._accountant)
+    with ledger._store.transaction(write=False) as lines:
+        anew.follow(lines, "memory:")
+    (found,), (expected,) = ledger._book.limits("default"), anew.limits("default")
+    assert found.tally.to_dict() == expected.tally.to_dict()
+    assert min(expected.tally._sums.divergences) > 0
 
 
 # --- twenty fits, and rules for them ---------------------------------------------------------------------------------

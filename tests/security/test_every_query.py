@@ -28,7 +28,7 @@ from discreet.queries.base import BoundedDifference, replace_one_factor
 from discreet.queries.frank_wolfe.scores import ChosenVertices, VertexScores
 from discreet.queries.frank_wolfe.vertices import ListedVertices, whole_vertices
 from discreet.queries.histograms.column_counts import ColumnCells, ColumnCounts
-from discreet.queries.histograms.interaction_scores import SHARES, InteractionScores, PairTable, whole_shares
+from discreet.queries.histograms.interaction_scores import SHARES, FineTable, InteractionScores, PairTable, whole_shares
 from discreet.queries.histograms.labelled_scores import LabelledScores
 from discreet.queries.histograms.outcomes import ClassCells, ConfidenceCells, LossCells, OutcomeCounts, ScoreCells
 from discreet.queries.histograms.ranks import Grid, Ranks
@@ -112,6 +112,17 @@ def pair_scores(rng: np.random.Generator, floor: float = 0.0) -> InteractionScor
     cells = column_cells(rng)
     shares = [whole_shares(rng.random(size) ** 3) for size in cells.sizes]
     tables = tuple(PairTable(i, j, shares[i], shares[j], floor) for i, j in itertools.combinations(range(3), 2))
+    loss, clip = (Logistic(), 0.5) if rng.random() < 0.5 else (Squared(), 10.0 ** rng.uniform(-2, 1))
+    return InteractionScores(ROWS, loss, theta(rng), clip, cells, tables, 3.0)
+
+
+def fine_scores(rng: np.random.Generator, floor: float = 0.0) -> InteractionScores:
+    """Scores of two columns of numbers at a finer resolution, with any shares of neighbouring cells."""
+    columns = (COLUMNS[0], COLUMNS[0])
+    edges = [tuple(np.sort(rng.uniform(0.01, 0.99, size)).tolist()) for size in (3, 5)]
+    cells = ColumnCells(columns, tuple(Cells(at) for at in edges))
+    shares = [[whole_shares(rng.random(2) ** 3) for _ in range(size // 2)] for size in cells.sizes]
+    tables = tuple(FineTable(j, tuple((one, other) for one, other in pairs), floor) for j, pairs in enumerate(shares))
     loss, clip = (Logistic(), 0.5) if rng.random() < 0.5 else (Squared(), 10.0 ** rng.uniform(-2, 1))
     return InteractionScores(ROWS, loss, theta(rng), clip, cells, tables, 3.0)
 
@@ -473,6 +484,20 @@ def test_a_multiplier_of_pairs_that_forgets_their_shares_is_found(monkeypatch: p
         PairTable, "multiplier", property(lambda table: 2**20 // max(1, SHARES - max(table.left_shares)) ** 2)
     )
     assert _moves_of_scores(pair_scores)[0] > 1
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.5])
+def test_scores_of_finer_columns_move_by_no_more_than_is_claimed(floor: float) -> None:
+    more, replaced = _moves_of_scores(lambda rng: fine_scores(rng, floor))
+    assert 0.9 < more <= 1
+    assert 1 < replaced <= 2
+
+
+def test_a_multiplier_of_finer_columns_that_takes_the_smaller_share_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        FineTable, "multiplier", property(lambda table: 2**22 // max(1, min(min(pair) for pair in table.shares)))
+    )
+    assert _moves_of_scores(fine_scores)[0] > 1
 
 
 @pytest.mark.parametrize("q", [0.0, 0.25, 0.5, 0.9, 1.0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 from typing import Any
 
@@ -131,7 +132,8 @@ def build(name: str, parameters: dict[str, Any], solver: str, **changes: Any) ->
 def facts(model: Any) -> tuple[Any, ...]:
     """Everything that is shown of a fit besides the released numbers, and what was chosen where that is released."""
     shown = {k: v for k, v in vars(model).items() if k.endswith("_")}
-    kept, certificate = set(shown), model.privacy_.to_dict()
+    kept, certificate = set(shown), json.loads(model.privacy_.to_json())
+    certificate["record"].pop("issued", None)  # the clock's, not the rows'
     if certificate["settings"].pop("chosen", None) is not None:
         shown.pop("coef_")  # one coefficient a column that was chosen
     arrays = {k: v if isinstance(v, list) else [v] for k, v in shown.items()}
@@ -139,7 +141,7 @@ def facts(model: Any) -> tuple[Any, ...]:
         k: [np.shape(a) for a in v] for k, v in arrays.items() if all(isinstance(a, np.ndarray | float) for a in v)
     }
     return (
-        certificate,
+        json.dumps(certificate),
         shapes,
         kept,
         getattr(model, "n_iter_", None),

@@ -14,10 +14,8 @@ __all__ = ["Kind", "rough_selection_multiplier", "selection_multiplier"]
 Kind = Literal["exponential", "permute-and-flip"]
 
 
-_FEW = 16
-"""Up to so many selections the numerical accountants are asked, beyond it zCDP, which is faster.
-
-Up to 16 they need up to 8 % less noise than zCDP or basic composition, beyond it the same."""
+_MANY = 4096
+"""Beyond so many selections the accountants have no better bound than zCDP, which is faster."""
 
 
 def rough_selection_multiplier(count: int, guarantee: Guarantee, kind: Kind = "exponential") -> float:
@@ -59,11 +57,10 @@ def selection_multiplier(count: int, guarantee: Guarantee, kind: Kind = "exponen
     def event(noise_multiplier: float) -> events.Event:
         return events.Repeat(events.Selection(2 * one_row / noise_multiplier, kind), count)
 
-    if kind != "exponential" or count <= _FEW:
+    if kind != "exponential" or count <= _MANY:
         from discreet.accounting import calibrate
 
         return min(pure, float(calibrate(event, epsilon, guarantee.delta, guarantee.unit)))
-    # Many bounded-range selections are accounted by their zCDP, which then has no certified rival for adaptive choices.
     from discreet.accounting.upper.zcdp import zcdp_epsilon_upper
 
     enough = rough_selection_multiplier(count, guarantee, kind)

@@ -189,8 +189,8 @@ def require_all_fits(
         if total is None:  # another unit, which the ledger will refuse
             return
         what = (
-            f"{search.name} makes {search.fits} fits, each of which is charged: together they bring the ledger to ε = "
-            f"{total:.4g}, where {budget} may be spent."
+            f"{search.name} makes {search.fits} fits, each of which is charged: together they bring the ledger to "
+            f"about ε = {total:.4g}, where {budget} may be spent."
         )
         refused = not total <= budget.epsilon
         _ANNOUNCED[search.token] = f"{what} Nothing was charged and nothing was released." if refused else ""

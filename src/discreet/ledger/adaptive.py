@@ -37,8 +37,14 @@ that is at most δ if the factor before P(G) is; a count under Laplace noise has
 not, such a charge stays the only one. (What is not Gaussian leaves no Gaussian rule; before a promise alone there is
 nothing that G could depend on.)
 
-All of this is kept in running sums (`Tally`), each rounded up at every addition, so that one more charge costs the same
-after a hundred thousand as after ten.
+All of this is kept in running sums (`Tally`), so that one more charge costs the same after a hundred thousand as after
+ten. Those of D_α and μ² are rounded up at every addition. Those of stated ε_i and δ_i are exact, and rounded to the
+nearest double once, when they are compared with the budget: ten charges of 0.1 are admitted to a budget of 1, which
+they exceed by a relative 6e-17. The claim holds for ε and δ that are larger by a relative 2^−53.
+
+The proof needs rules that stay the same. In a book that was begun when there was one Rényi order (formats 1 and 2),
+some transcripts may end under a rule of that time and others under one of these; each set of rules has the whole of δ,
+so that the releases of such a book are together (ε, 2δ)-DP.
 """
 
 from __future__ import annotations

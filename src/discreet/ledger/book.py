@@ -133,7 +133,11 @@ class Book:
         charge = charge_from(line, body)
         if charge.id != self.charges + 1:
             raise InvalidInput(f"it is not charge {self.charges + 1}")
+        if line.dataset not in self.datasets:
+            raise InvalidInput(f"there is no dataset {line.dataset!r}")
         for limit in self.limits(line.dataset, charge.analyst):
+            if charge.unit != limit.budget.unit:
+                raise InvalidInput(f"the budget is under {limit.budget.unit}, the charge under {charge.unit}")
             limit.tally.add(charge.id, Entry(charge.event, charge.event, charge.stated))
         self.charges = charge.id
 
@@ -220,7 +224,7 @@ def charge_from(line: Line, body: dict[str, Any]) -> Charge:
     stated = body["stated"]
     return Charge(
         int(line.charge or 0), line.at, _event(body["event"]), Unit(body["relation"], body["rows"]), body["note"],
-        protective=body.get("protective", True), stated=None if stated is None else Stated(*stated),
+        protective=body.get("protective", True), stated=None if stated is None else Stated.of(stated),
         dataset=line.dataset, analyst=body.get("analyst", ""),
     )  # fmt: skip
 

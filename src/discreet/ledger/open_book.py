@@ -67,12 +67,20 @@ class OpenBook:
             with self._store.transaction(write=write, create=marks == [START, START]) as lines:
                 for mark in marks:
                     self._require(lines, mark)
-                self._book.follow(lines, self.url)
+                self._follow(lines)
                 yield lines
                 head = lines.head()
             self._seen = head
             if self._witness:
                 self._witness.keep(head)
+
+    def _follow(self, lines: Lines) -> None:
+        """Read on; a book in which a line was read by halves, because of an interrupt or an error, is read anew."""
+        try:
+            self._book.follow(lines, self.url)
+        except BaseException:
+            self._book = Book(self._accountant)
+            raise
 
     def _require(self, lines: Lines, mark: Head) -> None:
         if mark != START and lines.digest(mark.number) != mark.digest:

@@ -72,8 +72,9 @@ class Tally:
 
     def use(self, number: int, ran: Event) -> None:
         """Take in what the promise of a charge is used for."""
-        if self._open.pop(number, None) is not None:
+        if number in self._open:
             self._add_others(self._sums, ran)
+            del self._open[number]
 
     def spent(self, more: Sequence[Event | Entry] = ()) -> Bounds:
         """ε, at the budget's δ, of all charges and of ``more`` that would follow.

@@ -38,7 +38,7 @@ class InteractionNumbers(Tuned):
     )
     rows_per_cell: float = tuned(
         50.0,
-        "n·μ over the number of cells of a pair in the fit",
+        "n·μ over the number of cells of a pair in the fit, and n over that of all that is chosen",
         "judgement: 4, 6 and 8 knots are alike on synthetic tables of 8000 rows at ε = 2",
     )
     doubt: float = tuned(
@@ -53,6 +53,8 @@ class InteractionNumbers(Tuned):
 
 NUMBERS = InteractionNumbers()
 
+_LEAST_PAIR_KNOTS = 4  # of a column in a pair
+_LEAST_FINE_KNOTS = 12  # twice as many as a column of numbers has by itself
 _CANDIDATES = 20  # columns, hence up to 190 tables: more take more time than the fit
 _CELLS = 5
 _FINE_CELLS = 8
@@ -77,9 +79,10 @@ def recipe(
     Args:
         problem: two classes or least squares, of a table with a schema; no constraint and no ridge.
         guarantee: what to keep.
-        most: how many pairs and finer resolutions are chosen at most; by default 6, or 12 where n/ν ≥ 15 000.
-        fine_knots: of a column of numbers of finer resolution.
-        pair_knots: of a column in a pair.
+        most: how many pairs and finer resolutions are chosen at most; by default 6, or 12 where n/ν ≥ 15 000, and
+            fewer where n < 4800.
+        fine_knots: of a column of numbers of finer resolution, by default 24, and fewer where n < 7200.
+        pair_knots: of a column in a pair, by default 4 to 8.
         pilot_share: of the budget (in 1/σ²) for the additive model whose residuals pairs are chosen by.
         choice_share: of the budget for the choice.
         histogram_share: of the budget for the histograms of columns.
@@ -92,7 +95,7 @@ def recipe(
     shares = _shares(histogram_share, pilot_share, choice_share)
     count = _choices(problem, guarantee, numbers) if most is None else most
     cells = _pair_knots(problem, guarantee, numbers) if pair_knots is None else pair_knots
-    noise, knots = gaussian_multiplier(guarantee), numbers.fine_knots if fine_knots is None else fine_knots
+    noise, knots = gaussian_multiplier(guarantee), _fine_knots(problem, numbers) if fine_knots is None else fine_knots
     additive = replace(problem, columns=())
     refined = replace(additive, rows=_widest(problem, count, max(cells**2, knots)), sparse=True)
     solver = Interactions(
@@ -141,17 +144,31 @@ def _widest(problem: Problem, choices: int, features: int) -> RowSpec:
 
 
 def _choices(problem: Problem, guarantee: Guarantee, numbers: InteractionNumbers) -> int:
-    """6, or 12 where n·μ is at least ten times what a choice needs at all, and each of more choices is still clear."""
+    """6, or 12 where n·μ is at least ten times what a choice needs at all, and each of more choices is still clear.
+
+    Fewer where there are too few rows for the cells of as many of the smallest pairs.
+    """
     clear = not guarantee.private or problem.n >= 10 * numbers.least_rows * rough_multiplier(guarantee)
-    return 2 * numbers.most if clear else numbers.most
+    for_rows = problem.n / (numbers.rows_per_cell * _LEAST_PAIR_KNOTS**2)
+    return int(min(2 * numbers.most if clear else numbers.most, max(1, for_rows)))
+
+
+def _cells_by_sampling(problem: Problem, numbers: InteractionNumbers) -> float:
+    """As many cells of each choice that all of them together have one for each 50 rows: each is estimated from rows."""
+    return problem.n / (numbers.rows_per_cell * numbers.most)
 
 
 def _pair_knots(problem: Problem, guarantee: Guarantee, numbers: InteractionNumbers) -> int:
-    """√(n·μ/50), from 4 to 8, where μ is one over the noise of a single release."""
-    if not guarantee.private:
-        return 8
-    told = problem.n / rough_multiplier(guarantee) / numbers.rows_per_cell
-    return int(min(8, max(4, math.sqrt(told))))
+    """√(n·μ/50), from 4 to 8, where μ is one over the noise of a single release; fewer where rows are few."""
+    cells = _cells_by_sampling(problem, numbers)
+    if guarantee.private:
+        cells = min(cells, problem.n / rough_multiplier(guarantee) / numbers.rows_per_cell)
+    return int(min(8, max(_LEAST_PAIR_KNOTS, math.sqrt(cells))))
+
+
+def _fine_knots(problem: Problem, numbers: InteractionNumbers) -> int:
+    """24, or fewer where rows are few."""
+    return int(min(numbers.fine_knots, max(_LEAST_FINE_KNOTS, _cells_by_sampling(problem, numbers))))
 
 
 def _part(guarantee: Guarantee, noise: float, share: float) -> Guarantee:

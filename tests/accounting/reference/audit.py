@@ -4,7 +4,7 @@ Most are of the classes whose reference costs little. By default the seed is the
 something new; an older day is asked again by its seed. The i-th event has a generator of its own, made from the seed
 and i, so that neither the number of processes nor the events before it change what is asked.
 
-Run: python -m tests.accounting.reference.audit [--events 100000] [--seed 20260101] [--jobs 2]
+Run: python -m tests.accounting.reference.audit [--events 100000] [--seed 20260101] [--jobs 2] [--only selections rare]
 """
 
 from __future__ import annotations
@@ -39,16 +39,26 @@ _OFTEN = {
     "sampled, Gaussian and more": 1,
     "sampled, repeated": 0.5,
     "Laplace": 0.5,
+    "selections": 8,
+    "rare": 3,
+    "objective": 8,
 }
 _METHODS = {"contour": 8, "auto": 8, "renyi": 2, "zcdp": 2, "basic": 1, "advanced": 1, "fourier": 0.5}
 # Without a part that decays fast the contour may take seconds.
-_METHODS_OF = {"one sampled": {**_METHODS, "contour": 1}}
+_WITHOUT_CONTOUR = {**_METHODS, "contour": 0, "renyi": 3}
+_METHODS_OF = {
+    "one sampled": {**_METHODS, "contour": 1},
+    "selections": _WITHOUT_CONTOUR,
+    "objective": _WITHOUT_CONTOUR,
+    "rare": {**_METHODS, "fourier": 6},
+}
 
 
-def _asked(rng: random.Random) -> tuple[Case, str]:
-    """A case, and the accountant to ask."""
+def _asked(rng: random.Random, only: tuple[str, ...] = ()) -> tuple[Case, str]:
+    """A case, of some class or of one of ``only``, and the accountant to ask."""
+    names = only or tuple(_OFTEN)
     while True:
-        (name,) = rng.choices(list(_OFTEN), list(_OFTEN.values()))
+        (name,) = rng.choices(names, [_OFTEN[name] for name in names])
         methods = _METHODS_OF.get(name, _METHODS)
         (method,) = rng.choices(list(methods), list(methods.values()))
         case = draw(rng, name, rng.choice([1, 1, 1, 1, 2, 3]))
@@ -56,10 +66,10 @@ def _asked(rng: random.Random) -> tuple[Case, str]:
             return case, method
 
 
-def one(number: int, seed: int) -> tuple[list[str], Tally]:
+def one(number: int, seed: int, only: tuple[str, ...] = ()) -> tuple[list[str], Tally]:
     """The false claims about the event of one number, as text, and what was asked."""
     rng, tally = random.Random(f"{seed}/{number}"), Tally.empty()
-    case, method = _asked(rng)
+    case, method = _asked(rng, only)
     claims = list(check(case, method, tally, also_lower=rng.random() < 0.2))
     if claims:
         asked = f"{case.event!r}, {case.adjacency}, ε = {case.epsilon!r}: δ in [{case.lower!r}, {case.upper!r}]"
@@ -67,25 +77,25 @@ def one(number: int, seed: int) -> tuple[list[str], Tally]:
     return claims, tally
 
 
-def _all(events: int, seed: int, jobs: int) -> Iterator[tuple[list[str], Tally]]:
+def _all(events: int, seed: int, jobs: int, only: tuple[str, ...]) -> Iterator[tuple[list[str], Tally]]:
     """The answers in the order of the numbers, by one process or several."""
     if jobs == 1:
-        yield from (one(number, seed) for number in range(events))
+        yield from (one(number, seed, only) for number in range(events))
         return
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap(partial(one, seed=seed), range(events), chunksize=20)
+        yield from pool.imap(partial(one, seed=seed, only=only), range(events), chunksize=20)
 
 
-def audit(events: int, seed: int, jobs: int = 1) -> int:
+def audit(events: int, seed: int, jobs: int = 1, only: tuple[str, ...] = ()) -> int:
     """How many of so many events were answered falsely by the accountant that was asked about them."""
     tally, false = Tally.empty(), 0
-    for done, (claims, found) in enumerate(_all(events, seed, jobs), start=1):
+    for done, (claims, found) in enumerate(_all(events, seed, jobs, only), start=1):
         for method in METHODS:
             tally.asked[method] += found.asked[method]
             tally.refused[method] += found.refused[method]
         false += bool(claims)
         print("".join(f"{line}\n" for line in claims), end="", flush=bool(claims))
-        if done % 5000 == 0:
+        if done % (500 if only else 5000) == 0:
             print(f"{done} events, {false} answered falsely", flush=True)
     print(f"seed {seed}: {events} events, {false} answered falsely; asked {tally.asked}, refused {tally.refused}")
     return false
@@ -96,6 +106,7 @@ if __name__ == "__main__":
     options.add_argument("--events", type=int, default=100_000)
     options.add_argument("--seed", type=int, default=int(datetime.date.today().strftime("%Y%m%d")))
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes; the answers are the same")
+    options.add_argument("--only", nargs="*", default=[], choices=list(_OFTEN), help="classes to draw from; all")
     chosen = options.parse_args()
     print(f"seed {chosen.seed}", flush=True)
-    raise SystemExit(1 if audit(chosen.events, chosen.seed, chosen.jobs) else 0)
+    raise SystemExit(1 if audit(chosen.events, chosen.seed, chosen.jobs, tuple(chosen.only)) else 0)

@@ -118,6 +118,26 @@ def _one_sided(rng: random.Random, relation: str) -> ev.Event:
     )
 
 
+def _selection(rng: random.Random, most: int) -> ev.Event:
+    return _times(ev.Selection(_between(rng, 1e-2, 5.0), "exponential"), _count(rng, most))
+
+
+def _rare(rng: random.Random) -> ev.Event:
+    """Steps in which a row takes part at most once in a thousand."""
+    sampled = ev.Poisson(_between(rng, 1e-6, 1e-3), ev.Gaussian(_between(rng, 0.4, 4.0)))
+    return _times(sampled, _count(rng, 100))
+
+
+def _objective(rng: random.Random) -> ev.Event:
+    """Objective perturbation with a determinant from negligible to large, with and without a link."""
+    directions = rng.choice([1, 1, 2, 5])
+    log_det = rng.choice([0.0, _between(rng, 1e-6, 0.1), _between(rng, 0.05, 3.0)])
+    deviation = rng.choice([0.0, _between(rng, 1e-4, 0.1)])
+    link = rng.choice([0.0, 4 * math.expm1(log_det)]) if directions == 1 else 0.0
+    one = ev.ObjectivePerturbation(_between(rng, 0.5, 100.0), log_det, directions, link, deviation)
+    return _times(one, _count(rng, 10))
+
+
 def _class(name: str, rng: random.Random, relation: str) -> ev.Event:
     match name:
         case "sampled and Gaussian":
@@ -146,6 +166,14 @@ def _class(name: str, rng: random.Random, relation: str) -> ev.Event:
             return ev.Compose([_laplace(rng, 20), *([_points(rng, relation, 4)] if rng.random() < 0.5 else [])])
         case "Laplace and Gaussian":
             return ev.Compose([_laplace(rng), _laplace(rng), _gaussian(rng)])
+        case "selections":
+            one = _selection(rng, 60)
+            return one if rng.random() < 0.7 else ev.Compose([one, _selection(rng, 3)])
+        case "rare":
+            return _rare(rng) if rng.random() < 0.2 else ev.Compose([_rare(rng), _gaussian(rng)])
+        case "objective":
+            more = rng.choice([[], [_gaussian(rng)], [_points(rng, relation, 3)], [_laplace(rng, 3)]])
+            return ev.Compose([_objective(rng), *more])
         case "Gaussians":
             return ev.Compose([_gaussian(rng, 10_000), ev.Gaussian(_between(rng, 0.3, 1e5))])
     raise ValueError(name)
@@ -164,7 +192,7 @@ CLASSES = {
     "Laplace and Gaussian": 320,
     "Gaussians": 500,
 }
-"""Kinds of events and how many of each are in the table."""
+"""Kinds of events and how many of each are in the table; `audit` draws others as well."""
 
 
 def ball_of(event: ev.Event, adjacency: Adjacency, epsilon: float, effort: int = 8_000_000) -> Case:

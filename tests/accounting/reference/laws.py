@@ -129,7 +129,16 @@ def directions(event: ev.Event, relation: str, rows: int = 1) -> list[list[tuple
 def is_attained_only(event: ev.Event, relation: str) -> bool:
     """Whether some law is that of one pair of neighbours that need not be the worst: δ(ε) is then at least the ball."""
     return any(
-        isinstance(leaf, ev.FixedSize | ev.WithReplacement | ev.Selection | ev.PrivateSelection | ev.ZCDP | ev.RenyiDP)
+        isinstance(
+            leaf,
+            ev.FixedSize
+            | ev.WithReplacement
+            | ev.Selection
+            | ev.PrivateSelection
+            | ev.ZCDP
+            | ev.RenyiDP
+            | ev.ObjectivePerturbation,
+        )
         or (
             relation == "replace-one"
             and isinstance(leaf, ev.Poisson)
@@ -149,6 +158,8 @@ def _law(leaf: ev.Event, kind: str, order: str, rows: int) -> Law:
             return Laplacian(arb(exchanged * rows) / exact(scale))
         case ev.ZCDP(rho) if rho > 0:  # a Gaussian is one
             return Normal(2 * exact(rho) * rows**2)
+        case ev.ObjectivePerturbation(sigma):  # rows with a linear loss move the tilt alone, and the minimiser with it
+            return Normal((arb(exchanged * rows) / exact(sigma)) ** 2)
         case ev.RenyiDP(order, divergence, most) if divergence > 0 and rows <= most:  # so is one with D_α = αμ²/2
             return Normal(2 * exact(divergence) / exact(order))
         case ev.Poisson(rate, ev.Gaussian(sigma, 2.0)) if 0 < rate < 1:

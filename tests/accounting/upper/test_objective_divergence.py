@@ -98,3 +98,11 @@ def test_many_releases_cost_less_than_their_sum() -> None:
     event = EVENTS[1]
     alone = epsilon(event, 5e-8, "replace-one").upper
     assert epsilon(Repeat(event, 20), 1e-6, "replace-one").upper < 0.5 * 20 * alone
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_large_orders_and_determinants_stay_within_the_range_of_doubles(unit: Unit) -> None:
+    """E_P φ(L) of the moments has terms of e^{(α−1)kc}; a ledger asks for orders of some thousand."""
+    event = ObjectivePerturbation(1000.0, 0.5)
+    found = renyi.divergence(event, 2000.0, unit)
+    assert 0.5 <= found / unit.rows_per_unit <= 0.6  # kc, and a Gaussian's D of at most 2000·(4/1000)²/2

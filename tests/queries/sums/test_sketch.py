@@ -99,3 +99,21 @@ def test_bad_input() -> None:
         SketchedSum(ROWS, 3, Sketch(D + 1, 4))
     with pytest.raises(InvalidInput, match="blocks"):
         Sketch(10, 0)
+
+
+def test_a_length_beyond_the_precision_of_doubles_is_still_cut() -> None:
+    """2^58 + 15 999 rounds to 2^58 when the ones are added one by one: the sum of squares looks short enough."""
+    from discreet.queries.kernels.sketch import sketch_rows_densely
+
+    columns = np.full((1, 16_000), 2.0**-18, np.float32)
+    columns[0, 0] = 2.0**11
+    total = np.zeros(16_000)
+    sketch_rows_densely(np.array([2.0**18]), np.zeros(1, np.int64), np.array([0, 1]), columns, 2.0**58, True, total)
+    assert 0.99 * 2**58 < sum(int(value) ** 2 for value in total) <= 2**58
+
+
+def test_a_sketch_whose_sums_would_leave_exact_doubles_is_refused() -> None:
+    """2^27 rows, each of at most 2^8·2^ROW_BITS steps in an entry, sum to 2^53."""
+    GaussianSketch(4, 2**14, stretch=2.0)
+    with pytest.raises(InvalidInput, match="at most 2"):
+        GaussianSketch(4, 2**14, stretch=2.1)

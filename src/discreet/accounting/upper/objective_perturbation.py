@@ -42,6 +42,7 @@ __all__ = ["objective_divergence"]
 
 _NODES = 1 << 10
 _LARGE = 30.0  # α·μ beyond which losses of many deviations matter, where profiles underflow
+_MOST_EXPONENT = 600.0  # of a term, with room for sums and products below the largest double
 _ROUNDING = 1e-9  # relative, of the integral: a thousand sums and products, each good to 1e-12
 
 
@@ -67,7 +68,13 @@ def objective_divergence(event: ObjectivePerturbation, order: float, unit: Unit)
 
 
 def _excess(k: float, shift: float, length: float, directions: int) -> float:
-    """The bound on E_P φ(L) of the module's docstring, k = α − 1, ν = ``length``, kc = ``shift``; rounded up."""
+    """The bound on E_P φ(L) of the module's docstring, k = α − 1, ν = ``length``, kc = ``shift``; rounded up.
+
+    Infinite where it would leave the range of doubles.
+    """
+    exponent = max(k, 1.0) * (shift + length * length / 2) + (max(k, 1.0) * length) ** 2 / 2
+    if exponent + math.log(max(k, 1.0)) > _MOST_EXPONENT:
+        return math.inf
 
     def half(rate: float) -> float:  # E e^{rate·w} over w > 0
         return math.exp(rate * rate / 2) * float(ndtr(rate))

@@ -60,7 +60,7 @@ def bucket_loads(d, seed, blocks, width, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def sketch_rows(steps, indices, indptr, seed, blocks, width, most_squared, rounded, out):  # type: ignore[no-untyped-def]
-    """Add each row's sketch, cut to squared length ``most_squared`` (checked in whole numbers), to ``out``."""
+    """Add each row's sketch, cut to squared length ``most_squared``, to ``out``."""
     row = np.zeros(blocks * width)
     touched = np.empty(blocks * max(1, np.max(np.diff(indptr))) if indptr.size > 1 else 1, np.int64)
     for i in range(indptr.size - 1):
@@ -101,21 +101,26 @@ def sketch_rows_densely(steps, indices, indptr, columns, most_squared, rounded, 
 
 @njit(cache=True, nogil=True)
 def _add_cut(row, touched, most_squared, rounded, out):  # type: ignore[no-untyped-def]
-    """Cut one row's sketch and add it. Values are moved out of the row, so that a place met again counts once."""
+    """Cut one row's sketch and add it. Values are moved out of the row, so that a place met again counts once.
+
+    Values are whole and their squares are summed in doubles: a length is known up to rounding, which is allowed for.
+    """
     values = np.empty(touched.size)
     for t in range(touched.size):
         values[t] = row[touched[t]]
         row[touched[t]] = 0.0
+    # beyond 2^53 a sum of so many squares is too small by at most this share
+    most = most_squared * (1.0 - values.size * 2.0**-52)
     squared = 0.0
     for t in range(values.size):
         squared += values[t] * values[t]
-    if squared > most_squared:
-        factor = np.sqrt(most_squared / squared) * (1.0 - 1e-12)
+    if squared > most:
+        factor = np.sqrt(most / squared) * (1.0 - 1e-12)
         squared = 0.0
         for t in range(values.size):
             values[t] = np.trunc(values[t] * factor) if rounded else values[t] * factor
             squared += values[t] * values[t]
-        if squared > most_squared:  # cannot happen but by float rounding
+        if squared > most:  # cannot happen but by float rounding
             values[:] = 0.0
     for t in range(values.size):
         out[touched[t]] += values[t]

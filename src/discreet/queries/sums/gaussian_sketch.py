@@ -26,7 +26,8 @@ ENTRY_BITS = 11
 MOST_ENTRIES = 2**26
 """Of the matrix, which then takes 256 MB."""
 MOST_ROWS = 2**14
-"""Of the matrix, so that sums of 2^27 sketched rows stay below 2^53 steps."""
+"""Of the matrix."""
+_LONGEST = 2**8  # of a row's sketch, over the row: sums of 2^27 of them stay within 2^53 steps
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,11 @@ class GaussianSketch:
             raise InvalidInput(
                 f"a Gaussian sketch has at most {MOST_ROWS} rows and {MOST_ENTRIES} entries, got {self}."
             )
-        if not 1 <= self.stretch < 16:
-            raise InvalidInput(f"a sketch's stretch must be at least 1 and below 16, got {self.stretch!r}.")
+        if not (self.stretch >= 1 and self.column_length * self.stretch <= _LONGEST):
+            raise InvalidInput(
+                f"a sketch's stretch must be at least 1 and at most {_LONGEST / self.column_length:g}, got "
+                f"{self.stretch!r}."
+            )
 
     @property
     def column_length(self) -> float:

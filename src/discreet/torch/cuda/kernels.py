@@ -6,8 +6,11 @@ computes `second_look` for the list, and lists in turn what is left to the exact
 
 from __future__ import annotations
 
-import triton
-import triton.language as tl
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    from discreet.torch.cuda.without_triton import tl, triton
 
 __all__ = ["CHUNK", "first_pass", "second_pass"]
 
