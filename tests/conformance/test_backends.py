@@ -34,6 +34,8 @@ TARGETS = {
 #: (label of the rule, estimator, declarations of columns, target, settings)
 CASES: dict[str, tuple[str, Any, dict[str, Any], str, dict[str, Any]]] = {
     "intervals": ("intervals", dp.LogisticRegression, FEW, "yes", {"inference": True, "epsilon": 4.0}),
+    "pairs": ("interactions", dp.LogisticRegression, SMALL, "yes", {"epsilon": 20.0}),
+    "pairs and numbers": ("interactions", dp.LinearRegression, SMALL, "income", {"solver": "interactions"}),
     "grid": ("exponential_mechanism", dp.LogisticRegression, FEW, "yes", {"loss": "sigmoid", "delta": 0.0}),
     "own loss": ("descent", dp.LogisticRegression, SMALL, "yes", {"loss": "sigmoid"}),
     "vertices": ("frank_wolfe", dp.Lasso, SMALL, "income", {"delta": 0.0}),
@@ -75,7 +77,7 @@ CASES: dict[str, tuple[str, Any, dict[str, Any], str, dict[str, Any]]] = {
         {"solver": "descent", "solver_options": {"batches": 2, "iterations": 2}},
     ),
 }
-PERSONS = ("two classes", "full scales", "vertices of sparse rows", "batches")
+PERSONS = ("pairs and numbers", "two classes", "full scales", "vertices of sparse rows", "batches")
 
 
 @pytest.fixture(autouse=True)

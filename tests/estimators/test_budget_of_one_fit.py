@@ -19,6 +19,8 @@ from discreet.units import Unit
 
 X = np.repeat([[0.6, 0.8], [-0.6, -0.8]], 60, axis=0)
 Y = np.repeat([1, 0], 60)
+TABLE = {"a": X[:, 0], "b": X[:, 1]}
+SCHEMA = dp.Schema({"a": dp.Numeric(-1, 1), "b": dp.Numeric(-1, 1)})
 OPTIONS: dict[str, dict[str, Any]] = {
     "descent": {"iterations": 8},
     "hard_threshold": {"sparsity": 2},
@@ -39,6 +41,8 @@ def model(solver: str, delta: float | None, ledger: Any, adjacency: str, n: int 
             1.0, delta, adjacency=adjacency, n_public=n, row_norm=1.0, ledger=ledger, solver=solver, classes=[0, 1],
             **settings,
         )  # fmt: skip
+    if solver == "interactions":  # of columns of a table
+        settings = {"schema": SCHEMA, "row_norm": None, "fit_intercept": True} | settings
     common = {
         "adjacency": adjacency, "n_public": n, "row_norm": 1.0, "ledger": ledger, "target_bounds": (0, 1),
         "solver": solver.split("-")[0], "solver_options": OPTIONS.get(solver), "fit_intercept": solver in SCALED,
@@ -51,14 +55,15 @@ def model(solver: str, delta: float | None, ledger: Any, adjacency: str, n: int 
 @pytest.mark.parametrize(("solver", "delta", "rows"), CASES)
 def test_one_fit_fits_and_a_second_is_refused(solver: str, delta: float, rows: int, adjacency: Any, n: Any) -> None:
     ledger = dp.Ledger(epsilon=1.0, delta=delta, adjacency=Unit(adjacency, rows))
-    fitted = model(solver, delta, ledger, adjacency, n, rows_per_unit=rows).fit(X, Y)
+    table = TABLE if solver == "interactions" else X
+    fitted = model(solver, delta, ledger, adjacency, n, rows_per_unit=rows).fit(table, Y)
     (charge,) = ledger.history()
     assert (charge.ran or charge.event) == fitted.privacy_.event
     assert (charge.ran is None) == (adjacency == "replace-one" or n is not None)
     assert 0.89 < ledger.spent().upper <= 1.0
     assert fitted.privacy_.epsilon <= 1.0
     with pytest.raises(BudgetExceeded, match=r"Spent: ε = .*; remaining: ε = "):
-        model(solver, delta, ledger, adjacency, n, rows_per_unit=rows).fit(X, Y)
+        model(solver, delta, ledger, adjacency, n, rows_per_unit=rows).fit(table, Y)
     assert len(ledger.history()) == 1
 
 

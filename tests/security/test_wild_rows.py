@@ -32,21 +32,32 @@ NUMBERS = 3 + X @ [2.0, -1.0, 0.5]
 
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "row_norm": 1.5, "random_state": 0}
 BOUNDED = {**COMMON, "target_bounds": (0.0, 6.0)}
+#: Among columns of a table interactions may be chosen; "auto" does so from some hundred times the rows of these on.
+TABLE = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0, "schema": dp.Schema({c: dp.Numeric(-2, 2) for c in "abc"})}
+BRIEF = {"epochs": 0.5, "hidden": 4}
 #: (settings, targets) for each estimator.
 CASES: dict[str, list[tuple[dict[str, Any], Any]]] = {
     "LogisticRegression": [
         ({**COMMON, "classes": ["sick", "well"]}, LABELS),
         ({**COMMON, "classes": ["high", "low", "middle"]}, THREE),
+        ({**TABLE, "classes": ["sick", "well"]}, LABELS),
     ],
     "LinearSVC": [({**COMMON, "classes": ["sick", "well"]}, LABELS)],
-    "LinearRegression": [(BOUNDED, NUMBERS)],
+    "LinearRegression": [(BOUNDED, NUMBERS), ({**TABLE, "target_bounds": (0.0, 6.0)}, NUMBERS)],
     "HuberRegression": [(BOUNDED, NUMBERS)],
     "QuantileRegression": [(BOUNDED, NUMBERS)],
     "PoissonRegression": [(BOUNDED, NUMBERS)],
     "Lasso": [({**BOUNDED, "radius": 2.0}, NUMBERS)],
     "SparseLinearRegression": [({**BOUNDED, "sparsity": 2}, NUMBERS)],
     "MeanEstimator": [({**COMMON, "method": m, "sparsity": 2}, None) for m in ("auto", "laplace", "l1-recovery")],
+    "TorchClassifier": [
+        ({**COMMON, **BRIEF, "classes": ["sick", "well"]}, LABELS),
+        ({**COMMON, **BRIEF, "classes": ["high", "low", "middle"]}, THREE),
+        ({**TABLE, **BRIEF, "classes": ["sick", "well"]}, LABELS),
+    ],
+    "TorchRegressor": [({**BOUNDED, **BRIEF}, NUMBERS)],
 }
+WITHOUT_SOLVERS = ("MeanEstimator", "TorchClassifier", "TorchRegressor")
 OPTIONS = {
     "exponential_mechanism": {"candidates": np.array(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 4)).reshape(4, -1).T},
     "hard_threshold": {"sparsity": 2},
@@ -75,8 +86,13 @@ def test_every_solver_fits_in_some_case() -> None:
     }
     for solver in (*RECIPES, *SCALED):
         name = fitting.get(solver, "LinearRegression")
-        parameters, y = CASES[name][0]
-        assert build(name, parameters, solver).fit(X, y).privacy_.solver == solver.split("-")[0]
+        parameters, y = CASES[name][solver == "interactions"]
+        assert build(name, parameters, solver).fit(given(parameters, X), y).privacy_.solver == solver.split("-")[0]
+
+
+def given(parameters: dict[str, Any], rows: Any) -> Any:
+    """The rows, as a table where there is a schema."""
+    return pd.DataFrame(rows, columns=list(parameters["schema"])) if "schema" in parameters else rows
 
 
 def wild(y: Any) -> tuple[NDArray[np.float64], Any]:
@@ -101,22 +117,29 @@ def solver_cases() -> list[Any]:
     cases = []
     for name, settings in CASES.items():
         for i, (parameters, y) in enumerate(settings):
-            solvers = ("auto",) if name == "MeanEstimator" else ("auto", *RECIPES, *SCALED)
+            solvers: tuple[str, ...] = ("auto",) if name in WITHOUT_SOLVERS else ("auto", *RECIPES, *SCALED)
+            if "schema" in parameters:  # all others see encoded rows, which are as any others
+                solvers = tuple(solver for solver in solvers if solver in ("auto", "interactions"))
             cases += [pytest.param(name, parameters, y, s, id=f"{name}-{i}-{s}") for s in solvers]
     return cases
 
 
 def build(name: str, parameters: dict[str, Any], solver: str, **changes: Any) -> Any:
-    chosen = {} if name == "MeanEstimator" else {"solver": solver.split("-")[0], "solver_options": OPTIONS.get(solver)}
+    chosen = {} if name in WITHOUT_SOLVERS else {"solver": solver.split("-")[0], "solver_options": OPTIONS.get(solver)}
     return getattr(dp, name)(**{**parameters, **chosen, **changes})
 
 
 def facts(model: Any) -> tuple[Any, ...]:
-    """Everything that is shown of a fit besides the released numbers."""
-    shapes = {k: np.shape(v) for k, v in vars(model).items() if k.endswith("_") and isinstance(v, np.ndarray | float)}
-    kept = {k for k in vars(model) if k.endswith("_")}
-    certificate = json.loads(model.privacy_.to_json())
-    certificate["record"].pop("issued")  # the clock's, not the rows'
+    """Everything that is shown of a fit besides the released numbers, and what was chosen where that is released."""
+    shown = {k: v for k, v in vars(model).items() if k.endswith("_")}
+    kept, certificate = set(shown), json.loads(model.privacy_.to_json())
+    certificate["record"].pop("issued", None)  # the clock's, not the rows'
+    if certificate["settings"].pop("chosen", None) is not None:
+        shown.pop("coef_")  # one coefficient a column that was chosen
+    arrays = {k: v if isinstance(v, list) else [v] for k, v in shown.items()}
+    shapes = {
+        k: [np.shape(a) for a in v] for k, v in arrays.items() if all(isinstance(a, np.ndarray | float) for a in v)
+    }
     return (
         json.dumps(certificate),
         shapes,
@@ -143,9 +166,12 @@ def test_nothing_shown_depends_on_what_rows_contain(
     name: str, parameters: dict[str, Any], y: Any, solver: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Warnings are errors here, so none was given; a solver that refuses the problem refuses both alike.
-    tame = observed(build(name, parameters, solver), X, y, caplog)
-    odd = observed(build(name, parameters, solver), *wild(y), caplog)
+    tame = observed(build(name, parameters, solver), given(parameters, X), y, caplog)
+    rows, targets = wild(y)
+    odd = observed(build(name, parameters, solver), given(parameters, rows), targets, caplog)
     assert odd == tame
+    if "schema" in parameters:
+        return
     sparse = observed(build(name, parameters, solver), sp.csr_array(wild(y)[0]), wild(y)[1], caplog)
     assert sparse == tame
 
@@ -157,7 +183,7 @@ def test_under_add_remove_nothing_shown_depends_on_n(
     seen = []
     for n in (N - 1, N, 1):
         model = build(name, parameters, solver, adjacency="add-remove", n_public=N, delta=None)
-        seen.append(observed(model, X[:n], None if y is None else y[:n], caplog))
+        seen.append(observed(model, given(parameters, X[:n]), None if y is None else y[:n], caplog))
     assert seen[0] == seen[1] == seen[2]
 
 
