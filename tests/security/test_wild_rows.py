@@ -32,7 +32,7 @@ NUMBERS = 3 + X @ [2.0, -1.0, 0.5]
 
 COMMON = {"epsilon": 1.0, "delta": 1e-6, "row_norm": 1.5, "random_state": 0}
 BOUNDED = {**COMMON, "target_bounds": (0.0, 6.0)}
-#: Among columns of a table interactions may be chosen; "auto" does so from some hundred times the rows of these on.
+#: Among columns of a table interactions may be chosen; "auto" does so from about fifty times as many rows on.
 TABLE = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0, "schema": dp.Schema({c: dp.Numeric(-2, 2) for c in "abc"})}
 BRIEF = {"epochs": 0.5, "hidden": 4}
 #: (settings, targets) for each estimator.
