@@ -122,7 +122,7 @@ def test_a_search_says_what_all_its_fits_cost_or_is_refused_before_the_first(nam
     assert len([w for w in told if issubclass(w.category, dp.PrivacyWarning)]) == 1
     assert len(enough.history()) == fits
     said = float(str(told[0].message).split("ε = ")[1].split(",")[0])
-    assert enough.spent().upper == pytest.approx(said, rel=0.03)  # fits of other settings have other noise
+    assert enough.spent().upper == pytest.approx(said, rel=0.06)  # fits of other settings have other noise
 
 
 def test_scores_are_not_nan_after_a_part_of_the_budget_is_gone() -> None:

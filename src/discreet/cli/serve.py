@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import Annotated
 
@@ -48,7 +47,9 @@ def serve(
         )
     if host in ("0.0.0.0", "::", "") and not name:
         raise InvalidInput(f"at {host or 'all addresses'}, say under which --name the page is reached.")
-    secret = "" if read_only else token or secrets.token_urlsafe(24)
+    from discreet.ledger.lines import random_name
+
+    secret = "" if read_only else token or random_name()
     names = (*(name or ()), *(() if host in ("0.0.0.0", "::", "") else (host,)))
     pages = application(ledger_at(ledger), token=secret, certificates=certificates, names=names)
     shown = (name or [host])[0]

@@ -78,7 +78,7 @@ def slope_clip(n: float, multiplier: float) -> float:
 
     Example:
         >>> round(slope_clip(1000.0, 10.0), 3), round(slope_clip(1000.0, 0.0), 3)
-        (3.386, 11.481)
+        (3.386, 11.427)
     """
     from scipy.special import lambertw
 
