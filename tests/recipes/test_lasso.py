@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import discreet as dp
-from discreet.accounting import epsilon
+from discreet import accounting
 from discreet.calibration.guarantee import Guarantee
 from discreet.calibration.rehearse import rehearse
 from discreet.data.memory import in_memory
@@ -45,7 +45,7 @@ def test_a_sparse_model_is_found_at_epsilon_one() -> None:
     truth[:4] = [0.5, -0.4, 0.3, 0.3]
     y = np.clip(X @ truth + 0.1 * rng.normal(size=n), -1, 1)
     problem, solver = settled(RowSpec(d, norm=math.sqrt(d)), n, Guarantee(1.0, 1 / n**2, UNIT))
-    assert epsilon(compose(rehearse(solver, problem, UNIT)), 1 / n**2, UNIT).upper <= 1.0 + 1e-9
+    assert accounting.epsilon(compose(rehearse(solver, problem, UNIT)), 1 / n**2, UNIT).upper <= 1.0 + 1e-9
     theta = Vault(in_memory(X, y, problem.rows), UNIT, Ledger(), Bits.seeded(0)).run(solver, problem)
     assert 1 - np.mean((X @ theta - y) ** 2) / np.var(y) > 0.8
     assert set(np.argsort(-np.abs(theta))[:4]) == {0, 1, 2, 3}
