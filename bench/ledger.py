@@ -174,7 +174,7 @@ def main() -> None:
         ["", *(row["store"] for row in rows)],
         [[name, f"{sqlite[name]:.4g}", f"{postgres[name]:.4g}"] for name in list(sqlite)[1:]],
     )
-    text = f"{table}\n{shared.verdict_table(judged)}"
+    text = f"{table}\n\n{shared.verdict_table(judged)}"
     print(text)
     if not quick:
         shared.write("ledger", "What a ledger costs", text, {"rows": rows, "targets": judged})
