@@ -8,6 +8,7 @@ each slot's integers, whose length is at most weight × length of the gradient. 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -39,7 +40,7 @@ def quantised_length(grid: float) -> tuple[float, int]:
     return length, max(1, math.ceil(grid / length**2))
 
 
-class Block:
+class Block(ABC):
     """A part of a parameter with all its uses in one pass."""
 
     rule = ""
@@ -47,13 +48,13 @@ class Block:
     def __init__(self, target: Target) -> None:
         self.target = target
 
+    @abstractmethod
     def square_lengths(self) -> Tensor:
         """Squared length of each slot's gradient, as doubles."""
-        raise NotImplementedError
 
+    @abstractmethod
     def add(self, weights: Tensor, total: Tensor) -> None:
         """Add each slot's integers to ``total``, doubles of the parameter's shape that are whole numbers."""
-        raise NotImplementedError
 
 
 def _without_tiny(values: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ respect to the used part of the parameter, from tensors of these slots alone.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,24 +40,24 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Use:
+class Use(ABC):
     """Base of all uses of a parameter."""
 
     target: Target
 
+    @abstractmethod
     def gradients(self, first: int, last: int) -> Tensor:
         """Gradients of the slots ``first`` to ``last``, of shape [slots, …shape of the target]."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def kept(self) -> int:
         """Entries that are kept for one slot."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def count(self) -> int:
         """Number of slots."""
-        raise NotImplementedError
 
     @property
     def work(self) -> int:

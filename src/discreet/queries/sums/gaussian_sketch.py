@@ -24,9 +24,9 @@ __all__ = ["ENTRY_BITS", "MOST_ENTRIES", "MOST_ROWS", "GaussianSketch"]
 ENTRY_BITS = 11
 """Entries are whole multiples of 2^−11, exact in single precision; none exceeds 12 in size."""
 MOST_ENTRIES = 2**26
-"""Of the matrix, which then takes 256 MB."""
+"""The most entries of a matrix, which then takes 256 MB."""
 MOST_ROWS = 2**14
-"""Of the matrix."""
+"""The most rows of a matrix."""
 _LONGEST = 2**8  # of a row's sketch, over the row: sums of 2^27 of them stay within 2^53 steps
 
 
