@@ -52,20 +52,21 @@ def save(trainer: Trainer, path: Any) -> None:
         name = process_bits().words(2).tobytes().hex()
         trainer.journal = Journal.create(path.with_name(path.name + ".journal"), name, trainer.rounds_begun)
         trainer.name = name
-    parts = trainer.parts
+    parts, vault = trainer.parts, trainer.parts.vault
+    assert vault is not None, "rank 0 writes"
     state = {
         "format": FORMAT,
         "training": trainer.name,
         "journal": str(trainer.journal.path),
         "plan": _written_plan(trainer.plan),
         "options": asdict(parts.options),
-        "event": compose(parts.vault.charged).to_json(),
-        "charge": parts.vault.charge_ids[-1],
-        "ledger": parts.vault.ledger.url,
-        "dataset": parts.vault.ledger.dataset,
+        "event": compose(vault.charged).to_json(),
+        "charge": vault.charge_ids[-1],
+        "ledger": vault.ledger.url,
+        "dataset": vault.ledger.dataset,
         "clip_bound": trainer.clip_bound,
         "steps_done": trainer.steps_done,
-        "model": trainer.model.state_dict(),
+        "model": parts.module.state_dict(),
         "optimizer": trainer.optimizer.state_dict(),
         "average": None if parts.average is None else parts.average.state_dict(),
     }

@@ -1,4 +1,15 @@
-"""`privatize`: from an ordinary model, optimizer and dataset to a private training that has been charged."""
+"""`privatize`: from an ordinary model, optimizer and dataset to a private training that has been charged.
+
+Example:
+    >>> x, y = torch.ones(100, 3), torch.ones(100)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Flatten(0))
+    >>> trainer = privatize(
+    ...     model, torch.optim.SGD(model.parameters(), 0.1), (x, y), epsilon=1.0, epochs=2, expected_batch=50
+    ... )
+    >>> loss = torch.nn.MSELoss(reduction="none")
+    >>> print(trainer.fit(loss).privacy_)
+    ε = 1, δ = 0.0001 (replace-one)
+"""
 
 from __future__ import annotations
 
@@ -15,10 +26,12 @@ from discreet.estimators.checks import EPSILONS, check_range
 from discreet.estimators.privacy import bits_for, opened
 from discreet.events import compose
 from discreet.mechanisms import Gaussian
+from discreet.noise.bits import Bits
 from discreet.planning.plan import spent_epsilon
 from discreet.report.certificate import Certificate
 from discreet.torch.batches import MOST_ROWS_FACTOR
 from discreet.torch.clipping import QuantileBound
+from discreet.torch.distributed import ALONE, Alone, FollowingRun, ranks_of
 from discreet.torch.engine import Clip
 from discreet.torch.engines import Forward, checked_engine
 from discreet.torch.plan import TrainingPlan, plan_training
@@ -28,7 +41,7 @@ from discreet.torch.trainer import Parts, Trainer
 from discreet.units import Adjacency, Unit
 from discreet.vault import Payment, Run, Vault
 
-__all__ = ["Options", "assembled", "make_round", "privatize", "rehearsed"]
+__all__ = ["Options", "assembled", "make_round", "privatize", "rehearsed", "vault_of"]
 
 
 @dataclass(frozen=True)
@@ -55,32 +68,19 @@ class Options:
 
 
 def privatize(
-    model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
-    data: Any,
-    *,
-    epsilon: float,
-    delta: float | None = None,
-    epochs: float,
-    expected_batch: float,
-    clip: float | Clip | QuantileBound = 1.0,
-    adjacency: Adjacency = "replace-one",
-    sampling: str = "poisson",
-    n_public: int | None = None,
-    slots: int | None = None,
-    ledger: Any = None,
-    exact: bool = True,
-    forward: Forward | None = None,
-    grid: float = 2.0**20,
-    average: float | None = None,
-    random_state: int | None = None,
-    verbose: bool = False,
-) -> Trainer:
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, data: Any, *,
+    epsilon: float, delta: float | None = None, epochs: float, expected_batch: float,
+    clip: float | Clip | QuantileBound = 1.0, adjacency: Adjacency = "replace-one", sampling: str = "poisson",
+    n_public: int | None = None, slots: int | None = None, ledger: Any = None, exact: bool = True,
+    forward: Forward | None = None, grid: float = 2.0**20, average: float | None = None,
+    random_state: int | None = None, verbose: bool = False,
+) -> Trainer:  # fmt: skip
     """Charge a whole private training to the ledger, and return the trainer that runs it.
 
     Every step draws a batch, clips the gradient of each example to ``clip``, adds them in integers, adds one draw of
     exact Gaussian noise, and lets ``optimizer`` move the model by the noisy mean. Noise is the least that keeps (ε, δ)
-    for all steps together. When this returns, all of it is charged, and no row has been used.
+    for all steps together. When this returns, all of it is charged, and no row has been used. A model inside
+    `DistributedDataParallel` is trained by all its ranks, each of which calls this (`discreet.torch.distributed`).
 
     Args:
         model: any module whose examples do not meet: no batch normalisation (`discreet.torch.fix` replaces it).
@@ -107,31 +107,42 @@ def privatize(
     Raises:
         InvalidInput: a declaration is missing or contradictory, or the model cannot be trained privately.
         BudgetExceeded: the ledger refused the training. Nothing was released.
-
-    Example:
-        >>> x, y = torch.ones(100, 3), torch.ones(100)
-        >>> model = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Flatten(0))
-        >>> trainer = privatize(
-        ...     model, torch.optim.SGD(model.parameters(), 0.1), (x, y), epsilon=1.0, epochs=2, expected_batch=50
-        ... )
-        >>> loss = torch.nn.MSELoss(reduction="none")
-        >>> print(trainer.fit(loss).privacy_)
-        ε = 1, δ = 0.0001 (replace-one)
+        RankLost: another process is gone. Nothing was released.
     """
-    rows, unit = TorchRows(data), Unit.of(adjacency)
+    rows, unit, ranks = TorchRows(data), Unit.of(adjacency), ranks_of(model)
     n = _number_of_rows(len(rows), unit, n_public, math.isfinite(epsilon))
     guarantee = _guarantee(epsilon, delta, n, unit)
-    options = _options(clip, grid, exact, average, random_state, verbose)
-    vault = Vault(rows, unit, opened(ledger), bits_for(random_state), persons=None)  # type: ignore[arg-type]
-    aim = replace(guarantee, delta=vault.ledger.portion(guarantee.delta)) if guarantee.private else guarantee
-    plan = plan_training(
-        guarantee, n, epochs=epochs, expected_batch=expected_batch, sampling=sampling, slots=slots, least_noise_for=aim
-    )
-    gradient_round = make_round(model, optimizer, rows, plan, options, forward)
-    events, stated = rehearsed(plan, gradient_round, unit), aim.stated if aim.private else None
-    require_all_fits(vault.ledger, lambda: compose(events), unit, stated)
-    run = vault.open(events, Payment(f"torch {type(model).__name__}, {plan.steps} steps", stated))
+    options = _options(clip, grid, exact, average, random_state, verbose and ranks.first)
+    vault = ranks.at_first(lambda: vault_of(rows, unit, ledger, bits_for(random_state)))
+    plan = ranks.from_first(lambda: plan_training(
+        guarantee, n, epochs=epochs, expected_batch=expected_batch, sampling=sampling, slots=slots,
+        least_noise_for=_aim(guarantee, vault),
+    ))  # fmt: skip
+    gradient_round = ranks.agreed(lambda: make_round(model, optimizer, rows, plan, options, forward, ranks))
+    charged = ranks.at_first(lambda: _charged(vault, model, plan, gradient_round))
+    run = charged or FollowingRun(rows, len(rehearsed(plan, gradient_round)), 0)
     return assembled(model, optimizer, vault, run, gradient_round, plan, options)
+
+
+def vault_of(rows: TorchRows, unit: Unit, ledger: Any, bits: Bits) -> Vault:
+    """The vault of a training: its rows, the ledger that is charged, and protective randomness."""
+    return Vault(rows, unit, opened(ledger), bits, persons=None)  # type: ignore[arg-type]
+
+
+def _aim(guarantee: Guarantee, vault: Vault | None) -> Guarantee:
+    """The guarantee, with the part of δ that the ledger leaves to one charge."""
+    assert vault is not None, "rank 0 plans and certifies"
+    return replace(guarantee, delta=vault.ledger.portion(guarantee.delta)) if guarantee.private else guarantee
+
+
+def _charged(vault: Vault | None, model: torch.nn.Module, plan: TrainingPlan, gradient_round: GradientRound) -> Run:
+    """Charge the whole plan."""
+    assert vault is not None, "rank 0 charges"
+    aim, events = _aim(plan.guarantee, vault), rehearsed(plan, gradient_round)
+    stated = aim.stated if aim.private else None
+    require_all_fits(vault.ledger, lambda: compose(events), vault.unit, stated)
+    name = type(gradient_round.ranks.model(model)).__name__
+    return vault.open(events, Payment(f"torch {name}, {plan.steps} steps", stated))
 
 
 def make_round(
@@ -141,22 +152,26 @@ def make_round(
     plan: TrainingPlan,
     options: Options,
     forward: Forward | None = None,
+    ranks: Alone = ALONE,
 ) -> GradientRound:
     """The measurement that every round of a training makes, after a check of the model on made-up examples."""
-    engine = checked_engine(
-        model, options.clip, rows, forward, slots=plan.places.slots, grid=options.grid, exact=options.exact
-    )
+    model = ranks.model(model)
+    with ranks.quiet():
+        engine = checked_engine(
+            model, options.clip, rows, forward, slots=plan.places.slots, grid=options.grid, exact=options.exact
+        )
     _require_known_parameters(model, optimizer, engine)
     share = 0.0
     if options.adaptive is not None:
         share = QuantileBound.share_of_noise(plan.noise_multiplier, plan.expected_batch)
     device = engine.parameters[0].device
     query = ClippedGradientSum(engine, options.clip.bound, share)
-    return GradientRound(query, Gaussian(plan.noise_multiplier), plan.batches, plan.places, device)
+    return GradientRound(query, Gaussian(plan.noise_multiplier), plan.batches, plan.places, device, ranks)
 
 
-def rehearsed(plan: TrainingPlan, gradient_round: GradientRound, unit: Unit) -> list[Any]:
+def rehearsed(plan: TrainingPlan, gradient_round: GradientRound) -> list[Any]:
     """The events that the round's own measurement states, of which the noise was calibrated to the plan's."""
+    unit = plan.guarantee.unit
     rounds = [gradient_round.event(unit)] * plan.rounds
     return [Overflow(plan.overflow).event(unit), *rounds] if plan.overflow else rounds
 
@@ -164,21 +179,23 @@ def rehearsed(plan: TrainingPlan, gradient_round: GradientRound, unit: Unit) -> 
 def assembled(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
-    vault: Vault,
-    run: Run,
+    vault: Vault | None,
+    run: Run | FollowingRun,
     gradient_round: GradientRound,
     plan: TrainingPlan,
     options: Options,
 ) -> Trainer:
     """The trainer of a run that has been charged."""
+    ranks = gradient_round.ranks
+    ranks.open()
     if plan.overflow and run.done == 0:
         run.answer(Overflow(plan.overflow))
     average = None
     if options.average is not None:
         decay = torch.optim.swa_utils.get_ema_multi_avg_fn(options.average)
-        average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=decay)
+        average = torch.optim.swa_utils.AveragedModel(ranks.model(model), multi_avg_fn=decay)
     settings = settings_of(plan, options, gradient_round)
-    certificate = _certificate(vault, plan, options, settings)
+    certificate = ranks.from_first(lambda: _certificate(vault, plan, settings))
     parts = Parts(
         model, optimizer, vault, run, gradient_round, plan, certificate, options, options.adaptive, average,
         options.verbose,
@@ -199,6 +216,8 @@ def settings_of(plan: TrainingPlan, options: Options, gradient_round: GradientRo
         "slots": plan.places.slots,
         "exact": options.exact,
     }
+    if gradient_round.ranks.size > 1:
+        found["processes"] = gradient_round.ranks.size
     if plan.guarantee.unit.relation == "add-remove":
         found["most_rows"] = math.ceil(MOST_ROWS_FACTOR * plan.n)
     if not options.exact:
@@ -206,9 +225,9 @@ def settings_of(plan: TrainingPlan, options: Options, gradient_round: GradientRo
     return found
 
 
-def _certificate(vault: Vault, plan: TrainingPlan, options: Options, settings: dict[str, Any]) -> Certificate:
-    guarantee, event = plan.guarantee, compose(vault.charged)
-    aim = replace(guarantee, delta=vault.ledger.portion(guarantee.delta)) if guarantee.private else guarantee
+def _certificate(vault: Vault | None, plan: TrainingPlan, settings: dict[str, Any]) -> Certificate:
+    assert vault is not None, "rank 0 certifies"
+    guarantee, event, aim = plan.guarantee, compose(vault.charged), _aim(plan.guarantee, vault)
     spent = spent_epsilon(event, aim) if guarantee.private else math.inf
     unprotected = ["what the training loop itself keeps or prints of a batch"]
     if guarantee.unit.relation == "replace-one":

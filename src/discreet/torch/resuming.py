@@ -11,23 +11,24 @@ import torch
 
 from discreet.calibration import Guarantee
 from discreet.errors import InvalidInput
-from discreet.estimators.privacy import bits_for, opened
-from discreet.events import compose
+from discreet.estimators.privacy import bits_for
+from discreet.events import Event, compose
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling
 from discreet.noise.bits import Bits
 from discreet.text import checked_path
 from discreet.torch.batches import Allocated, Batches, EachDrawn, Places
 from discreet.torch.checkpoint import FORMAT
 from discreet.torch.clipping import QuantileBound
+from discreet.torch.distributed import FollowingRun, ranks_of
 from discreet.torch.engine import Clip
 from discreet.torch.engines import Forward
 from discreet.torch.journal import Journal
 from discreet.torch.plan import TrainingPlan
-from discreet.torch.privatizing import Options, assembled, make_round, rehearsed
+from discreet.torch.privatizing import Options, assembled, make_round, rehearsed, vault_of
 from discreet.torch.rows import TorchRows
 from discreet.torch.trainer import Trainer
 from discreet.units import Unit
-from discreet.vault import Payment, Vault
+from discreet.vault import Payment, Run, Vault
 
 __all__ = ["resume"]
 
@@ -60,40 +61,46 @@ def resume(
         InvalidInput: it is no checkpoint, or the ledger has no open charge for it. Nothing was released.
         LedgerUnavailable: the journal is gone, or another process is still training. Nothing was released.
     """
-    path = checked_path(path).absolute()
-    state = _read(path)
-    plan, options = _read_plan(state["plan"]), _read_options(state["options"], verbose)
-    rows = TorchRows(data)
-    unit = plan.guarantee.unit
+    ranks = ranks_of(model)
+    state = ranks.agreed(lambda: _read(checked_path(path).absolute()))
+    plan, options = _read_plan(state["plan"]), _read_options(state["options"], verbose and ranks.first)
+    rows, unit = TorchRows(data), plan.guarantee.unit
     if unit.relation == "replace-one" and len(rows) != plan.n:
         raise InvalidInput(f"the training was planned for {plan.n} rows, which are public; the data has {len(rows)}.")
-    journal = Journal.opened(Path(state["journal"]), state["training"])
+    journal = ranks.at_first(lambda: Journal.opened(Path(state["journal"]), state["training"]))
     try:
-        begun = journal.begun
-        vault = Vault(rows, unit, opened(ledger), _fresh_bits(options, begun), persons=None)  # type: ignore[arg-type]
-        model.load_state_dict(state["model"])
-        gradient_round = make_round(model, optimizer, rows, plan, options, forward)
-        events = rehearsed(plan, gradient_round, unit)
-        if compose(events).to_json() != state["event"]:
-            raise InvalidInput("the checkpoint's plan is not the one that was charged; nothing was released.")
-        done = begun + (1 if plan.overflow else 0)
-        if state["ledger"] == "memory:":
-            run = vault.open(events, Payment("a resumed training"))
-            run.skip(done)
-        else:
-            if vault.ledger.url != state["ledger"] or vault.ledger.dataset != state["dataset"]:
-                raise InvalidInput(f"the training was charged to {state['dataset']!r} in {state['ledger']}: give it.")
-            run = vault.reopen(events, state["charge"], done)
+        begun = ranks.from_first(lambda: 0 if journal is None else journal.begun)
+        ranks.model(model).load_state_dict(state["model"])
+        gradient_round = ranks.agreed(lambda: make_round(model, optimizer, rows, plan, options, forward, ranks))
+        events, done = rehearsed(plan, gradient_round), begun + (1 if plan.overflow else 0)
+        vault = ranks.at_first(lambda: vault_of(rows, unit, ledger, _fresh_bits(options, begun)))
+        charged = ranks.at_first(lambda: _reopened(vault, events, state, done))
         optimizer.load_state_dict(state["optimizer"])
         gradient_round.query.value = state["clip_bound"]
+        run = charged or FollowingRun(rows, len(events), done)
         trainer = assembled(model, optimizer, vault, run, gradient_round, plan, options)
         if trainer.parts.average is not None:
             trainer.parts.average.load_state_dict(state["average"])
     except BaseException:
-        journal.close()
+        if journal is not None:
+            journal.close()
         raise
     trainer.journal, trainer.name, trainer.steps_done = journal, state["training"], state["steps_done"]
     return trainer
+
+
+def _reopened(vault: Vault | None, events: list[Event], state: dict[str, Any], done: int) -> Run:
+    """The charged run after ``done`` measurements; charged anew where the ledger was in memory and has forgotten."""
+    assert vault is not None, "rank 0 charges"
+    if compose(events).to_json() != state["event"]:
+        raise InvalidInput("the checkpoint's plan is not the one that was charged; nothing was released.")
+    if state["ledger"] == "memory:":
+        run = vault.open(events, Payment("a resumed training"))
+        run.skip(done)
+        return run
+    if vault.ledger.url != state["ledger"] or vault.ledger.dataset != state["dataset"]:
+        raise InvalidInput(f"the training was charged to {state['dataset']!r} in {state['ledger']}: give it.")
+    return vault.reopen(events, state["charge"], done)
 
 
 def _fresh_bits(options: Options, begun: int) -> Bits:

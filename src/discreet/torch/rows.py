@@ -63,6 +63,11 @@ class TorchRows:
     def __len__(self) -> int:
         return self._source.count if self._chosen is None else len(self._chosen)
 
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """Which rows of the source these are."""
+        return np.arange(self._source.count, dtype=np.int64) if self._chosen is None else self._chosen
+
     def take(self, indices: NDArray[np.int64]) -> TorchRows:
         """The dataset of the given rows."""
         return TorchRows(self._source, indices if self._chosen is None else self._chosen[indices])

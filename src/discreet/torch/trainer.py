@@ -15,6 +15,7 @@ from discreet.report.certificate import Certificate
 from discreet.torch.adam import Adam
 from discreet.torch.checkpoint import save
 from discreet.torch.clipping import QuantileBound
+from discreet.torch.distributed import FollowingRun
 from discreet.torch.journal import Journal
 from discreet.torch.plan import TrainingPlan
 from discreet.torch.progress import ProgressLine
@@ -31,8 +32,8 @@ class Parts:
 
     model: torch.nn.Module
     optimizer: torch.optim.Optimizer
-    vault: Vault
-    run: Run
+    vault: Vault | None
+    run: Run | FollowingRun
     round: GradientRound
     plan: TrainingPlan
     certificate: Certificate
@@ -40,6 +41,11 @@ class Parts:
     adaptive: QuantileBound | None = None
     average: torch.optim.swa_utils.AveragedModel | None = None
     verbose: bool = False
+
+    @property
+    def module(self) -> torch.nn.Module:
+        """The model without the wrapper of a training in several processes."""
+        return self.round.ranks.model(self.model)
 
 
 class Trainer:
@@ -100,7 +106,7 @@ class Trainer:
     @property
     def averaged(self) -> torch.nn.Module:
         """The exponential moving average of the weights, where ``average=`` asked for one; else the model."""
-        return self.model if self.parts.average is None else self.parts.average.module
+        return self.parts.module if self.parts.average is None else self.parts.average.module
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -153,6 +159,7 @@ class Trainer:
         self._watching.close()
         self._line.close()
         self.parts.run.close()
+        self.parts.round.ranks.close()
         if self.journal is not None:
             self.journal.close()
 
@@ -194,7 +201,7 @@ class Trainer:
         if self.parts.adaptive is not None and released.within is not None:
             query.value = self.parts.adaptive.next(query.value, released.within / self.plan.expected_batch + 0.5)
         if self.parts.average is not None:
-            self.parts.average.update_parameters(self.model)
+            self.parts.average.update_parameters(self.parts.module)
         self.steps_done += 1
         self._line.show(self.steps_done, self.rounds_begun)
 
@@ -211,5 +218,8 @@ class Trainer:
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
-        """Write a checkpoint, from which `discreet.torch.resume` goes on; see `discreet.torch.checkpoint`."""
-        save(self, path)
+        """Write a checkpoint, from which `discreet.torch.resume` goes on; see `discreet.torch.checkpoint`.
+
+        In a training in several processes all ranks call it, and rank 0 writes.
+        """
+        self.parts.round.ranks.at_first(lambda: save(self, path))
