@@ -28,6 +28,7 @@ processes.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
 model = DistributedDataParallel(shared.network())
 shared.compare(rank, model, sys.argv[2])
 shared.refuse(rank, model, sys.argv[2])
+shared.shard(rank, sys.argv[2])
 shared.lose(rank, model, sys.argv[2])
 """
 """What each process runs; the last act ends it."""
@@ -37,6 +38,18 @@ def network() -> torch.nn.Module:
     """The model; ranks other than 0 get their first weights from rank 0."""
     torch.manual_seed(int(os.environ.get("RANK", "0")))
     return torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1), torch.nn.Flatten(0))
+
+
+class Around(torch.nn.Module):
+    """`network` with a layer of its own around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = network()
+        self.scale = torch.nn.Linear(1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scale(self.inner(x)[:, None]).squeeze(1)
 
 
 def rows() -> tuple[torch.Tensor, torch.Tensor]:
@@ -88,6 +101,32 @@ def compare(rank: int, model, folder: str) -> None:
         assert rank or [charge.status for charge in ledger.history()] == ["completed"]
 
 
+def shard(rank: int, folder: str) -> None:
+    """The first training with parameters that are split, in the layers and in the model around them."""
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import DTensor
+
+    model = Around()
+    model.load_state_dict(torch.load(f"{folder}/start"))
+    fully_shard(model.inner[0])
+    fully_shard(model)
+    refused = ""
+    try:
+        started(model, average=0.9)
+    except InvalidInput as problem:
+        refused = str(problem)
+    trainer = started(model).fit(losses)
+    try:
+        trainer.save(f"{folder}/never.pt")
+    except InvalidInput as problem:
+        refused += str(problem)
+    assert all(isinstance(p, DTensor) for p in model.parameters())
+    state = {name: value.full_tensor() for name, value in model.state_dict().items()}
+    torch.save(
+        {"state": state, "event": trainer.privacy_.event.to_json(), "refused": refused}, f"{folder}/shard.{rank}"
+    )
+
+
 def lose(rank: int, model, folder: str) -> None:
     """Rank 1 ends in the middle of a step; rank 0 must not release it, nor refuse to say so."""
     trainer = started(model, expected_batch=40, epochs=2)
@@ -132,6 +171,7 @@ def _free_port() -> int:
 def folder(tmp_path_factory) -> Path:
     """What two processes wrote that ran `compare`, `refuse` and `lose`."""
     found = tmp_path_factory.mktemp("ranks")
+    torch.save(Around().state_dict(), found / "start")
     environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": "2"}
     command = [sys.executable, "-c", WORKER, str(Path(__file__).parent), str(found)]
     running = [subprocess.Popen(command, env=environment | {"RANK": str(rank)}) for rank in (0, 1)]
@@ -158,6 +198,20 @@ def test_two_processes_release_what_one_does_bit_for_bit(folder) -> None:
     assert resumed.steps_done == 2
     assert list(resumed) == []  # the rounds after the checkpoint are spent
     assert not (folder / "nothing-of-rank-1.db").exists()
+
+
+def test_parameters_that_are_split_move_as_whole_ones(folder) -> None:
+    model = Around()
+    model.load_state_dict(torch.load(folder / "start"))
+    alone = started(model).fit(losses)
+    for rank in (0, 1):
+        found = torch.load(folder / f"shard.{rank}")
+        for key, value in model.state_dict().items():
+            assert torch.equal(value, found["state"][key]), (rank, key)
+        assert found["event"] == alone.privacy_.event.to_json()
+        assert "average=… is not supported" in found["refused"]
+        assert "checkpoint is not supported" in found["refused"]
+    assert not (folder / "never.pt").exists()
 
 
 def test_a_step_that_a_rank_left_is_not_released(folder) -> None:

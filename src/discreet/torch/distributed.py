@@ -1,10 +1,11 @@
 """One training in several processes: sampled once, summed exactly, noised once.
 
-**Who does what.** The processes are the ranks of the process group of a `DistributedDataParallel` model; every rank
-calls the same functions, and holds the same rows. Rank 0 has the vault: it plans, charges the ledger, draws each batch
-and its places, and tells the others which row numbers they compute. Each rank computes every `size`-th physical batch
-of the logical batch. Their integer sums are added at rank 0 (64-bit integers, so that the order does not matter). Rank
-0 adds the noise, draws it once, and sends the noisy sum to the others; each then moves its own copy of the model.
+**Who does what.** The processes are the ranks of the process group of a model that `DistributedDataParallel` or
+`fully_shard` has wrapped; every rank calls the same functions, and holds the same rows. Rank 0 has the vault: it plans,
+charges the ledger, draws each batch and its places, and tells the others which row numbers they compute. Each rank
+computes every `size`-th physical batch of the logical batch. Their integer sums are added at rank 0 (64-bit integers,
+so that the order does not matter). Rank 0 draws the noise, adds it, and sends the noisy sum to the others; each then
+moves its own copy, or its own part, of the model.
 
 **Claim.** The noisy sum is that of one process: the same row numbers and places, the same integers, the same draw of
 noise. So the event is the same, and for the same bits the released numbers are equal bit for bit, wherever the kernels
@@ -29,11 +30,13 @@ import numpy as np
 import torch
 import torch.distributed as processes
 from numpy.typing import NDArray
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from discreet.errors import DiscreetError, InvalidInput, RankLost
 
-__all__ = ["ALONE", "Alone", "FollowingRun", "Physical", "Ranks", "ranks_of"]
+__all__ = ["ALONE", "Alone", "FollowingRun", "Physical", "Ranks", "ShardedRanks", "ranks_of"]
 
 T = TypeVar("T")
 Physical = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -78,9 +81,21 @@ class Alone:
     def close(self) -> None:
         """Let the model's wrapper exchange gradients again."""
 
+    def trained(self, parameters: Sequence[torch.nn.Parameter]) -> Sequence[torch.nn.Parameter]:
+        """What the optimizer moves, for the parameters of which examples' gradients are taken."""
+        return parameters
+
+    def set_gradients(self, parameters: Sequence[torch.nn.Parameter], means: Iterable[torch.Tensor]) -> None:
+        """Hand the released means to the optimizer, as gradients."""
+        for parameter, mean in zip(parameters, means, strict=True):
+            parameter.grad = mean.to(dtype=parameter.dtype, device=parameter.device)
+
+    def require_whole(self, what: str) -> None:
+        """Refuse what needs the whole model in one process, where it is split."""
+
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """While inside, the model's wrapper exchanges nothing."""
+        """While inside, the model's wrapper exchanges nothing by itself."""
         self.open()
         try:
             yield
@@ -94,8 +109,8 @@ ALONE: Final = Alone()
 class Ranks(Alone):
     """The ranks of a `DistributedDataParallel` model, seen from one of them."""
 
-    def __init__(self, wrapped: DistributedDataParallel) -> None:
-        self.wrapped, self.group = wrapped, wrapped.process_group
+    def __init__(self, wrapped: torch.nn.Module, group: processes.ProcessGroup) -> None:
+        self.wrapped, self.group = wrapped, group
         self.rank, self.size = processes.get_rank(self.group), processes.get_world_size(self.group)
         self.first = self.rank == 0
         self._source = processes.get_global_rank(self.group, 0)
@@ -207,6 +222,64 @@ class Ranks(Alone):
             ) from problem
 
 
+class ShardedRanks(Ranks):
+    """The ranks among which the parameters of a model are split (`torch.distributed.fsdp.fully_shard`).
+
+    Layers gather their parameters before they run, so that gradients of examples are taken of whole ones; the sums are
+    whole on every rank, 8 bytes a parameter. Each rank gives its optimizer the part of the released sum that is its.
+    """
+
+    def __init__(self, wrapped: torch.nn.Module) -> None:
+        self._parts = [p for p in wrapped.parameters() if p.requires_grad]
+        first = next(iter(wrapped.parameters()))
+        if first.device_mesh.ndim != 1 or not all(isinstance(p, DTensor) for p in wrapped.parameters()):
+            raise InvalidInput(
+                "parameters must be split by fully_shard, all of them, among the processes of one dimension of a mesh. "
+                "Nothing was released."
+            )
+        super().__init__(wrapped, first.device_mesh.get_group())
+
+    def model(self, wrapped: torch.nn.Module) -> torch.nn.Module:
+        """The model itself."""
+        return wrapped
+
+    def open(self) -> None:
+        """Nothing is exchanged but parameters: without ``.grad`` on whole ones, no gradient is."""
+
+    def close(self) -> None:
+        """Keep this rank's part of each parameter alone."""
+        for module in self._units():
+            module.reshard()
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Gather all parameters, so that whoever looks at the model finds the whole ones."""
+        for module in self._units():
+            module.unshard()
+        try:
+            yield
+        finally:
+            self.close()
+
+    def _units(self) -> list[FSDPModule]:
+        return [module for module in self.wrapped.modules() if isinstance(module, FSDPModule)]
+
+    def trained(self, parameters: Sequence[torch.nn.Parameter]) -> Sequence[torch.nn.Parameter]:
+        """This rank's parts of the parameters."""
+        return self._parts
+
+    def set_gradients(self, parameters: Sequence[torch.nn.Parameter], means: Iterable[torch.Tensor]) -> None:
+        """Hand this rank's part of the released means to the optimizer; whole copies of what it moves are outdated."""
+        self.close()
+        for part, mean in zip(self._parts, means, strict=True):
+            whole = mean.to(dtype=part.dtype, device=part.device)
+            part.grad = distribute_tensor(whole, part.device_mesh, part.placements, src_data_rank=None)
+
+    def require_whole(self, what: str) -> None:
+        """Refuse what needs the whole model in one process."""
+        raise InvalidInput(f"{what} is not supported for a model that is split by fully_shard.")
+
+
 class FollowingRun:
     """The charged run of rank 0, as another rank follows it; it has neither ledger nor randomness.
 
@@ -232,16 +305,8 @@ def ranks_of(model: torch.nn.Module) -> Alone:
     """The ranks of a model's wrapper; `ALONE` for a model that is in one process.
 
     Raises:
-        InvalidInput: the parameters are split among processes.
+        InvalidInput: the parameters are split in another way than by `fully_shard` along one dimension.
     """
     if isinstance(model, DistributedDataParallel):
-        return Ranks(model)
-    from torch.distributed.tensor import DTensor
-
-    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
-        raise InvalidInput(
-            "the model's parameters are split among processes (fully_shard): the gradients of examples are taken of "
-            "whole parameters, so that this is not supported. Wrap the model in DistributedDataParallel. Nothing was "
-            "released."
-        )
-    return ALONE
+        return Ranks(model, model.process_group)
+    return ShardedRanks(model) if any(isinstance(p, DTensor) for p in model.parameters()) else ALONE

@@ -14,6 +14,7 @@ Example:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,11 +157,13 @@ def make_round(
 ) -> GradientRound:
     """The measurement that every round of a training makes, after a check of the model on made-up examples."""
     model = ranks.model(model)
+    if options.average is not None:
+        ranks.require_whole("average=…")
     with ranks.quiet():
         engine = checked_engine(
             model, options.clip, rows, forward, slots=plan.places.slots, grid=options.grid, exact=options.exact
         )
-    _require_known_parameters(model, optimizer, engine)
+    _require_known_parameters(optimizer, ranks.trained(engine.parameters))
     share = 0.0
     if options.adaptive is not None:
         share = QuantileBound.share_of_noise(plan.noise_multiplier, plan.expected_batch)
@@ -287,12 +290,10 @@ def _options(
     return Options(clip, float(grid), bool(exact), adaptive, average, random_state, bool(verbose))
 
 
-def _require_known_parameters(model: torch.nn.Module, optimizer: torch.optim.Optimizer, engine: Any) -> None:
+def _require_known_parameters(optimizer: torch.optim.Optimizer, trained: Sequence[torch.nn.Parameter]) -> None:
     if isinstance(optimizer, torch.optim.LBFGS):
         raise InvalidInput("LBFGS asks for several gradients a step, of which one is released; use another optimizer.")
-    known = {id(p) for p in engine.parameters}
-    if not known:
-        raise InvalidInput("the model has no parameter that requires a gradient.")
+    known = {id(p) for p in trained}
     moved = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
     if any(id(p) not in known for p in moved):
         raise InvalidInput("the optimizer moves parameters that are not the model's; nothing was released.")

@@ -193,8 +193,8 @@ class Trainer:
     def _apply(self, released: NoisySum) -> None:
         """Move the model by a released step; everything here is post-processing."""
         query = self.parts.round.query
-        for parameter, total in zip(query.engine.parameters, released.gradients, strict=True):
-            parameter.grad = (total / self.plan.expected_batch).to(dtype=parameter.dtype, device=parameter.device)
+        means = [total / self.plan.expected_batch for total in released.gradients]
+        self.parts.round.ranks.set_gradients(query.engine.parameters, means)
         if isinstance(self.optimizer, Adam):
             self.optimizer.noise_std = self.noise_std
         self.optimizer.step()
@@ -222,4 +222,5 @@ class Trainer:
 
         In a training in several processes all ranks call it, and rank 0 writes.
         """
+        self.parts.round.ranks.require_whole("a checkpoint")
         self.parts.round.ranks.at_first(lambda: save(self, path))
