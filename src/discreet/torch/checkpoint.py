@@ -21,6 +21,7 @@ from discreet.events import compose
 from discreet.measurements.sampling import FixedSizeSampling
 from discreet.noise.bits import process_bits
 from discreet.text import checked_path
+from discreet.torch.banded import Cyclic
 from discreet.torch.batches import Allocated, EachDrawn
 from discreet.torch.journal import Journal, require_new
 from discreet.torch.plan import TrainingPlan
@@ -83,6 +84,8 @@ def _written_plan(plan: TrainingPlan) -> dict[str, Any]:
     sampler: dict[str, Any]
     if isinstance(batches, Allocated):
         sampler = {"kind": "allocation", "batches": batches.batches}
+    elif isinstance(batches, Cyclic):
+        sampler = {"kind": "cyclic", "groups": batches.groups, "rate_in_group": batches.rate_in_group}
     else:
         assert isinstance(batches, EachDrawn)
         fixed = isinstance(batches.sampling, FixedSizeSampling)

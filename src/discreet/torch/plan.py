@@ -13,6 +13,7 @@ from discreet.calibration.guarantee import PURE_REFUSED
 from discreet.errors import InvalidInput, did_you_mean
 from discreet.events import ApproxDP, Event, Gaussian, NonPrivate, compose
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling
+from discreet.torch.banded import Cyclic
 from discreet.torch.batches import Allocated, Batches, EachDrawn, Places, places_for
 from discreet.units import Unit
 
@@ -95,6 +96,7 @@ def plan_training(
     expected_batch: float,
     sampling: str,
     slots: int | None,
+    bands: int = 1,
     least_noise_for: Guarantee | None = None,
 ) -> TrainingPlan:
     """The plan with the least noise that keeps a guarantee.
@@ -106,6 +108,7 @@ def plan_training(
         expected_batch: the expected number of rows of a batch; the exact one for fixed size.
         sampling: ``"poisson"``, ``"fixed-size"`` or ``"allocation"``.
         slots: the size of a physical batch; None for one that a batch seldom exceeds.
+        bands: over how many steps noise is correlated (`discreet.torch.banded`); 1 for independent noise.
         least_noise_for: what noise is calibrated to, where a ledger keeps a part of δ; by default the guarantee.
 
     Raises:
@@ -118,6 +121,8 @@ def plan_training(
     if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
         raise InvalidInput(f"slots must be a positive whole number, got {slots!r}.")
     batches, rounds = _sampler(sampling, n, float(epochs), float(expected_batch), guarantee.unit)
+    if bands != 1:
+        batches, rounds = _cyclic(bands, sampling, n, float(expected_batch), rounds)
     rate = batches.rate(n)
     allowed = OVERFLOW_SHARE * guarantee.delta if guarantee.private and guarantee.delta else OVERFLOW_SHARE
     places = places_for(
@@ -136,6 +141,20 @@ def _least_noise(plan: TrainingPlan, aim: Guarantee) -> float:
 
     aim = aim.tightened()
     return calibrate(lambda noise: compose(plan.events_of(noise)), aim.epsilon, aim.delta, aim.unit)
+
+
+def _cyclic(bands: int, sampling: str, n: int, expected_batch: float, steps: int) -> tuple[Batches, int]:
+    """Rows in as many groups as there are bands, and cycles that have at least ``steps`` steps."""
+    if isinstance(bands, bool) or not isinstance(bands, int) or bands < 1:
+        raise InvalidInput(f"bands must be a positive whole number, got {bands!r}.")
+    if sampling != "poisson":
+        raise InvalidInput(f"bands={bands} draws batches from groups by coins, so that sampling={sampling!r} is not.")
+    if bands * expected_batch > n:
+        raise InvalidInput(
+            f"bands={bands} needs as many groups of rows, each at least as large as a batch: at most "
+            f"{int(n / expected_batch)} of them for {expected_batch:g} of {n} rows. Nothing was released."
+        )
+    return Cyclic(bands, bands * expected_batch / n), -(-steps // bands)
 
 
 def _sampler(sampling: str, n: int, epochs: float, expected_batch: float, unit: Unit) -> tuple[Batches, int]:

@@ -30,6 +30,7 @@ from discreet.mechanisms import Gaussian
 from discreet.noise.bits import Bits
 from discreet.planning.plan import spent_epsilon
 from discreet.report.certificate import Certificate
+from discreet.torch.banded import BandedNoise, Cyclic, square_root_coefficients
 from discreet.torch.batches import MOST_ROWS_FACTOR
 from discreet.torch.clipping import QuantileBound
 from discreet.torch.distributed import ALONE, Alone, FollowingRun, ranks_of
@@ -74,7 +75,7 @@ def privatize(
     clip: float | Clip | QuantileBound = 1.0, adjacency: Adjacency = "replace-one", sampling: str = "poisson",
     n_public: int | None = None, slots: int | None = None, ledger: Any = None, exact: bool = True,
     forward: Forward | None = None, grid: float = 2.0**20, average: float | None = None,
-    random_state: int | None = None, verbose: bool = False,
+    bands: int = 1, random_state: int | None = None, verbose: bool = False,
 ) -> Trainer:  # fmt: skip
     """Charge a whole private training to the ledger, and return the trainer that runs it.
 
@@ -102,6 +103,7 @@ def privatize(
             the squared length of ``model(batch.x)``, or of ``model(**batch.fields)`` where parts have names.
         grid: whole steps to the clipping bound.
         average: decay of an exponential moving average of the weights (``trainer.averaged``).
+        bands: over how many steps noise is correlated (`discreet.torch.banded`); 1 for independent noise.
         random_state: a seed for experiments. With it nothing is private.
         verbose: shows steps and the ε spent, never a loss.
 
@@ -117,7 +119,7 @@ def privatize(
     vault = ranks.at_first(lambda: vault_of(rows, unit, ledger, bits_for(random_state)))
     plan = ranks.from_first(lambda: plan_training(
         guarantee, n, epochs=epochs, expected_batch=expected_batch, sampling=sampling, slots=slots,
-        least_noise_for=_aim(guarantee, vault),
+        bands=bands, least_noise_for=_aim(guarantee, vault),
     ))  # fmt: skip
     gradient_round = ranks.agreed(lambda: make_round(model, optimizer, rows, plan, options, forward, ranks))
     charged = ranks.at_first(lambda: _charged(vault, model, plan, gradient_round))
@@ -168,8 +170,11 @@ def make_round(
     if options.adaptive is not None:
         share = QuantileBound.share_of_noise(plan.noise_multiplier, plan.expected_batch)
     device = engine.parameters[0].device
-    query = ClippedGradientSum(engine, options.clip.bound, share)
-    return GradientRound(query, Gaussian(plan.noise_multiplier), plan.batches, plan.places, device, ranks)
+    query, banded = ClippedGradientSum(engine, options.clip.bound, share), None
+    if isinstance(plan.batches, Cyclic):
+        banded = BandedNoise(square_root_coefficients(plan.batches.groups))
+        banded.require_room(math.ceil(MOST_ROWS_FACTOR * plan.n), query.bound)
+    return GradientRound(query, Gaussian(plan.noise_multiplier), plan.batches, plan.places, device, ranks, banded)
 
 
 def rehearsed(plan: TrainingPlan, gradient_round: GradientRound) -> list[Any]:
@@ -219,6 +224,8 @@ def settings_of(plan: TrainingPlan, options: Options, gradient_round: GradientRo
         "slots": plan.places.slots,
         "exact": options.exact,
     }
+    if gradient_round.banded is not None:
+        found |= {"sampling": "groups in turn", "bands": len(gradient_round.banded.coefficients)}
     if gradient_round.ranks.size > 1:
         found["processes"] = gradient_round.ranks.size
     if plan.guarantee.unit.relation == "add-remove":

@@ -16,6 +16,7 @@ from discreet.events import Event, compose
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling
 from discreet.noise.bits import Bits
 from discreet.text import checked_path
+from discreet.torch.banded import Cyclic
 from discreet.torch.batches import Allocated, Batches, EachDrawn, Places
 from discreet.torch.checkpoint import FORMAT
 from discreet.torch.clipping import QuantileBound
@@ -125,8 +126,9 @@ def _read_plan(tree: dict[str, Any]) -> TrainingPlan:
     unit = Unit(tree["relation"], tree["rows_per_unit"])
     sampler = dict(tree["sampler"])
     kind = sampler.pop("kind")
+    rounds: dict[str, Any] = {"allocation": Allocated, "cyclic": Cyclic}
     kinds: dict[str, Any] = {"fixed-size": FixedSizeSampling, "poisson": PoissonSampling}
-    batches: Batches = Allocated(**sampler) if kind == "allocation" else EachDrawn(kinds[kind](**sampler))
+    batches: Batches = rounds[kind](**sampler) if kind in rounds else EachDrawn(kinds[kind](**sampler))
     return TrainingPlan(
         Guarantee(tree["epsilon"], tree["delta"], unit), tree["n"], batches, tree["rounds"], Places(**tree["places"]),
         tree["noise_multiplier"], tree["expected_batch"],

@@ -25,6 +25,7 @@ from discreet.mechanisms import Gaussian
 from discreet.mechanisms.base import scale_in_steps
 from discreet.noise.bits import Bits
 from discreet.queries.base import Norm, Query
+from discreet.torch.banded import BandedNoise
 from discreet.torch.batches import Batches, Places
 from discreet.torch.distributed import ALONE, Alone, Physical, Ranks
 from discreet.torch.rows import Batch, TorchRows
@@ -120,6 +121,7 @@ class GradientRound:
         places: where in a physical batch a row is computed.
         device: where the model is.
         ranks: the processes that share the physical batches of a step.
+        banded: correlates the noise of steps, together with a sampler that is `Cyclic`; None for independent noise.
     """
 
     query: ClippedGradientSum
@@ -128,6 +130,7 @@ class GradientRound:
     places: Places
     device: Any
     ranks: Alone = ALONE
+    banded: BandedNoise | None = None
 
     def event(self, unit: Unit) -> Event:
         """The sampler's event of the mechanism's."""
@@ -141,6 +144,8 @@ class GradientRound:
         """A rehearsal sees no gradients: no event of a training depends on them."""
 
     def _conversation(self, rows: TorchRows, bits: Bits) -> RoundInProgress:
+        if self.banded is not None:
+            self.banded.begin_round()
         for batch in self.batches.draw(rows, bits):
             physical = self.ranks.shares(batch.numbers, self.places.physical_batches(len(batch), bits))
             total = yield from self._summed(batch, physical)
@@ -175,20 +180,24 @@ class GradientRound:
 
     def _noisy(self, total: list[torch.Tensor], bits: Bits) -> NoisySum:
         query = cast("Query", self.query)
-        if self.mechanism.noise_multiplier:
-            found = self._perturbed(total, bits)
-        else:
+        if not self.mechanism.noise_multiplier:
             found = [self.mechanism.noiseless(query.grid * one.double()) for one in total]
+        elif self.banded is None:
+            found = self._perturbed(total, query, bits)
+        else:
+            mixed = self.banded.query(query.bound)
+            noisy = self._perturbed(self.banded.mixed(total), cast("Query", mixed), bits)
+            found = [query.grid * one for one in self.banded.unmixed(noisy)]
         within = None
         if self.query.share_within:
             within = float(found.pop()) / query.grid / (2 * self.query.half_weight)
         return NoisySum(found, within)
 
-    def _perturbed(self, total: list[torch.Tensor], bits: Bits) -> list[torch.Tensor]:
+    def _perturbed(self, total: list[torch.Tensor], query: Query, bits: Bits) -> list[torch.Tensor]:
         """Sums plus noise, as floats: made where the sums are if that is a GPU, and in host memory otherwise."""
         from discreet.torch.cuda import noise
 
-        query, sizes = cast("Query", self.query), [one.numel() for one in total]
+        sizes = [one.numel() for one in total]
         sigma = scale_in_steps(self.mechanism.noise_multiplier, query)
         if noise.available(total[0].device, sigma, sum(sizes)):
             parts = noise.drawn(bits, sum(sizes), sigma, total[0].device).split(sizes)

@@ -99,9 +99,10 @@ class Trainer:
 
     @property
     def noise_std(self) -> float:
-        """The standard deviation of the noise in each entry of the next mean gradient."""
-        query = self.parts.round.query
-        return self.plan.noise_multiplier * query.bound * query.grid / self.plan.expected_batch
+        """The standard deviation of the noise in each entry of the next mean gradient; with bands, that of the last."""
+        query, banded = self.parts.round.query, self.parts.round.banded
+        spread = 1.0 if banded is None else banded.spread(self.plan.steps)
+        return spread * self.plan.noise_multiplier * query.bound * query.grid / self.plan.expected_batch
 
     @property
     def averaged(self) -> torch.nn.Module:
