@@ -25,6 +25,7 @@ from discreet.torch.banded import Cyclic
 from discreet.torch.batches import Allocated, EachDrawn
 from discreet.torch.journal import Journal, require_new
 from discreet.torch.plan import TrainingPlan
+from discreet.torch.svrg import GradientDifferenceSum
 
 if TYPE_CHECKING:
     from discreet.torch.trainer import Trainer
@@ -55,6 +56,7 @@ def save(trainer: Trainer, path: Any) -> None:
         trainer.name = name
     parts, vault = trainer.parts, trainer.parts.vault
     assert vault is not None, "rank 0 writes"
+    query = parts.round.query
     state = {
         "format": FORMAT,
         "training": trainer.name,
@@ -69,6 +71,7 @@ def save(trainer: Trainer, path: Any) -> None:
         "steps_done": trainer.steps_done,
         "model": parts.module.state_dict(),
         "optimizer": trainer.optimizer.state_dict(),
+        "anchor": asdict(query.anchor) if isinstance(query, GradientDifferenceSum) else None,
         "average": None if parts.average is None else parts.average.state_dict(),
     }
     beside = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -94,5 +97,6 @@ def _written_plan(plan: TrainingPlan) -> dict[str, Any]:
         "epsilon": guarantee.epsilon, "delta": guarantee.delta, "relation": guarantee.unit.relation,
         "rows_per_unit": guarantee.unit.rows_per_unit, "n": plan.n, "rounds": plan.rounds,
         "places": asdict(plan.places), "noise_multiplier": plan.noise_multiplier,
-        "expected_batch": plan.expected_batch, "sampler": sampler,
+        "expected_batch": plan.expected_batch, "sampler": sampler, "period": plan.period,
+        "full_noise_ratio": plan.full_noise_ratio,
     }  # fmt: skip

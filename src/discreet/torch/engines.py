@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import torch
@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 from discreet.errors import InvalidInput
 from discreet.torch.engine import Clip, ExampleGradients, check_slots
 from discreet.torch.rows import Batch, TorchRows
+from discreet.torch.taps import Recorder
 
 __all__ = ["Forward", "TrainingGradients", "checked_engine"]
 
@@ -27,6 +28,46 @@ class TrainingGradients(ExampleGradients):
     def _weights(self, squares: torch.Tensor, present: torch.Tensor, bound: float) -> torch.Tensor:
         self.norms = squares.sum(0).sqrt()
         return super()._weights(squares, present, bound)
+
+    def clipped_difference(
+        self, losses: Callable[[], torch.Tensor], anchor: Sequence[torch.Tensor], present: torch.Tensor, bound: float
+    ) -> list[torch.Tensor]:
+        """The sum over present slots of the clipped differences of gradients at the weights and at an anchor.
+
+        Both gradients of a slot are uses of the same parameters, of which the second counts negatively; they are added
+        before they are measured.
+
+        Args:
+            losses: the losses of the slots, or their mean; it runs the model.
+            anchor: other weights, one tensor for each of ``parameters``; none for plain gradients.
+            present: which slots hold an example.
+            bound: the clipping bound.
+        """
+        with self.watch():
+            loss = losses()
+        if not anchor:
+            return self.clipped_sum(loss, present, bound)
+        recorder = self._recorded()
+        self._differentiate(recorder, loss, None)
+        before = [parameter.data for parameter in self.parameters]
+        try:
+            for parameter, other in zip(self.parameters, anchor, strict=True):
+                parameter.data = other
+            with self.watch():
+                loss = losses()
+            second = self._recorded()
+            self._differentiate(second, -loss, None)
+        finally:
+            for parameter, own in zip(self.parameters, before, strict=True):
+                parameter.data = own
+        recorder.uses += second.uses
+        with torch.no_grad():
+            return self._sums(recorder, present.to(self.parameters[0].device), bound)
+
+    def _recorded(self) -> Recorder:
+        recorder, self._recorder = self._recorder, None
+        assert recorder is not None, "a pass was watched"
+        return recorder
 
 
 def checked_engine(

@@ -15,6 +15,7 @@ from discreet.events import ApproxDP, Event, Gaussian, NonPrivate, compose
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling
 from discreet.torch.banded import Cyclic
 from discreet.torch.batches import Allocated, Batches, EachDrawn, Places, places_for
+from discreet.torch.svrg import Svrg
 from discreet.units import Unit
 
 __all__ = ["Sampling", "TrainingPlan", "plan_training"]
@@ -43,6 +44,8 @@ class TrainingPlan:
         places: where rows are computed in a physical batch.
         noise_multiplier: standard deviation of the noise over the bound on one row's integers; 0 for ε = ∞.
         expected_batch: what a sum is divided by: never the size of the batch drawn.
+        period: with SVRG, every so many rounds one is of all rows; 0 otherwise.
+        full_noise_ratio: the noise multiplier of such rounds over that of the others.
     """
 
     guarantee: Guarantee
@@ -52,6 +55,12 @@ class TrainingPlan:
     places: Places
     noise_multiplier: float
     expected_batch: float
+    period: int = 0
+    full_noise_ratio: float = 1.0
+
+    def is_full(self, number: int) -> bool:
+        """Whether the round of this number, counted from 0, is one of all rows."""
+        return bool(self.period) and number % self.period == 0
 
     @property
     def steps(self) -> int:
@@ -66,7 +75,9 @@ class TrainingPlan:
     def events_of(self, noise_multiplier: float) -> list[Event]:
         """The events of this plan with another noise."""
         leaf: Event = Gaussian(noise_multiplier) if noise_multiplier else NonPrivate()
-        rounds: list[Event] = [self.batches.event(leaf, self.guarantee.unit)] * self.rounds
+        full: Event = Gaussian(self.full_noise_ratio * noise_multiplier) if noise_multiplier else NonPrivate()
+        usual = self.batches.event(leaf, self.guarantee.unit)
+        rounds = [full if self.is_full(number) else usual for number in range(self.rounds)]
         return [ApproxDP(0.0, self.overflow), *rounds] if self.overflow else rounds
 
     @property
@@ -97,6 +108,8 @@ def plan_training(
     sampling: str,
     slots: int | None,
     bands: int = 1,
+    svrg: Svrg | None = None,
+    clip: float = 1.0,
     least_noise_for: Guarantee | None = None,
 ) -> TrainingPlan:
     """The plan with the least noise that keeps a guarantee.
@@ -109,6 +122,8 @@ def plan_training(
         sampling: ``"poisson"``, ``"fixed-size"`` or ``"allocation"``.
         slots: the size of a physical batch; None for one that a batch seldom exceeds.
         bands: over how many steps noise is correlated (`discreet.torch.banded`); 1 for independent noise.
+        svrg: variance-reduced steps (`discreet.torch.svrg`), if they are asked for.
+        clip: the bound on gradients, to which that on their differences is compared.
         least_noise_for: what noise is calibrated to, where a ledger keeps a part of δ; by default the guarantee.
 
     Raises:
@@ -121,6 +136,8 @@ def plan_training(
     if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
         raise InvalidInput(f"slots must be a positive whole number, got {slots!r}.")
     batches, rounds = _sampler(sampling, n, float(epochs), float(expected_batch), guarantee.unit)
+    if svrg is not None and (sampling == "allocation" or bands != 1):
+        raise InvalidInput("SVRG needs batches that are drawn one by one, with independent noise.")
     if bands != 1:
         batches, rounds = _cyclic(bands, sampling, n, float(expected_batch), rounds)
     rate = batches.rate(n)
@@ -129,6 +146,9 @@ def plan_training(
         guarantee.unit, n, rate, slots, rounds * batches.steps, allowed, 0.0 if sampling == "fixed-size" else 3.0
     )
     plan = TrainingPlan(guarantee, n, batches, rounds, places, 0.0, rate * n)
+    if svrg is not None:
+        ratio = svrg.noise_ratio(clip, n, plan.expected_batch)
+        plan = replace(plan, period=svrg.period, full_noise_ratio=ratio)
     if not guarantee.private:
         return plan
     if guarantee.delta == 0:

@@ -31,7 +31,7 @@ from discreet.noise.bits import Bits
 from discreet.planning.plan import spent_epsilon
 from discreet.report.certificate import Certificate
 from discreet.torch.banded import BandedNoise, Cyclic, square_root_coefficients
-from discreet.torch.batches import MOST_ROWS_FACTOR
+from discreet.torch.batches import MOST_ROWS_FACTOR, places_for
 from discreet.torch.clipping import QuantileBound
 from discreet.torch.distributed import ALONE, Alone, FollowingRun, ranks_of
 from discreet.torch.engine import Clip
@@ -39,6 +39,7 @@ from discreet.torch.engines import Forward, checked_engine
 from discreet.torch.plan import TrainingPlan, plan_training
 from discreet.torch.rounds import ClippedGradientSum, GradientRound, Overflow
 from discreet.torch.rows import TorchRows
+from discreet.torch.svrg import EveryRow, FullGradientSum, GradientDifferenceSum, Svrg
 from discreet.torch.trainer import Parts, Trainer
 from discreet.units import Adjacency, Unit
 from discreet.vault import Payment, Run, Vault
@@ -56,6 +57,7 @@ class Options:
         exact: whether sums are computed in integers; otherwise the certificate says what is assumed.
         adaptive: the rule by which the bound follows a quantile, if any.
         average: the decay of the exponential moving average of the weights; None for none.
+        svrg: variance-reduced steps, if they were asked for.
         random_state: a seed, with which nothing is private.
         verbose: whether a progress line is shown.
     """
@@ -65,6 +67,7 @@ class Options:
     exact: bool = True
     adaptive: QuantileBound | None = None
     average: float | None = None
+    svrg: Svrg | None = None
     random_state: int | None = None
     verbose: bool = False
 
@@ -75,7 +78,7 @@ def privatize(
     clip: float | Clip | QuantileBound = 1.0, adjacency: Adjacency = "replace-one", sampling: str = "poisson",
     n_public: int | None = None, slots: int | None = None, ledger: Any = None, exact: bool = True,
     forward: Forward | None = None, grid: float = 2.0**20, average: float | None = None,
-    bands: int = 1, random_state: int | None = None, verbose: bool = False,
+    bands: int = 1, svrg: Svrg | None = None, random_state: int | None = None, verbose: bool = False,
 ) -> Trainer:  # fmt: skip
     """Charge a whole private training to the ledger, and return the trainer that runs it.
 
@@ -104,6 +107,7 @@ def privatize(
         grid: whole steps to the clipping bound.
         average: decay of an exponential moving average of the weights (``trainer.averaged``).
         bands: over how many steps noise is correlated (`discreet.torch.banded`); 1 for independent noise.
+        svrg: asks for variance-reduced steps (`discreet.torch.svrg`); ``step`` then takes a function.
         random_state: a seed for experiments. With it nothing is private.
         verbose: shows steps and the ε spent, never a loss.
 
@@ -115,11 +119,11 @@ def privatize(
     rows, unit, ranks = TorchRows(data), Unit.of(adjacency), ranks_of(model)
     n = _number_of_rows(len(rows), unit, n_public, math.isfinite(epsilon))
     guarantee = _guarantee(epsilon, delta, n, unit)
-    options = _options(clip, grid, exact, average, random_state, verbose and ranks.first)
+    options = _options(clip, grid, exact, average, svrg, random_state, verbose and ranks.first)
     vault = ranks.at_first(lambda: vault_of(rows, unit, ledger, bits_for(random_state)))
     plan = ranks.from_first(lambda: plan_training(
         guarantee, n, epochs=epochs, expected_batch=expected_batch, sampling=sampling, slots=slots,
-        bands=bands, least_noise_for=_aim(guarantee, vault),
+        bands=bands, svrg=svrg, clip=options.clip.bound, least_noise_for=_aim(guarantee, vault),
     ))  # fmt: skip
     gradient_round = ranks.agreed(lambda: make_round(model, optimizer, rows, plan, options, forward, ranks))
     charged = ranks.at_first(lambda: _charged(vault, model, plan, gradient_round))
@@ -170,17 +174,26 @@ def make_round(
     if options.adaptive is not None:
         share = QuantileBound.share_of_noise(plan.noise_multiplier, plan.expected_batch)
     device = engine.parameters[0].device
-    query, banded = ClippedGradientSum(engine, options.clip.bound, share), None
+    query, banded, full = ClippedGradientSum(engine, options.clip.bound, share), None, None
     if isinstance(plan.batches, Cyclic):
         banded = BandedNoise(square_root_coefficients(plan.batches.groups))
         banded.require_room(math.ceil(MOST_ROWS_FACTOR * plan.n), query.bound)
-    return GradientRound(query, Gaussian(plan.noise_multiplier), plan.batches, plan.places, device, ranks, banded)
+    if options.svrg is not None:
+        ranks.require_whole("svrg=…")
+        places = places_for(plan.guarantee.unit, plan.n, 1.0, plan.places.slots, 1, 1.0)
+        mechanism = Gaussian(plan.full_noise_ratio * plan.noise_multiplier)
+        all_rows = FullGradientSum(engine, options.clip.bound)
+        full = GradientRound(all_rows, mechanism, EveryRow(), places, device, ranks)
+        query = GradientDifferenceSum(engine, options.svrg.clip)
+    mechanism = Gaussian(plan.noise_multiplier)
+    return GradientRound(query, mechanism, plan.batches, plan.places, device, ranks, banded, full)
 
 
 def rehearsed(plan: TrainingPlan, gradient_round: GradientRound) -> list[Any]:
     """The events that the round's own measurement states, of which the noise was calibrated to the plan's."""
-    unit = plan.guarantee.unit
-    rounds = [gradient_round.event(unit)] * plan.rounds
+    unit, usual = plan.guarantee.unit, gradient_round.event(plan.guarantee.unit)
+    full = usual if gradient_round.full is None else gradient_round.full.event(unit)
+    rounds = [full if plan.is_full(number) else usual for number in range(plan.rounds)]
     return [Overflow(plan.overflow).event(unit), *rounds] if plan.overflow else rounds
 
 
@@ -226,6 +239,9 @@ def settings_of(plan: TrainingPlan, options: Options, gradient_round: GradientRo
     }
     if gradient_round.banded is not None:
         found |= {"sampling": "groups in turn", "bands": len(gradient_round.banded.coefficients)}
+    if options.svrg is not None:
+        found |= {"svrg_period": options.svrg.period, "clip_of_differences": options.svrg.clip,
+                  "noise_multiplier_of_full_steps": plan.full_noise_ratio * plan.noise_multiplier}  # fmt: skip
     if gradient_round.ranks.size > 1:
         found["processes"] = gradient_round.ranks.size
     if plan.guarantee.unit.relation == "add-remove":
@@ -280,6 +296,7 @@ def _options(
     grid: float,
     exact: bool,
     average: float | None,
+    svrg: Svrg | None,
     random_state: int | None,
     verbose: bool,
 ) -> Options:
@@ -294,7 +311,9 @@ def _options(
         raise InvalidInput(f"grid must be between 2^8 and 2^40 steps to the bound, got {grid!r}.")
     if average is not None and not 0 < average < 1:
         raise InvalidInput(f"average is a decay between 0 and 1, got {average!r}.")
-    return Options(clip, float(grid), bool(exact), adaptive, average, random_state, bool(verbose))
+    if svrg is not None and (not isinstance(svrg, Svrg) or adaptive or clip.style == "automatic"):
+        raise InvalidInput("svrg is a Svrg(period, clip), beside a fixed bound on gradients that is not automatic.")
+    return Options(clip, float(grid), bool(exact), adaptive, average, svrg, random_state, bool(verbose))
 
 
 def _require_known_parameters(optimizer: torch.optim.Optimizer, trained: Sequence[torch.nn.Parameter]) -> None:

@@ -27,6 +27,7 @@ from discreet.torch.journal import Journal
 from discreet.torch.plan import TrainingPlan
 from discreet.torch.privatizing import Options, assembled, make_round, rehearsed, vault_of
 from discreet.torch.rows import TorchRows
+from discreet.torch.svrg import Anchor, GradientDifferenceSum, Svrg
 from discreet.torch.trainer import Trainer
 from discreet.units import Unit
 from discreet.vault import Payment, Run, Vault
@@ -78,6 +79,8 @@ def resume(
         charged = ranks.at_first(lambda: _reopened(vault, events, state, done))
         optimizer.load_state_dict(state["optimizer"])
         gradient_round.query.value = state["clip_bound"]
+        if isinstance(gradient_round.query, GradientDifferenceSum):
+            gradient_round.query.anchor = Anchor(**state["anchor"])
         run = charged or FollowingRun(rows, len(events), done)
         trainer = assembled(model, optimizer, vault, run, gradient_round, plan, options)
         if trainer.parts.average is not None:
@@ -131,13 +134,14 @@ def _read_plan(tree: dict[str, Any]) -> TrainingPlan:
     batches: Batches = rounds[kind](**sampler) if kind in rounds else EachDrawn(kinds[kind](**sampler))
     return TrainingPlan(
         Guarantee(tree["epsilon"], tree["delta"], unit), tree["n"], batches, tree["rounds"], Places(**tree["places"]),
-        tree["noise_multiplier"], tree["expected_batch"],
+        tree["noise_multiplier"], tree["expected_batch"], tree["period"], tree["full_noise_ratio"],
     )  # fmt: skip
 
 
 def _read_options(tree: dict[str, Any], verbose: bool) -> Options:
     adaptive = None if tree["adaptive"] is None else QuantileBound(**tree["adaptive"])
-    rest = {name: value for name, value in tree.items() if name not in ("clip", "adaptive", "verbose")}
+    svrg = None if tree["svrg"] is None else Svrg(**tree["svrg"])
+    rest = {name: value for name, value in tree.items() if name not in ("clip", "adaptive", "svrg", "verbose")}
     if not math.isfinite(rest["grid"]):
         raise InvalidInput("not a checkpoint of a private training.")
-    return Options(clip=Clip(**tree["clip"]), adaptive=adaptive, verbose=verbose, **rest)
+    return Options(clip=Clip(**tree["clip"]), adaptive=adaptive, svrg=svrg, verbose=verbose, **rest)

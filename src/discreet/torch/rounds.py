@@ -122,6 +122,7 @@ class GradientRound:
         device: where the model is.
         ranks: the processes that share the physical batches of a step.
         banded: correlates the noise of steps, together with a sampler that is `Cyclic`; None for independent noise.
+        full: with SVRG, the round of all rows that stands at the beginning of each period (`discreet.torch.svrg`).
     """
 
     query: ClippedGradientSum
@@ -131,6 +132,7 @@ class GradientRound:
     device: Any
     ranks: Alone = ALONE
     banded: BandedNoise | None = None
+    full: GradientRound | None = None
 
     def event(self, unit: Unit) -> Event:
         """The sampler's event of the mechanism's."""

@@ -12,7 +12,7 @@ import torch
 
 from discreet.errors import InvalidInput
 from discreet.report.certificate import Certificate
-from discreet.torch.adam import Adam
+from discreet.torch.adam import PrivateOptimizer
 from discreet.torch.checkpoint import save
 from discreet.torch.clipping import QuantileBound
 from discreet.torch.distributed import FollowingRun
@@ -21,6 +21,7 @@ from discreet.torch.plan import TrainingPlan
 from discreet.torch.progress import ProgressLine
 from discreet.torch.rounds import GradientRound, NoisySum, RoundInProgress
 from discreet.torch.rows import Batch
+from discreet.torch.svrg import GradientDifferenceSum
 from discreet.vault import Run, Vault
 
 __all__ = ["Parts", "Trainer"]
@@ -67,6 +68,7 @@ class Trainer:
         self._ahead: Batch | None = None
         self._given: Batch | None = None
         self._waiting = False
+        self._full = False
         self._watching = ExitStack()
         self._buffers = [(buffer, buffer.detach().clone()) for buffer in parts.model.buffers()]
         self.journal: Journal | None = None
@@ -102,7 +104,12 @@ class Trainer:
         """The standard deviation of the noise in each entry of the next mean gradient; with bands, that of the last."""
         query, banded = self.parts.round.query, self.parts.round.banded
         spread = 1.0 if banded is None else banded.spread(self.plan.steps)
-        return spread * self.plan.noise_multiplier * query.bound * query.grid / self.plan.expected_batch
+        usual = spread * self.plan.noise_multiplier * query.bound * query.grid / self.plan.expected_batch
+        full = self.parts.round.full
+        if full is None:
+            return usual
+        anchor = full.mechanism.noise_multiplier * full.query.bound * full.query.grid / self.plan.n
+        return anchor if self.plan.is_full(self.rounds_begun) else math.hypot(anchor, usual)
 
     @property
     def averaged(self) -> torch.nn.Module:
@@ -123,11 +130,11 @@ class Trainer:
             self._watching.close()
             self._line.close()
 
-    def step(self, loss: torch.Tensor) -> None:
+    def step(self, loss: torch.Tensor | Callable[[], torch.Tensor]) -> None:
         """Take the loss of the physical batch that was given last; moves the model where a logical batch is complete.
 
         Args:
-            loss: one entry a slot, or their mean.
+            loss: one entry a slot, or their mean; with ``svrg=`` a function without arguments that computes it.
 
         Raises:
             InvalidInput: no batch is waiting for its loss.
@@ -148,7 +155,10 @@ class Trainer:
     def fit(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> Trainer:
         """Run all charged steps with ``loss_fn(model(batch.x), batch.y)``."""
         for batch in self:
-            self.step(loss_fn(self.model(batch.x), batch.y))
+            if self.parts.round.full is None:
+                self.step(loss_fn(self.model(batch.x), batch.y))
+            else:
+                self.step(lambda given=batch: loss_fn(self.model(given.x), given.y))  # type: ignore[misc]
         return self
 
     def close(self) -> None:
@@ -188,15 +198,22 @@ class Trainer:
             return False
         if self.journal is not None:
             self.journal.claim()
-        self._talk = run.answer(self.parts.round)
+        full = self.parts.round.full if self.plan.is_full(self.rounds_begun) else None
+        self._talk, self._full = run.answer(full or self.parts.round), full is not None
         return True
 
     def _apply(self, released: NoisySum) -> None:
         """Move the model by a released step; everything here is post-processing."""
         query = self.parts.round.query
-        means = [total / self.plan.expected_batch for total in released.gradients]
+        divisor = self.plan.n if self._full else self.plan.expected_batch
+        means = [total / divisor for total in released.gradients]
+        if isinstance(query, GradientDifferenceSum):
+            if self._full:
+                query.anchor.put(query.engine.parameters, means)
+            else:
+                means = query.anchor.added(means)
         self.parts.round.ranks.set_gradients(query.engine.parameters, means)
-        if isinstance(self.optimizer, Adam):
+        if isinstance(self.optimizer, PrivateOptimizer):
             self.optimizer.noise_std = self.noise_std
         self.optimizer.step()
         if self.parts.adaptive is not None and released.within is not None:
