@@ -95,7 +95,8 @@ def _written_plan(plan: TrainingPlan) -> dict[str, Any]:
         sampler = {"kind": "fixed-size" if fixed else "poisson", **asdict(batches.sampling)}
     return {
         "epsilon": guarantee.epsilon, "delta": guarantee.delta, "relation": guarantee.unit.relation,
-        "rows_per_unit": guarantee.unit.rows_per_unit, "n": plan.n, "rounds": plan.rounds,
+        "rows_per_unit": guarantee.unit.rows_per_unit, "enforced": guarantee.unit.enforced,
+        "n": plan.n, "rounds": plan.rounds,
         "places": asdict(plan.places), "noise_multiplier": plan.noise_multiplier,
         "expected_batch": plan.expected_batch, "sampler": sampler, "period": plan.period,
         "full_noise_ratio": plan.full_noise_ratio,

@@ -9,7 +9,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from discreet.errors import InvalidInput
-from discreet.torch.engine import Clip, ExampleGradients, check_slots
+from discreet.torch.engine import Clip, ExampleGradients, Reduction, check_slots
 from discreet.torch.rows import Batch, TorchRows
 from discreet.torch.taps import Recorder
 
@@ -24,6 +24,14 @@ class TrainingGradients(ExampleGradients):
 
     norms: torch.Tensor
     """ℓ2 lengths of the gradients of the last sum's slots, before clipping. Not private: used inside a round alone."""
+
+    rows_each: int = 1
+    """Rows of a slot, where persons are examples: losses of rows are averaged over them."""
+
+    def _differentiate(self, recorder: Recorder, loss: torch.Tensor, reduction: Reduction | None) -> None:
+        if self.rows_each > 1 and tuple(loss.shape) == (self.slots * self.rows_each,):
+            loss = loss.reshape(self.slots, self.rows_each).mean(1)
+        super()._differentiate(recorder, loss, reduction)
 
     def _weights(self, squares: torch.Tensor, present: torch.Tensor, bound: float) -> torch.Tensor:
         self.norms = squares.sum(0).sqrt()
@@ -98,11 +106,12 @@ def checked_engine(
         InvalidInput: the model has layers that mix examples, or cannot be run on made-up examples.
     """
     engine = TrainingGradients(model, clip, slots=slots, grid=grid, exact=exact)
+    engine.rows_each = rows.rows_each
     if exact:
         made = rows.public_examples(slots, engine.parameters[0].device, _entries)
         losses = forward or _output_losses(model)
         buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-        check_slots(engine, lambda fields: losses(Batch(fields, made.present)), made.fields)
+        check_slots(engine, lambda fields: losses(Batch(rows.entries(fields), made.present)), made.fields)
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
@@ -128,7 +137,7 @@ def _output_losses(model: torch.nn.Module) -> Forward:
             ) from problem
         values = list(found.values()) if isinstance(found, Mapping) else found
         outputs = [t for t in tree_leaves(values) if isinstance(t, torch.Tensor) and t.is_floating_point() and t.ndim]
-        outputs = [t for t in outputs if len(t) == len(batch.present) and t.requires_grad]
+        outputs = [t for t in outputs if len(t) % len(batch.present) == 0 and len(t) and t.requires_grad]
         if not outputs:
             raise InvalidInput(
                 "the model's output has no entry a slot; say by forward=… how the losses of a batch are computed."

@@ -36,6 +36,7 @@ from discreet.torch.clipping import QuantileBound
 from discreet.torch.distributed import ALONE, Alone, FollowingRun, ranks_of
 from discreet.torch.engine import Clip
 from discreet.torch.engines import Forward, checked_engine
+from discreet.torch.persons import PersonExamples, person_examples
 from discreet.torch.plan import TrainingPlan, plan_training
 from discreet.torch.rounds import ClippedGradientSum, GradientRound, Overflow
 from discreet.torch.rows import TorchRows
@@ -44,7 +45,7 @@ from discreet.torch.trainer import Parts, Trainer
 from discreet.units import Adjacency, Unit
 from discreet.vault import Payment, Run, Vault
 
-__all__ = ["Options", "assembled", "make_round", "privatize", "rehearsed", "vault_of"]
+__all__ = ["Options", "assembled", "examples_of", "make_round", "privatize", "rehearsed", "vault_of"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Options:
         adaptive: the rule by which the bound follows a quantile, if any.
         average: the decay of the exponential moving average of the weights; None for none.
         svrg: variance-reduced steps, if they were asked for.
+        rows_each: rows of an example, where persons are protected.
         random_state: a seed, with which nothing is private.
         verbose: whether a progress line is shown.
     """
@@ -68,6 +70,7 @@ class Options:
     adaptive: QuantileBound | None = None
     average: float | None = None
     svrg: Svrg | None = None
+    rows_each: int = 1
     random_state: int | None = None
     verbose: bool = False
 
@@ -75,9 +78,9 @@ class Options:
 def privatize(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer, data: Any, *,
     epsilon: float, delta: float | None = None, epochs: float, expected_batch: float,
-    clip: float | Clip | QuantileBound = 1.0, adjacency: Adjacency = "replace-one", sampling: str = "poisson",
-    n_public: int | None = None, slots: int | None = None, ledger: Any = None, exact: bool = True,
-    forward: Forward | None = None, grid: float = 2.0**20, average: float | None = None,
+    clip: float | Clip | QuantileBound = 1.0, adjacency: Adjacency = "replace-one", groups: Any = None,
+    sampling: str = "poisson", n_public: int | None = None, slots: int | None = None, ledger: Any = None,
+    exact: bool = True, forward: Forward | None = None, grid: float = 2.0**20, average: float | None = None,
     bands: int = 1, svrg: Svrg | None = None, random_state: int | None = None, verbose: bool = False,
 ) -> Trainer:  # fmt: skip
     """Charge a whole private training to the ledger, and return the trainer that runs it.
@@ -97,6 +100,7 @@ def privatize(
         expected_batch: the expected number of rows of a batch.
         clip: the ℓ2 bound on an example's gradient, a `Clip` of another style, or a `QuantileBound` that adapts it.
         adjacency: ``"replace-one"``, where n is public, ``"add-remove"``, or a `Unit`.
+        groups: one id a row: persons are protected, the rows of each (as many as the `Unit` says) being one example.
         sampling: ``"poisson"``, ``"fixed-size"``, or ``"allocation"``: epochs in which each row is in one batch.
         n_public: under add-remove, the declared number of rows, which the data may exceed by 5 % at most.
         slots: the size of a physical batch; a larger logical batch is computed in several.
@@ -116,24 +120,36 @@ def privatize(
         BudgetExceeded: the ledger refused the training. Nothing was released.
         RankLost: another process is gone. Nothing was released.
     """
-    rows, unit, ranks = TorchRows(data), Unit.of(adjacency), ranks_of(model)
-    n = _number_of_rows(len(rows), unit, n_public, math.isfinite(epsilon))
+    rows, ranks, private = TorchRows(data), ranks_of(model), math.isfinite(epsilon)
+    persons, unit = examples_of(groups if private else None, Unit.of(adjacency), len(rows), ranks)
+    n = _number_of_rows(len(rows) if persons is None else persons.count, unit, n_public, private)
     guarantee = _guarantee(epsilon, delta, n, unit)
-    options = _options(clip, grid, exact, average, svrg, random_state, verbose and ranks.first)
-    vault = ranks.at_first(lambda: vault_of(rows, unit, ledger, bits_for(random_state)))
+    options = _options(clip, grid, exact, average, svrg, persons, random_state, verbose and ranks.first)
+    vault = ranks.at_first(lambda: vault_of(rows, unit, ledger, bits_for(random_state), persons))
     plan = ranks.from_first(lambda: plan_training(
         guarantee, n, epochs=epochs, expected_batch=expected_batch, sampling=sampling, slots=slots,
         bands=bands, svrg=svrg, clip=options.clip.bound, least_noise_for=_aim(guarantee, vault),
     ))  # fmt: skip
-    gradient_round = ranks.agreed(lambda: make_round(model, optimizer, rows, plan, options, forward, ranks))
+    shapes = rows if persons is None else persons.shapes(rows)
+    gradient_round = ranks.agreed(lambda: make_round(model, optimizer, shapes, plan, options, forward, ranks))
     charged = ranks.at_first(lambda: _charged(vault, model, plan, gradient_round))
     run = charged or FollowingRun(rows, len(rehearsed(plan, gradient_round)), 0)
     return assembled(model, optimizer, vault, run, gradient_round, plan, options)
 
 
-def vault_of(rows: TorchRows, unit: Unit, ledger: Any, bits: Bits) -> Vault:
+def examples_of(groups: Any, unit: Unit, rows: int, ranks: Alone) -> tuple[PersonExamples | None, Unit]:
+    """Whose each row is, if that is known, and the unit of which an example is one."""
+    persons = person_examples(groups, unit, rows)
+    if persons is None:
+        return None, unit
+    if ranks.size > 1:
+        raise InvalidInput("groups=… is not supported in several processes. Nothing was released.")
+    return persons, Unit(unit.relation, 1, enforced=True)
+
+
+def vault_of(rows: TorchRows, unit: Unit, ledger: Any, bits: Bits, persons: PersonExamples | None) -> Vault:
     """The vault of a training: its rows, the ledger that is charged, and protective randomness."""
-    return Vault(rows, unit, opened(ledger), bits, persons=None)  # type: ignore[arg-type]
+    return Vault(rows, unit, opened(ledger), bits, persons=persons)  # type: ignore[arg-type]
 
 
 def _aim(guarantee: Guarantee, vault: Vault | None) -> Guarantee:
@@ -242,6 +258,8 @@ def settings_of(plan: TrainingPlan, options: Options, gradient_round: GradientRo
     if options.svrg is not None:
         found |= {"svrg_period": options.svrg.period, "clip_of_differences": options.svrg.clip,
                   "noise_multiplier_of_full_steps": plan.full_noise_ratio * plan.noise_multiplier}  # fmt: skip
+    if plan.guarantee.unit.enforced:
+        found["rows_in_an_example"] = gradient_round.query.engine.rows_each
     if gradient_round.ranks.size > 1:
         found["processes"] = gradient_round.ranks.size
     if plan.guarantee.unit.relation == "add-remove":
@@ -257,7 +275,7 @@ def _certificate(vault: Vault | None, plan: TrainingPlan, settings: dict[str, An
     spent = spent_epsilon(event, aim) if guarantee.private else math.inf
     unprotected = ["what the training loop itself keeps or prints of a batch"]
     if guarantee.unit.relation == "replace-one":
-        unprotected.append("number of rows")
+        unprotected.append("number of people" if guarantee.unit.enforced else "number of rows")
     return Certificate(
         spent, guarantee.delta, guarantee.unit, event, "torch", settings, tuple(unprotected), vault.protective
     )
@@ -297,6 +315,7 @@ def _options(
     exact: bool,
     average: float | None,
     svrg: Svrg | None,
+    persons: PersonExamples | None,
     random_state: int | None,
     verbose: bool,
 ) -> Options:
@@ -313,7 +332,8 @@ def _options(
         raise InvalidInput(f"average is a decay between 0 and 1, got {average!r}.")
     if svrg is not None and (not isinstance(svrg, Svrg) or adaptive or clip.style == "automatic"):
         raise InvalidInput("svrg is a Svrg(period, clip), beside a fixed bound on gradients that is not automatic.")
-    return Options(clip, float(grid), bool(exact), adaptive, average, svrg, random_state, bool(verbose))
+    each = 1 if persons is None else persons.rows_each
+    return Options(clip, float(grid), bool(exact), adaptive, average, svrg, each, random_state, bool(verbose))
 
 
 def _require_known_parameters(optimizer: torch.optim.Optimizer, trained: Sequence[torch.nn.Parameter]) -> None:

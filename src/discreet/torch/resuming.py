@@ -20,12 +20,13 @@ from discreet.torch.banded import Cyclic
 from discreet.torch.batches import Allocated, Batches, EachDrawn, Places
 from discreet.torch.checkpoint import FORMAT
 from discreet.torch.clipping import QuantileBound
-from discreet.torch.distributed import FollowingRun, ranks_of
+from discreet.torch.distributed import Alone, FollowingRun, ranks_of
 from discreet.torch.engine import Clip
 from discreet.torch.engines import Forward
 from discreet.torch.journal import Journal
+from discreet.torch.persons import PersonExamples
 from discreet.torch.plan import TrainingPlan
-from discreet.torch.privatizing import Options, assembled, make_round, rehearsed, vault_of
+from discreet.torch.privatizing import Options, assembled, examples_of, make_round, rehearsed, vault_of
 from discreet.torch.rows import TorchRows
 from discreet.torch.svrg import Anchor, GradientDifferenceSum, Svrg
 from discreet.torch.trainer import Trainer
@@ -42,6 +43,7 @@ def resume(
     data: Any,
     *,
     ledger: Any = None,
+    groups: Any = None,
     forward: Forward | None = None,
     verbose: bool = False,
 ) -> Trainer:
@@ -56,6 +58,7 @@ def resume(
         optimizer: over its parameters; its state is replaced.
         data: the same rows.
         ledger: the ledger that was charged.
+        groups: the same ids, where persons are protected.
         forward: losses of a batch, as for `privatize`.
         verbose: shows steps and the ε spent, never a loss.
 
@@ -66,16 +69,17 @@ def resume(
     ranks = ranks_of(model)
     state = ranks.agreed(lambda: _read(checked_path(path).absolute()))
     plan, options = _read_plan(state["plan"]), _read_options(state["options"], verbose and ranks.first)
-    rows, unit = TorchRows(data), plan.guarantee.unit
-    if unit.relation == "replace-one" and len(rows) != plan.n:
-        raise InvalidInput(f"the training was planned for {plan.n} rows, which are public; the data has {len(rows)}.")
+    rows, persons = _same_examples(data, groups, plan, options, ranks)
+    shapes = rows if persons is None else persons.shapes(rows)
     journal = ranks.at_first(lambda: Journal.opened(Path(state["journal"]), state["training"]))
     try:
         begun = ranks.from_first(lambda: 0 if journal is None else journal.begun)
         ranks.model(model).load_state_dict(state["model"])
-        gradient_round = ranks.agreed(lambda: make_round(model, optimizer, rows, plan, options, forward, ranks))
+        gradient_round = ranks.agreed(lambda: make_round(model, optimizer, shapes, plan, options, forward, ranks))
         events, done = rehearsed(plan, gradient_round), begun + (1 if plan.overflow else 0)
-        vault = ranks.at_first(lambda: vault_of(rows, unit, ledger, _fresh_bits(options, begun)))
+        vault = ranks.at_first(
+            lambda: vault_of(rows, plan.guarantee.unit, ledger, _fresh_bits(options, begun), persons)
+        )
         charged = ranks.at_first(lambda: _reopened(vault, events, state, done))
         optimizer.load_state_dict(state["optimizer"])
         gradient_round.query.value = state["clip_bound"]
@@ -91,6 +95,20 @@ def resume(
         raise
     trainer.journal, trainer.name, trainer.steps_done = journal, state["training"], state["steps_done"]
     return trainer
+
+
+def _same_examples(
+    data: Any, groups: Any, plan: TrainingPlan, options: Options, ranks: Alone
+) -> tuple[TorchRows, PersonExamples | None]:
+    """The rows, and whose they are; refused where they cannot be those that the training was planned for."""
+    rows, unit = TorchRows(data), plan.guarantee.unit
+    if unit.enforced != (groups is not None):
+        raise InvalidInput("groups=… must be given exactly where the training protects persons. Nothing was released.")
+    persons, _ = examples_of(groups, Unit(unit.relation, options.rows_each), len(rows), ranks)
+    n, what = (len(rows), "rows") if persons is None else (persons.count, "persons")
+    if unit.relation == "replace-one" and n != plan.n:
+        raise InvalidInput(f"the training was planned for {plan.n} {what}, which is public; the data has {n}.")
+    return rows, persons
 
 
 def _reopened(vault: Vault | None, events: list[Event], state: dict[str, Any], done: int) -> Run:
@@ -126,7 +144,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _read_plan(tree: dict[str, Any]) -> TrainingPlan:
-    unit = Unit(tree["relation"], tree["rows_per_unit"])
+    unit = Unit(tree["relation"], tree["rows_per_unit"], tree["enforced"])
     sampler = dict(tree["sampler"])
     kind = sampler.pop("kind")
     rounds: dict[str, Any] = {"allocation": Allocated, "cyclic": Cyclic}
