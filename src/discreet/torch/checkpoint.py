@@ -49,6 +49,8 @@ def save(trainer: Trainer, path: Any) -> None:
     path = checked_path(path).absolute()
     if trainer.closed:
         raise InvalidInput("the training has ended, and cannot be resumed; save the model's state_dict instead.")
+    if trainer.plan.count is not None:
+        raise InvalidInput("a training whose rows were counted cannot be resumed; declare n_public=… for checkpoints.")
     if trainer.journal is None:
         require_new(path)
         name = process_bits().words(2).tobytes().hex()

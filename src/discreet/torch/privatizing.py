@@ -14,8 +14,9 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,13 +32,14 @@ from discreet.noise.bits import Bits
 from discreet.planning.plan import spent_epsilon
 from discreet.report.certificate import Certificate
 from discreet.torch.banded import BandedNoise, Cyclic, square_root_coefficients
-from discreet.torch.batches import MOST_ROWS_FACTOR, places_for
+from discreet.torch.batches import places_for
 from discreet.torch.clipping import QuantileBound
+from discreet.torch.counting import plan_after_count
 from discreet.torch.distributed import ALONE, Alone, FollowingRun, ranks_of
 from discreet.torch.engine import Clip
 from discreet.torch.engines import Forward, checked_engine
 from discreet.torch.persons import PersonExamples, person_examples
-from discreet.torch.plan import TrainingPlan, plan_training
+from discreet.torch.plan import Count, TrainingPlan, plan_training
 from discreet.torch.rounds import ClippedGradientSum, GradientRound, Overflow
 from discreet.torch.rows import TorchRows
 from discreet.torch.svrg import EveryRow, FullGradientSum, GradientDifferenceSum, Svrg
@@ -97,12 +99,12 @@ def privatize(
         epsilon: ε of the whole training; infinite trains without privacy, on the same code.
         delta: δ; by default 1/n², for the public or declared n.
         epochs: passes over the data; the number of steps is epochs·n/expected_batch, rounded up.
-        expected_batch: the expected number of rows of a batch.
+        expected_batch: the expected number of rows of a batch; below 1, the share of all rows.
         clip: the ℓ2 bound on an example's gradient, a `Clip` of another style, or a `QuantileBound` that adapts it.
         adjacency: ``"replace-one"``, where n is public, ``"add-remove"``, or a `Unit`.
         groups: one id a row: persons are protected, the rows of each (as many as the `Unit` says) being one example.
         sampling: ``"poisson"``, ``"fixed-size"``, or ``"allocation"``: epochs in which each row is in one batch.
-        n_public: under add-remove, the declared number of rows, which the data may exceed by 5 % at most.
+        n_public: under add-remove, a declared number of rows (at most 5 % too small); else rows are counted within ε.
         slots: the size of a physical batch; a larger logical batch is computed in several.
         ledger: a `Ledger` or its url; by default one in memory.
         exact: sums in integers, whose sensitivity is proved; False computes in floats and says so.
@@ -122,19 +124,35 @@ def privatize(
     """
     rows, ranks, private = TorchRows(data), ranks_of(model), math.isfinite(epsilon)
     persons, unit = examples_of(groups if private else None, Unit.of(adjacency), len(rows), ranks)
-    n = _number_of_rows(len(rows) if persons is None else persons.count, unit, n_public, private)
+    n = _number_of_rows(len(rows) if persons is None else persons.count, unit, n_public, private, ranks)
     guarantee = _guarantee(epsilon, delta, n, unit)
     options = _options(clip, grid, exact, average, svrg, persons, random_state, verbose and ranks.first)
     vault = ranks.at_first(lambda: vault_of(rows, unit, ledger, bits_for(random_state), persons))
-    plan = ranks.from_first(lambda: plan_training(
-        guarantee, n, epochs=epochs, expected_batch=expected_batch, sampling=sampling, slots=slots,
-        bands=bands, svrg=svrg, clip=options.clip.bound, least_noise_for=_aim(guarantee, vault),
-    ))  # fmt: skip
     shapes = rows if persons is None else persons.shapes(rows)
-    gradient_round = ranks.agreed(lambda: make_round(model, optimizer, shapes, plan, options, forward, ranks))
+    how = {"epochs": epochs, "expected_batch": expected_batch, "sampling": sampling, "slots": slots, "bands": bands}
+    how |= {"svrg": svrg, "clip": options.clip.bound}
+    made = partial(make_round, model, optimizer, shapes, options=options, forward=forward, ranks=ranks)
+    plan = ranks.from_first(lambda: _planned(vault, guarantee, n, how, made))
+    gradient_round = ranks.agreed(lambda: made(plan))
     charged = ranks.at_first(lambda: _charged(vault, model, plan, gradient_round))
     run = charged or FollowingRun(rows, len(rehearsed(plan, gradient_round)), 0)
     return assembled(model, optimizer, vault, run, gradient_round, plan, options)
+
+
+def _planned(
+    vault: Vault | None, guarantee: Guarantee, n: int | None, how: dict[str, Any], made: Callable[[TrainingPlan], Any]
+) -> TrainingPlan:
+    """The plan for a public number of rows, or for one that is counted first."""
+    aim = _aim(guarantee, vault)
+    if n is not None:
+        return plan_training(guarantee, n, least_noise_for=aim, **how)
+    assert vault is not None, "rank 0 plans"
+
+    def planned(keeps: Guarantee, rows: int, count: Count | None, least_noise_for: Guarantee) -> TrainingPlan:
+        keeps = replace(keeps, delta=guarantee.delta) if keeps.private else keeps
+        return plan_training(keeps, rows, count=count, least_noise_for=least_noise_for, **how)
+
+    return plan_after_count(vault, aim, "torch: number of rows, and a training", planned, made)
 
 
 def examples_of(groups: Any, unit: Unit, rows: int, ranks: Alone) -> tuple[PersonExamples | None, Unit]:
@@ -162,6 +180,8 @@ def _charged(vault: Vault | None, model: torch.nn.Module, plan: TrainingPlan, gr
     """Charge the whole plan."""
     assert vault is not None, "rank 0 charges"
     aim, events = _aim(plan.guarantee, vault), rehearsed(plan, gradient_round)
+    if plan.count is not None:
+        return vault.open(events, Payment(promised_by=vault.charge_ids[-1]))
     stated = aim.stated if aim.private else None
     require_all_fits(vault.ledger, lambda: compose(events), vault.unit, stated)
     name = type(gradient_round.ranks.model(model)).__name__
@@ -193,10 +213,10 @@ def make_round(
     query, banded, full = ClippedGradientSum(engine, options.clip.bound, share), None, None
     if isinstance(plan.batches, Cyclic):
         banded = BandedNoise(square_root_coefficients(plan.batches.groups))
-        banded.require_room(math.ceil(MOST_ROWS_FACTOR * plan.n), query.bound)
+        banded.require_room(plan.most_rows, query.bound)
     if options.svrg is not None:
         ranks.require_whole("svrg=…")
-        places = places_for(plan.guarantee.unit, plan.n, 1.0, plan.places.slots, 1, 1.0)
+        places = places_for(plan.guarantee.unit, plan.n, 1.0, plan.places.slots, 1, 1.0, most=plan.most_rows)
         mechanism = Gaussian(plan.full_noise_ratio * plan.noise_multiplier)
         all_rows = FullGradientSum(engine, options.clip.bound)
         full = GradientRound(all_rows, mechanism, EveryRow(), places, device, ranks)
@@ -262,8 +282,8 @@ def settings_of(plan: TrainingPlan, options: Options, gradient_round: GradientRo
         found["rows_in_an_example"] = gradient_round.query.engine.rows_each
     if gradient_round.ranks.size > 1:
         found["processes"] = gradient_round.ranks.size
-    if plan.guarantee.unit.relation == "add-remove":
-        found["most_rows"] = math.ceil(MOST_ROWS_FACTOR * plan.n)
+    if plan.guarantee.unit.relation == "add-remove" and plan.count is None:
+        found["most_rows"] = plan.most_rows
     if not options.exact:
         found["assumed"] = "sums of floats move by no more than the clipping bound between neighbours"
     return found
@@ -272,7 +292,10 @@ def settings_of(plan: TrainingPlan, options: Options, gradient_round: GradientRo
 def _certificate(vault: Vault | None, plan: TrainingPlan, settings: dict[str, Any]) -> Certificate:
     assert vault is not None, "rank 0 certifies"
     guarantee, event, aim = plan.guarantee, compose(vault.charged), _aim(plan.guarantee, vault)
-    spent = spent_epsilon(event, aim) if guarantee.private else math.inf
+    if plan.count is not None:
+        spent = guarantee.epsilon  # of the count and of the training, which keeps what the count's charge promised
+    else:
+        spent = spent_epsilon(event, aim) if guarantee.private else math.inf
     unprotected = ["what the training loop itself keeps or prints of a batch"]
     if guarantee.unit.relation == "replace-one":
         unprotected.append("number of people" if guarantee.unit.enforced else "number of rows")
@@ -284,29 +307,34 @@ def _certificate(vault: Vault | None, plan: TrainingPlan, settings: dict[str, An
 # --- declarations -----------------------------------------------------------------------------------------------------
 
 
-def _number_of_rows(found: int, unit: Unit, n_public: int | None, private: bool) -> int:
-    """The number of rows to plan with: the data's own where it is public, else the declared one."""
+def _number_of_rows(found: int, unit: Unit, n_public: int | None, private: bool, ranks: Alone) -> int | None:
+    """The number of rows to plan with: the data's own where it is public, the declared one, or None: to be counted."""
     if n_public is not None and (isinstance(n_public, bool) or not isinstance(n_public, int) or n_public < 1):
         raise InvalidInput(f"n_public must be a positive whole number, got {n_public!r}.")
     if unit.relation == "replace-one" or not private:
         if n_public not in (None, found):
             raise InvalidInput(f"under replace-one n is public: n_public={n_public}, but the data has {found} rows.")
         return found
-    if n_public is None:
+    if n_public is None and ranks.size > 1:
         raise InvalidInput(
-            "under add-remove the number of rows is private, and rates and steps cannot follow from it: declare "
+            "under add-remove the number of rows is private, and in several processes it is not counted: declare "
             "n_public=…, a number of rows that may be known. Nothing was released."
         )
     return n_public
 
 
-def _guarantee(epsilon: float, delta: float | None, n: int, unit: Unit) -> Guarantee:
+def _guarantee(epsilon: float, delta: float | None, n: int | None, unit: Unit) -> Guarantee:
     if not isinstance(epsilon, int | float) or isinstance(epsilon, bool) or not epsilon > 0:
         raise InvalidInput(f"epsilon must be positive, got {epsilon!r}; use float('inf') for no privacy.")
     if math.isinf(epsilon):
         return Guarantee(epsilon, 0.0, unit)
     check_range("epsilon", epsilon, *EPSILONS, "more protects nobody: use float('inf') for no privacy")
-    return Guarantee(float(epsilon), 1.0 / max(n, 2) ** 2 if delta is None else delta, unit)
+    if delta is None and n is None:
+        raise InvalidInput(
+            "under add-remove the number of rows is private, so delta cannot follow from it: give delta=…, or declare "
+            "n_public=…. Nothing was released."
+        )
+    return Guarantee(float(epsilon), 1.0 / max(n or 2, 2) ** 2 if delta is None else delta, unit)
 
 
 def _options(

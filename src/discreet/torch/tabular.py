@@ -113,7 +113,9 @@ class _Network(PrivateEstimator):
         from discreet.torch.privatizing import privatize
 
         people = len(rows) if persons is None else persons.count
+        counted = self.adjacency == "add-remove" and self.n_public is None and math.isfinite(self.epsilon)
         n = people if self.adjacency == "replace-one" or self.n_public is None else self.n_public
+        usual = 1 / STEPS_PER_EPOCH if counted else max(1, math.ceil(n / STEPS_PER_EPOCH))
         model = SkipNetwork(rows.shape[1], self.hidden, outputs, bits_for(self.random_state))
         known = ~np.isnan(targets)
         data = tuple(torch.from_numpy(part) for part in (rows, np.nan_to_num(targets), known))
@@ -125,7 +127,7 @@ class _Network(PrivateEstimator):
             epsilon=float(self.epsilon),
             delta=self.delta,
             epochs=float(self.epochs),
-            expected_batch=self.expected_batch or max(1, math.ceil(n / STEPS_PER_EPOCH)),
+            expected_batch=self.expected_batch or usual,
             clip=LONGEST / 2,
             adjacency=Unit(self.adjacency, self.rows_per_unit),  # type: ignore[arg-type]
             groups=persons,
@@ -217,7 +219,7 @@ class TorchClassifier(ClassifierMixin, _Network):  # type: ignore[misc]
     Args:
         epsilon: privacy budget; ``float("inf")`` is the baseline without privacy.
         delta: by default 1/n² under replace-one or for a declared ``n_public``.
-        adjacency: ``"replace-one"`` or ``"add-remove"``, which needs ``n_public``.
+        adjacency: ``"replace-one"``, or ``"add-remove"``, which counts rows privately unless ``n_public`` is declared.
         rows_per_unit: the most rows that one person owns.
         n_public: the number of rows, declared public.
         schema: public bounds and categories of a table's columns.

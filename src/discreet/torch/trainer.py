@@ -92,7 +92,8 @@ class Trainer:
 
     def spent(self) -> float:
         """The certified ε of the rounds begun so far, at the certificate's δ; at most the certificate's ε."""
-        return min(self.plan.spent(self.rounds_begun), self.privacy_.epsilon)
+        counted = 0.0 if self.plan.count is None else self.plan.count.epsilon
+        return min(counted + self.plan.spent(self.rounds_begun), self.privacy_.epsilon)
 
     @property
     def clip_bound(self) -> float:
