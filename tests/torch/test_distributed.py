@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -67,9 +68,15 @@ def losses(scores: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return (scores - y).square()
 
 
+def _losses_of(model, batch) -> torch.Tensor:
+    return losses(model(batch.x), batch.y)
+
+
 SETTINGS = {
     "plain": {"average": 0.9},
     "add-remove": {"adjacency": "add-remove", "n_public": ROWS, "clip": dp.torch.QuantileBound(0.7)},
+    "bands": {"bands": 2},
+    "svrg": {"svrg": dp.torch.Svrg(2, 0.5)},
 }
 
 
@@ -88,7 +95,8 @@ def compare(rank: int, model, folder: str) -> None:
         trainer = started(model, ledger=ledger, **settings)
         batches, saved = 0, False
         for batch in trainer:
-            trainer.step(losses(model(batch.x), batch.y))
+            later = partial(_losses_of, model, batch)
+            trainer.step(later if name == "svrg" else later())
             batches += 1
             if name == "plain" and trainer.steps_done == 2 and not saved:
                 trainer.save(f"{folder}/training.pt")
