@@ -30,6 +30,7 @@ model = DistributedDataParallel(shared.network())
 shared.compare(rank, model, sys.argv[2])
 shared.refuse(rank, model, sys.argv[2])
 shared.shard(rank, sys.argv[2])
+shared.go_on(rank, model, sys.argv[2])
 shared.lose(rank, model, sys.argv[2])
 """
 """What each process runs; the last act ends it."""
@@ -135,6 +136,26 @@ def shard(rank: int, folder: str) -> None:
     )
 
 
+def go_on(rank: int, model, folder: str) -> None:
+    """A training that ends after its first step, and is resumed by both processes."""
+    ledger = dp.Ledger(f"{folder}/budget.db", epsilon=2.0, delta=1e-4, adjacency="replace-one") if rank == 0 else None
+    trainer = started(model, ledger=ledger, random_state=None, average=0.5)
+    for batch in trainer:
+        trainer.step(losses(model(batch.x), batch.y))
+        if trainer.steps_done == 1:
+            break
+    trainer.save(f"{folder}/again.pt")
+    if rank == 0:
+        trainer.journal.close()
+    optimizer = dp.torch.Adam(model.parameters(), 0.1)
+    again = dp.torch.resume(f"{folder}/again.pt", model, optimizer, rows(), ledger=ledger).fit(losses)
+    torch.save(
+        {"state": _state(again), "same": again.privacy_ == trainer.privacy_, "steps": again.steps_done},
+        f"{folder}/again.{rank}",
+    )
+    assert rank or [charge.status for charge in ledger.history()] == ["completed"]
+
+
 def lose(rank: int, model, folder: str) -> None:
     """Rank 1 ends in the middle of a step; rank 0 must not release it, nor refuse to say so."""
     trainer = started(model, expected_batch=40, epochs=2)
@@ -220,6 +241,15 @@ def test_parameters_that_are_split_move_as_whole_ones(folder) -> None:
         assert "average=… is not supported" in found["refused"]
         assert "checkpoint is not supported" in found["refused"]
     assert not (folder / "never.pt").exists()
+
+
+def test_both_processes_go_on_from_a_checkpoint(folder) -> None:
+    first, second = (torch.load(folder / f"again.{rank}") for rank in (0, 1))
+    assert first["steps"] == second["steps"] == 5
+    assert first["same"]
+    assert second["same"]
+    for key, value in first["state"].items():
+        assert torch.equal(value, second["state"][key]), key
 
 
 def test_a_step_that_a_rank_left_is_not_released(folder) -> None:
