@@ -57,8 +57,11 @@ def opened_scan(
     if scan.dask is None:
         source = scan.source(schema, target)
         persons = _persons(source, schema, unit, private)
-        yield features, Streamed(BlockReader(source, coding, scan.bytes, cache).open()), persons
+        data = Streamed(BlockReader(source, coding, scan.bytes, cache).open())
+        yield features, data if scan.device is None else _on_device(data, scan.device), persons
         return
+    if scan.device is not None:
+        raise InvalidInput("rows are held by a cluster (dask) or on a GPU (device), not by both. Nothing was released.")
     from discreet.data.dask import clustered, connection
 
     with connection(scan.dask) as client:
@@ -66,6 +69,15 @@ def opened_scan(
         persons = _persons(source, schema, unit, private)
         with clustered(client, source, coding, scan.bytes, cache) as data:
             yield features, data, persons
+
+
+def _on_device(data: Streamed, device: Any) -> Dataset:
+    """The rows of files on a GPU; what is not computed there is read from the files."""
+    try:
+        from discreet.data.cuda.rows import streamed_on_device
+    except ImportError:
+        raise InvalidInput("rows on a GPU need PyTorch: pip install 'discreet[torch]'. Nothing was released.") from None
+    return streamed_on_device(data, device)
 
 
 def _declared(model: Any, scan: Scan, y: Any, groups: Any) -> tuple[Schema, str]:
