@@ -105,9 +105,10 @@ def opacus_fits(folder: str, columns: int, settings: list[dict[str, float]]) -> 
     """Opacus: rows read into one tensor, Poisson batches of its own loader, one linear layer in its "ghost" mode."""
     import warnings
 
-    import opacus_descent as descent
     import pyarrow.parquet as parquet  # type: ignore[import-untyped]
     import torch  # type: ignore[import-not-found]
+
+    import opacus_descent as descent
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(CORES)

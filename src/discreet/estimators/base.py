@@ -17,6 +17,7 @@ from discreet.data.base import Dataset
 from discreet.data.columns import Column, Encoding
 from discreet.data.partitions import frame_scan
 from discreet.data.persons import Persons
+from discreet.data.scans import Scan
 from discreet.data.streamed import TargetCoding
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import LENGTHS, check_lengths, check_range
@@ -30,9 +31,9 @@ from discreet.estimators.interactions import (
     declared_interactions,
 )
 from discreet.estimators.persons import persons_of, refuse_weights
-from discreet.estimators.privacy import PlanFor, PrivateEstimator
+from discreet.estimators.privacy import PlanFor, PrivateEstimator, summable
 from discreet.estimators.saving import save
-from discreet.estimators.scans import opened_scan
+from discreet.estimators.scans import opened_scan, scanned_tables
 from discreet.estimators.targets import column_vector
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
@@ -143,7 +144,7 @@ class PrivateLinearModel(PrivateEstimator):
         return self._fit_rows(*self._prepare(X, y, private), persons)
 
     def _fit_rows(self, features: Features, data: Dataset, persons: Persons | None) -> Any:
-        plan_for = self._plan_for(features, data.rows, data.sparse)
+        plan_for = summable(self._plan_for(features, data.rows, data.sparse), len(data))
         self._refinement: Refinement | None = None
         theta = self._fit_in_vault(data, plan_for, self.solver, persons)
         self._features = features if self._refinement is None else features.refined(self._refinement)
@@ -322,6 +323,9 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "coef_")
+        if isinstance(X, Scan):
+            parts = [self._scores(table) for table in scanned_tables(X, self._features.encoder)]
+            return np.concatenate(parts) if parts else np.empty((0, len(np.atleast_2d(self.coef_))))
         matrix = self._matrix(X, self._features, reset=False)
         if matrix.shape[1] != np.atleast_2d(self.coef_).shape[1]:
             raise InvalidInput(f"X has {matrix.shape[1]} features, but the model was fitted with others.")

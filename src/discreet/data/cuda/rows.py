@@ -201,7 +201,7 @@ def resident(pieces: Any, rows: RowSpec, n: int, device: Any, kind: torch.dtype)
         InvalidInput: there are more rows than integer sums can hold, or no such device.
     """
     if n > MOST_ROWS:
-        raise InvalidInput(f"at most {MOST_ROWS} rows fit the integer sums; nothing was released.")
+        raise InvalidInput(f"at most {MOST_ROWS} rows are held on a GPU; nothing was released.")
     entries = _ALIGNED // kind.itemsize
     width = -(-rows.n_features // entries) * entries
     try:
