@@ -71,10 +71,11 @@ def fit(
     memory: Annotated[str | None, typer.Option(help="Memory for rows, e.g. 2GB: more are read at every step.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Folder for encoded rows that do not fit in memory.")] = None,
     dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local: workers hold rows.")] = None,
+    device: Annotated[str | None, typer.Option(help="A GPU that holds the rows, e.g. cuda. Needs PyTorch.")] = None,
 ) -> None:
     """Fit a private model to a table; write the model and its certificate."""
     quiet = quiet or as_json
-    scan = scan_for(files, separator, decimal, memory=memory, cache=cache, dask=dask)
+    scan = scan_for(files, separator, decimal, memory=memory, cache=cache, dask=dask, device=device)
     declared = read_schema(schema, names_in(Path(files[0]), separator) if scan is None else scan.names)
     kind = model_for(declared, target, model)
     inputs = [*(Path(file) for file in files if "://" not in file), schema, ledger]
