@@ -150,6 +150,7 @@ class _Network(PrivateEstimator):
             certificate,
             unprotected=(*self._unprotected(), *bounds, *certificate.unprotected[1:]),  # its own loop keeps nothing
             protective=certificate.protective and not bounds,
+            record=certificate.record | {"model": type(self).__name__},
         )
 
     def _target_column(self, y: Any) -> Column | None:
