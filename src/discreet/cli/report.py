@@ -78,21 +78,18 @@ def verify(
 ) -> None:
     """Account a certificate's event again, check its signature, and find it in a ledger."""
     from discreet.report.certificate import Certificate
-    from discreet.report.signature import signed_by
+    from discreet.report.verification import require_claims, require_in_book
 
     tree = _read(certificate)
-    found, signer = Certificate.from_dict(tree), signed_by(tree)
+    found = Certificate.from_dict(tree)
+    signer = found.signer or None
     if key is not None and signer != key.lower():
         raise InvalidInput(
             f"{certificate} is {'not signed' if signer is None else f'signed by {signer}'}, not by {key}."
         )
-    costs = found.recompute().upper if found.private else 0.0
-    if costs > found.epsilon * (1 + 1e-9):
-        raise InvalidInput(
-            f"the event of {certificate} costs ε = {costs:.6g}, more than it says ({found.epsilon:.6g})."
-        )
+    require_claims(found, tree, str(certificate))
     if ledger is not None:
-        _find(found, ledger)
+        require_in_book(found, ledger_at(ledger), printable(ledger))
     facts = {"private": found.private, "epsilon": found.epsilon, "delta": found.delta, "signed_by": signer}
     if as_json:
         print(json.dumps(facts | {"epsilon": "inf" if found.epsilon == float("inf") else found.epsilon}))
@@ -100,20 +97,6 @@ def verify(
     console.print(
         f"{found}\nsigned by {signer or 'nobody'}" + ("" if ledger is None else f"\nfound in {printable(ledger)}")
     )
-
-
-def _find(found: Any, place: str) -> None:
-    from discreet.ledger import Ledger
-    from discreet.ledger.portable import verify_book
-
-    kept = found.record.get("ledger")
-    if not isinstance(kept, dict) or not kept.get("head") or not isinstance(kept.get("charges"), list):
-        raise InvalidInput("this certificate names no book: it was issued without a durable ledger.")
-    verify_book(ledger_at(place), str(kept["head"]))
-    there = {charge.id for charge in Ledger(ledger_at(place), dataset=str(found.record.get("dataset"))).history()}
-    missing = [str(number) for number in kept["charges"] if number not in there]
-    if missing:
-        raise InvalidInput(f"{place} has no charge {', '.join(missing)}, which the certificate names.")
 
 
 def register(app: typer.Typer) -> None:
