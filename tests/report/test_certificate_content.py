@@ -1,4 +1,4 @@
-"""Every item that a certificate must hold, on JSON, page, card and registry entry, for certificates of several kinds."""
+"""Every item of a certificate, on JSON, page, card and registry entry, for certificates of several kinds."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def record_of(
     *,
     protective: bool,
     rows: float | None,
-    unit: Unit,
+    unit: Unit | None = None,
     target: str | None = None,
     bounds: Sequence[dict[str, Any]] = (),
     asked: Mapping[Question, int] | None = None,
@@ -49,7 +49,7 @@ def record_of(
         charges: their ids.
         protective: whether the randomness was private.
         rows: their number, where it is public.
-        unit: whose privacy is protected.
+        unit: whose privacy is protected; needed with ``asked``.
         target: the name of what is predicted, where it has one.
         bounds: where each comes from (`bound`).
         asked: how often each question was asked of the rows.
@@ -69,7 +69,7 @@ def record_of(
             "sequence": None if head is None else head.number,
             "head": "" if head is None else str(head),
         },
-        "queries": _queries(asked or {}, unit),
+        "queries": _queries(asked, unit) if asked and unit else [],
         "bounds": list(bounds),
         "randomness": "AES-256-CTR, keyed by the operating system" if protective else "a seed of the user: not private",
         "noise": "exact samples on a grid of integers",
