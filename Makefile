@@ -39,7 +39,7 @@ fuzz: $(VENV)/.dev  ## malformed files, paths, options and requests, FUZZ cases 
 
 mlflow: $(BIN)/python  ## the tests of MLflow, which needs other versions than ours, in an environment of its own
 	$(PYTHON) -m venv .venv-mlflow
-	.venv-mlflow/bin/pip install -q -e '.[mlflow]' pytest
+	.venv-mlflow/bin/pip install -q -e '.[mlflow]' pytest hypothesis
 	.venv-mlflow/bin/python -m pytest tests/report/test_mlflow.py
 
 check: $(VENV)/.dev  ## style, types, import rules, docs: two at a time
