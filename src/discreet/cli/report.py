@@ -42,10 +42,11 @@ def report(
     from discreet.report.signature import new_key as make_key
     from discreet.report.signature import sign as with_signature
 
-    if new_key is not None:
-        console.print(f"public key {make_key(new_key)}")
-        if certificate is None:
-            return
+    public = None if new_key is None else {"public_key": make_key(new_key)}
+    if public is not None and (not as_json or certificate is None):
+        print(json.dumps(public)) if as_json else console.print(f"public key {public['public_key']}", soft_wrap=True)
+    if public is not None and certificate is None:
+        return
     if certificate is None:
         raise InvalidInput("say which certificate: discreet report model.certificate.json")
     if (sign is None) != (signed is None):
@@ -65,7 +66,7 @@ def report(
     if sign is not None and signed is not None:
         signed.write_text(json.dumps(with_signature(tree, sign), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if as_json:
-        print(json.dumps(found.risks.to_dict()))
+        print(json.dumps(found.risks.to_dict() | (public or {})))
         return
     console.print(f"{found}\n{found.risks.in_words}")
 
