@@ -13,10 +13,13 @@ from discreet.errors import InvalidInput
 from discreet.estimators.callers import require_all_fits
 from discreet.estimators.checks import EPSILONS, check_range
 from discreet.estimators.privacy import bits_for, opened
+from discreet.estimators.provenance import clip_bounds, rows_bounds
 from discreet.events import compose
+from discreet.measurements.questions import Question, questions
 from discreet.mechanisms import Gaussian
 from discreet.planning.plan import spent_epsilon
 from discreet.report.certificate import Certificate
+from discreet.report.record import record_of
 from discreet.torch.batches import MOST_ROWS_FACTOR
 from discreet.torch.clipping import QuantileBound
 from discreet.torch.engine import Clip
@@ -178,7 +181,8 @@ def assembled(
         decay = torch.optim.swa_utils.get_ema_multi_avg_fn(options.average)
         average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=decay)
     settings = settings_of(plan, options, gradient_round)
-    certificate = _certificate(vault, plan, options, settings)
+    asked = dict.fromkeys(questions(gradient_round), plan.rounds)
+    certificate = _certificate(vault, plan, type(model).__name__, settings, asked)
     parts = Parts(
         model, optimizer, vault, run, gradient_round, plan, certificate, options, options.adaptive, average,
         options.verbose,
@@ -206,16 +210,24 @@ def settings_of(plan: TrainingPlan, options: Options, gradient_round: GradientRo
     return found
 
 
-def _certificate(vault: Vault, plan: TrainingPlan, options: Options, settings: dict[str, Any]) -> Certificate:
+def _certificate(
+    vault: Vault, plan: TrainingPlan, model: str, settings: dict[str, Any], asked: dict[Question, int]
+) -> Certificate:
     guarantee, event = plan.guarantee, compose(vault.charged)
     aim = replace(guarantee, delta=vault.ledger.portion(guarantee.delta)) if guarantee.private else guarantee
     spent = spent_epsilon(event, aim) if guarantee.private else math.inf
     unprotected = ["what the training loop itself keeps or prints of a batch"]
     if guarantee.unit.relation == "replace-one":
         unprotected.append("number of rows")
+    bounds = rows_bounds(guarantee.unit, plan.n, None) + clip_bounds(settings)
+    record = record_of(
+        model, vault.ledger, vault.charge_ids, protective=vault.protective, rows=plan.n, unit=guarantee.unit,
+        bounds=bounds, asked=asked,
+    )  # fmt: skip
     return Certificate(
-        spent, guarantee.delta, guarantee.unit, event, "torch", settings, tuple(unprotected), vault.protective
-    )
+        spent, guarantee.delta, guarantee.unit, event, "torch", settings, tuple(unprotected), vault.protective,
+        record=record,
+    )  # fmt: skip
 
 
 # --- declarations -----------------------------------------------------------------------------------------------------
