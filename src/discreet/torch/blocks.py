@@ -18,7 +18,7 @@ from torch import Tensor
 from discreet.torch import kernels
 from discreet.torch.uses import DirectUse, EmbeddingUse, OuterUse, Target, Use
 
-__all__ = ["Block", "block_of", "in_blocks", "quantised_length", "worth_keeping"]
+__all__ = ["TOGETHER", "AccumulatedBlock", "Block", "SparseBlock", "block_of", "in_blocks", "quantised_length"]
 
 TOGETHER = 1 << 20
 """Entries of gradients, or of what they are made from, that are made at a time: 4 MiB of floats."""
@@ -109,20 +109,21 @@ class SparseBlock(Block):
     def square_lengths(self) -> Tensor:
         """Sum over the slot's rows of their squared lengths."""
         self.slot, self.code, self.merged = self.use.rows()
-        squares = kernels.square_lengths(self.merged)
-        sums = torch.zeros(self.use.codes.shape[0], dtype=torch.float64, device=squares.device)
+        squares = self.measured(self.merged)
+        sums = torch.zeros(self.use.count, dtype=torch.float64, device=squares.device)
         return sums.index_add_(0, self.slot, squares)
 
     def add(self, weights: Tensor, total: Tensor) -> None:
-        """Add the slots' truncated rows; whole numbers, so the order of additions has no effect."""
-        whole = kernels.truncated(self.merged, weights[self.slot])
-        self.target.of(total).index_add_(0, self.code, whole)
+        """Add the slots' rows, each multiplied by its slot's weight."""
+        self.target.of(total).index_add_(0, self.code, self.weighted(self.merged, weights[self.slot]))
 
+    def measured(self, rows: Tensor) -> Tensor:
+        """Squared lengths of rows, as doubles."""
+        return kernels.square_lengths(rows)
 
-def worth_keeping(uses: Sequence[Use]) -> bool:
-    """Whether gradients are kept: they are few, or no more than what they are made of."""
-    size = math.prod(uses[0].target.shape)
-    return isinstance(uses[0], DirectUse) or size * uses[0].count <= KEPT or size <= sum(use.kept for use in uses)
+    def weighted(self, rows: Tensor, weights: Tensor) -> Tensor:
+        """Rows times weights, truncated: whole numbers, so that the order of additions has no effect."""
+        return kernels.truncated(rows, weights)
 
 
 class AccumulatedBlock(Block):
@@ -139,10 +140,11 @@ class AccumulatedBlock(Block):
         super().__init__(uses[0].target)
         self.uses, self.slots = list(uses), uses[0].count
         self.together = max(1, TOGETHER // max(1, *(use.work for use in uses)))
-        self.keeps = worth_keeping(uses)
-        self.made: list[Tensor] = []
+        self.keeps = _worth_keeping(uses)
+        self.made: list[tuple[int, int, Tensor]] = []
 
     def _parts(self) -> Iterator[tuple[int, int, Tensor]]:
+        """First slot, last slot and gradients of parts of the slots."""
         if len(self.uses) == 1 and isinstance(self.uses[0], DirectUse):
             yield 0, self.slots, self.uses[0].gradients(0, self.slots)
             return
@@ -154,31 +156,39 @@ class AccumulatedBlock(Block):
             yield first, last, gradients
 
     def square_lengths(self) -> Tensor:
-        """Squared lengths of the very gradients that are truncated later."""
+        """Squared lengths of the very gradients that are added later."""
         squares = []
-        for _, _, gradients in self._parts():
-            squares.append(kernels.square_lengths(gradients))
+        for part in self._parts():
+            squares.append(self.measured(part[2]))
             if self.keeps:
-                self.made.append(gradients)
+                self.made.append(part)
         if self.keeps:
             self.uses = []
         self.squares = torch.cat(squares)
         return self.squares
 
     def add(self, weights: Tensor, total: Tensor) -> None:
-        """Add trunc(w·gradient) of all slots."""
+        """Add weight × gradient of all slots."""
         flat = self.target.of(total).view(-1)
-        if self.keeps:
-            first = 0
-            for gradients in self.made:
-                last = first + len(gradients)
-                kernels.add_truncated(gradients, weights[first:last], flat)
-                first = last
-            return
-        for first, last, gradients in self._parts():
-            again = kernels.square_lengths(gradients)
-            shorter = (self.squares[first:last] / again).clamp(max=1.0).sqrt().nan_to_num(0.0)
-            kernels.add_truncated(gradients, weights[first:last] * shorter, flat)
+        for first, last, gradients in self.made if self.keeps else self._parts():
+            self.add_part(gradients, weights[first:last], self.squares[first:last], flat)
+
+    def measured(self, gradients: Tensor) -> Tensor:
+        """Squared lengths of gradients, as doubles."""
+        return kernels.square_lengths(gradients)
+
+    def add_part(self, gradients: Tensor, weights: Tensor, squares: Tensor, flat: Tensor) -> None:
+        """Add trunc(w·gradient) of some slots."""
+        if not self.keeps:
+            shorter = (squares / kernels.square_lengths(gradients)).clamp(max=1.0).sqrt().nan_to_num(0.0)
+            weights = weights * shorter
+        kernels.add_truncated(gradients, weights, flat)
+
+
+def _worth_keeping(uses: Sequence[Use]) -> bool:
+    """Whether gradients are kept: they are few, or no more than what they are made of."""
+    size = math.prod(uses[0].target.shape)
+    return isinstance(uses[0], DirectUse) or size * uses[0].count <= KEPT or size <= sum(use.kept for use in uses)
 
 
 def block_of(uses: Sequence[Use], grid: float) -> Block:

@@ -18,7 +18,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-__all__ = ["LARGEST", "add_outer", "add_truncated", "quantised_lengths", "square_lengths", "truncated"]
+__all__ = ["LARGEST", "add_outer", "add_truncated", "in_parts", "quantised_lengths", "square_lengths", "truncated"]
 
 COLUMNS = 4096
 """Columns of a running sum that are worked on together: 32 KiB of doubles, which a first-level cache holds."""
@@ -124,7 +124,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="discreet")
 
 
-def _in_parts(work: Callable[[int, int], None], count: int, entries: int) -> None:
+def in_parts(work: Callable[[int, int], None], count: int, entries: int) -> None:
     """Call ``work(first, last)`` on parts of ``range(count)``, one a thread of PyTorch's."""
     threads = torch.get_num_threads()
     if threads == 1 or entries < SMALL or count < threads:
@@ -148,7 +148,7 @@ def square_lengths(rows: Tensor) -> Tensor:
     if not _compiled(rows):
         return rows.double().square().sum(1)
     values, out = rows.contiguous().numpy(), np.empty(rows.shape[0])
-    _in_parts(lambda i, k: _square_lengths(values[i:k], out[i:k]), len(out), values.size)
+    in_parts(lambda i, k: _square_lengths(values[i:k], out[i:k]), len(out), values.size)
     return torch.from_numpy(out)
 
 
@@ -165,7 +165,7 @@ def add_truncated(rows: Tensor, weights: Tensor, total: Tensor) -> None:
         total += scaled.masked_fill((weights == 0)[:, None], 0.0).sum(0)
         return
     values, factors, sums = rows.contiguous().numpy(), weights.numpy(), total.numpy()
-    _in_parts(lambda i, k: _add_truncated(values, factors, sums, i, k), len(sums), values.size)
+    in_parts(lambda i, k: _add_truncated(values, factors, sums, i, k), len(sums), values.size)
 
 
 def quantised_lengths(rows: Tensor, length: float) -> tuple[Tensor, Tensor]:
@@ -183,7 +183,7 @@ def quantised_lengths(rows: Tensor, length: float) -> tuple[Tensor, Tensor]:
         return scales, (rows.to(_kind(rows)) * scales[:, None]).round().double().square().sum(1)
     values = rows.contiguous().numpy()
     scale, squares = np.empty(len(values), values.dtype), np.empty(len(values))
-    _in_parts(lambda i, k: _quantised_lengths(values[i:k], length, scale[i:k], squares[i:k]), len(values), values.size)
+    in_parts(lambda i, k: _quantised_lengths(values[i:k], length, scale[i:k], squares[i:k]), len(values), values.size)
     return torch.from_numpy(scale), torch.from_numpy(squares)
 
 
@@ -198,7 +198,7 @@ def truncated(rows: Tensor, scales: Tensor) -> Tensor:
     values, factors = rows.contiguous().numpy(), scales.numpy()
     out = torch.empty(rows.shape, dtype=torch.float64)
     whole = out.numpy()
-    _in_parts(lambda i, k: _truncate(values[i:k], factors[i:k], whole[i:k]), len(values), values.size)
+    in_parts(lambda i, k: _truncate(values[i:k], factors[i:k], whole[i:k]), len(values), values.size)
     return out
 
 
@@ -220,7 +220,7 @@ def _in_digits(rows: Tensor, scales: Tensor, towards_zero: bool) -> Tensor:
     factors = (scales.double() if towards_zero else scales.to(rows.dtype)).numpy()
     out = torch.empty(values.shape, dtype=torch.int16)
     digits, kernel = out.numpy(), _truncated_digits if towards_zero else _rounded_digits
-    _in_parts(lambda i, k: kernel(values[i:k], factors[i:k], digits[i:k]), len(values), values.size)
+    in_parts(lambda i, k: kernel(values[i:k], factors[i:k], digits[i:k]), len(values), values.size)
     return out.view(torch.int8)
 
 
