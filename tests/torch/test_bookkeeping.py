@@ -12,7 +12,7 @@ from discreet.torch.engine import Clip, ExampleGradients
 from discreet.torch.patches import patches
 
 NEAR = 2e-4
-"""Four slots of length ½, whose vectors of length 32000 and 16777 become integers: at most 4 · ½ · (½/32000 + 1/16777)."""
+"""Four slots of length ½; vectors of length 32000 and 16777 become integers: 4 · ½ · (½/32000 + 1/16777) at most."""
 
 
 def clipped_sums(model: nn.Module, x: Tensor, present: Tensor, exact: bool) -> list[Tensor]:
