@@ -79,22 +79,22 @@ class QuantisedBlock(Block):
 
     def square_lengths(self) -> Tensor:
         """‖â‖²·‖g‖² / t², where â = round(t·a) are the integers of the input."""
-        self.scales, self.squares = kernels.quantised_lengths(self.use.inputs, self.length)
-        unit = torch.where(self.squares == 0, 0.0, self.squares / self.scales.double().square())
+        self.inputs = kernels.quantised(self.use.inputs, self.length)
+        squares = self.inputs.squares
+        unit = torch.where(squares == 0, 0.0, squares / self.inputs.scales.double().square())
         return unit * kernels.square_lengths(self.use.outputs)
 
     def add(self, weights: Tensor, total: Tensor) -> None:
         """Add m·trunc(w·g/(m·t)) âᵀ of all slots, by products of matrices of integers."""
-        used = (weights != 0) & (self.squares > 0)
-        scales = torch.where(used, self.scales, 0.0)
-        factors = torch.where(used, weights / self.scales.double() / self.multiple, 0.0)
+        used = (weights != 0) & (self.inputs.squares > 0)
+        factors = torch.where(used, weights / self.inputs.scales.double() / self.multiple, 0.0)
         part = self.target.of(total)
         if self.use.transposed:
             turned = torch.zeros(part.T.shape, dtype=part.dtype, device=part.device)
-            kernels.add_outer(self.use.outputs, factors, self.use.inputs, scales, self.multiple, turned)
+            kernels.add_outer(self.use.outputs, factors, self.inputs, self.multiple, turned)
             part.add_(turned.T)
         else:
-            kernels.add_outer(self.use.outputs, factors, self.use.inputs, scales, self.multiple, part)
+            kernels.add_outer(self.use.outputs, factors, self.inputs, self.multiple, part)
 
 
 class SparseBlock(Block):

@@ -161,6 +161,6 @@ def float_block_of(uses: Sequence[Use]) -> Block:
         return FloatSparse(only)
     if isinstance(only, MatrixUse):
         times, size = only.inputs.shape[1], math.prod(only.target.shape)
-        if times * (only.inputs.shape[2] + only.outputs.shape[2]) <= size:
+        if times * (only.inputs.shape[2] + only.outputs.shape[2]) < size:
             return FloatMatrix(only)
     return FloatGradients(uses)
