@@ -17,6 +17,7 @@ from torch import Tensor
 
 from discreet.torch import kernels
 from discreet.torch.uses import DirectUse, EmbeddingUse, OuterUse, Target, Use
+from discreet.torch.workspace import Workspace
 
 __all__ = ["TOGETHER", "AccumulatedBlock", "Block", "SparseBlock", "block_of", "in_blocks", "quantised_length"]
 
@@ -136,12 +137,20 @@ class AccumulatedBlock(Block):
 
     rule = "gradient of each example, truncated"
 
-    def __init__(self, uses: Sequence[Use]) -> None:
+    def __init__(self, uses: Sequence[Use], workspace: Workspace | None = None) -> None:
         super().__init__(uses[0].target)
         self.uses, self.slots = list(uses), uses[0].count
         self.together = max(1, TOGETHER // max(1, *(use.work for use in uses)))
         self.keeps = _worth_keeping(uses)
         self.made: list[tuple[int, int, Tensor]] = []
+        self.held = self._place(uses, workspace or Workspace())
+
+    def _place(self, uses: Sequence[Use], workspace: Workspace) -> Tensor | None:
+        """Where gradients are kept, if they are few, and are made and not given."""
+        shape, only = (self.slots, *self.target.shape), uses[0]
+        if len(uses) > 1 or isinstance(only, DirectUse) or math.prod(shape) > KEPT or not self.target.parameter.is_cpu:
+            return None
+        return workspace.empty((id(self.target.parameter), self.target.first), shape, only.kind)
 
     def _parts(self) -> Iterator[tuple[int, int, Tensor]]:
         """First slot, last slot and gradients of parts of the slots."""
@@ -150,6 +159,10 @@ class AccumulatedBlock(Block):
             return
         for first in range(0, self.slots, self.together):
             last = min(first + self.together, self.slots)
+            if self.held is not None:
+                self.uses[0].fill(first, last, self.held[first:last])
+                yield first, last, self.held[first:last]
+                continue
             gradients = self.uses[0].gradients(first, last)
             for use in self.uses[1:]:
                 gradients = gradients + use.gradients(first, last)
@@ -164,6 +177,8 @@ class AccumulatedBlock(Block):
                 self.made.append(part)
         if self.keeps:
             self.uses = []
+        if self.held is not None:
+            self.made = [(0, self.slots, self.held)]
         self.squares = torch.cat(squares)
         return self.squares
 
@@ -191,13 +206,13 @@ def _worth_keeping(uses: Sequence[Use]) -> bool:
     return isinstance(uses[0], DirectUse) or size * uses[0].count <= KEPT or size <= sum(use.kept for use in uses)
 
 
-def block_of(uses: Sequence[Use], grid: float) -> Block:
-    """The block for all uses of one part of a parameter."""
+def block_of(uses: Sequence[Use], grid: float, workspace: Workspace | None = None) -> Block:
+    """The block for all uses of one part of a parameter; it keeps gradients in the workspace, if one is given."""
     if len(uses) == 1 and isinstance(uses[0], OuterUse):
         return QuantisedBlock(uses[0], grid)
     if len(uses) == 1 and isinstance(uses[0], EmbeddingUse):
         return SparseBlock(uses[0])
-    return AccumulatedBlock(uses)
+    return AccumulatedBlock(uses, workspace)
 
 
 def in_blocks(uses: Sequence[Use]) -> list[list[Use]]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from discreet.torch import kernels
 from discreet.torch.blocks import TOGETHER, AccumulatedBlock, Block, SparseBlock
 from discreet.torch.uses import ConvolutionUse, EmbeddingUse, MatrixUse, OuterUse, Use
+from discreet.torch.workspace import Workspace
 
 __all__ = ["float_block_of"]
 
@@ -42,8 +43,8 @@ def _finite(values: Tensor, squares: Tensor) -> Tensor:
     return values.masked_fill(~usable.view(-1, *[1] * (values.dim() - 1)), 0.0)
 
 
-def _times(values: Tensor, weights: Tensor) -> Tensor:
-    return values * weights.to(values.dtype).view(-1, *[1] * (values.dim() - 1))
+def _times(values: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
+    return torch.mul(values, weights.to(values.dtype).view(-1, *[1] * (values.dim() - 1)), out=out)
 
 
 class FloatProduct(Block):
@@ -51,14 +52,19 @@ class FloatProduct(Block):
 
     squares: Tensor
 
-    def __init__(self, use: OuterUse | MatrixUse) -> None:
+    def __init__(self, use: OuterUse | MatrixUse, workspace: Workspace | None = None) -> None:
         super().__init__(use.target)
-        self.use = use
+        self.use, self.workspace = use, workspace or Workspace()
+
+    def _scaled(self, values: Tensor, weights: Tensor) -> Tensor:
+        """Values times weights, in memory that is used again after `add`."""
+        place = None if values.is_cuda else self.workspace.empty("scaled", values.shape, values.dtype)
+        return _times(values, weights, place)
 
     def add(self, weights: Tensor, total: Tensor) -> None:
         """Add Σ w g_t a_tᵀ, where the shorter of both vectors is multiplied by w."""
         a, g = _finite(self.use.inputs, self.squares), _finite(self.use.outputs, self.squares)
-        a, g = (_times(a, weights), g) if a.shape[-1] < g.shape[-1] else (a, _times(g, weights))
+        a, g = (self._scaled(a, weights), g) if a.shape[-1] < g.shape[-1] else (a, self._scaled(g, weights))
         a, g = (t.reshape(-1, t.shape[-1]).to(total.dtype) for t in (a, g))
         self.target.of(total).addmm_(*((a.T, g) if self.use.transposed else (g.T, a)))
 
@@ -152,15 +158,15 @@ def _convolution_sum(use: ConvolutionUse, weights: Tensor, squares: Tensor) -> T
     )[1]
 
 
-def float_block_of(uses: Sequence[Use]) -> Block:
-    """The block for all uses of one part of a parameter, in floating point."""
+def float_block_of(uses: Sequence[Use], workspace: Workspace | None = None) -> Block:
+    """The block for all uses of one part of a parameter, in floating point; gradients are kept in the workspace."""
     only = uses[0] if len(uses) == 1 else None
     if isinstance(only, OuterUse):
-        return FloatOuter(only)
+        return FloatOuter(only, workspace)
     if isinstance(only, EmbeddingUse):
         return FloatSparse(only)
     if isinstance(only, MatrixUse):
         times, size = only.inputs.shape[1], math.prod(only.target.shape)
         if times * (only.inputs.shape[2] + only.outputs.shape[2]) < size:
-            return FloatMatrix(only)
-    return FloatGradients(uses)
+            return FloatMatrix(only, workspace)
+    return FloatGradients(uses, workspace)

@@ -51,6 +51,15 @@ class Use(ABC):
     def gradients(self, first: int, last: int) -> Tensor:
         """Gradients of the slots ``first`` to ``last``, of shape [slots, …shape of the target]."""
 
+    def fill(self, first: int, last: int, out: Tensor) -> None:
+        """Write these gradients to ``out``, of type `kind`."""
+        out.copy_(self.gradients(first, last))
+
+    @property
+    @abstractmethod
+    def kind(self) -> torch.dtype:
+        """The type of the gradients."""
+
     @property
     @abstractmethod
     def kept(self) -> int:
@@ -78,9 +87,14 @@ class DirectUse(Use):
 
     values: Tensor
 
+    @property
+    def kind(self) -> torch.dtype:
+        """The type of the gradients."""
+        return _work_type(self.values)
+
     def gradients(self, first: int, last: int) -> Tensor:
         """The slots' gradients as they were recorded."""
-        return self.values[first:last].to(_work_type(self.values))
+        return self.values[first:last].to(self.kind)
 
     @property
     def count(self) -> int:
@@ -111,10 +125,14 @@ class _ProductUse(Use):
         """Entries of one slot's inputs and output gradients."""
         return self.inputs[0].numel() + self.outputs[0].numel()
 
+    @property
+    def kind(self) -> torch.dtype:
+        """The type of the gradients."""
+        return _work_type(self.inputs, self.outputs)
+
     def factors(self, first: int, last: int) -> tuple[Tensor, Tensor]:
         """Left and right factor of the slots' gradients: output gradients and inputs, or inputs first if transposed."""
-        kind = _work_type(self.inputs, self.outputs)
-        a, g = self.inputs[first:last].to(kind), self.outputs[first:last].to(kind)
+        a, g = self.inputs[first:last].to(self.kind), self.outputs[first:last].to(self.kind)
         return (a, g) if self.transposed else (g, a)
 
 
@@ -134,13 +152,18 @@ class MatrixUse(_ProductUse):
 
     def gradients(self, first: int, last: int) -> Tensor:
         """Products of the slots' output gradients and inputs, summed over time."""
+        found = self.inputs.new_empty(last - first, *self.target.shape, dtype=self.kind)
+        self.fill(first, last, found)
+        return found
+
+    def fill(self, first: int, last: int, out: Tensor) -> None:
+        """Write these gradients to ``out``."""
         left, right = self.factors(first, last)
         if left.is_cuda or left.shape[2] * right.shape[2] < LARGE:
-            return left.transpose(1, 2) @ right
-        products = left.new_empty(len(left), left.shape[2], right.shape[2])
-        for one, other, product in zip(left, right, products, strict=True):
+            torch.bmm(left.transpose(1, 2), right, out=out)
+            return
+        for one, other, product in zip(left, right, out, strict=True):
             torch.mm(one.T, other, out=product)
-        return products
 
 
 @dataclass(frozen=True)
@@ -155,18 +178,27 @@ class ConvolutionUse(Use):
     groups: int
     slots: int
 
+    @property
+    def kind(self) -> torch.dtype:
+        """The type of the gradients."""
+        return _work_type(self.inputs, self.outputs)
+
     def gradients(self, first: int, last: int) -> Tensor:
         """Products of the slots' output gradients and patches, summed over positions."""
-        kind = _work_type(self.inputs, self.outputs)
-        several, shape = self.inputs.shape[0] // self.slots, self.target.shape
-        x = self.inputs[first * several : last * several].to(kind)
+        found = self.inputs.new_empty(last - first, *self.target.shape, dtype=self.kind)
+        self.fill(first, last, found)
+        return found
+
+    def fill(self, first: int, last: int, out: Tensor) -> None:
+        """Write these gradients to ``out``."""
+        several, shape, n = self.inputs.shape[0] // self.slots, self.target.shape, last - first
+        x = self.inputs[first * several : last * several].to(self.kind)
         seen = patches(x, shape[2:], self.stride, self.padding, self.dilation)
-        g = self.outputs[first * several : last * several].to(kind)
-        n, positions = (last - first), seen.shape[1]
+        g, positions = self.outputs[first * several : last * several].to(self.kind), seen.shape[1]
         seen = seen.reshape(n, several, positions, self.groups, -1).permute(0, 3, 1, 2, 4)
         g = g.reshape(n, several, self.groups, -1, positions).permute(0, 2, 3, 1, 4)
-        product = g.reshape(n, self.groups, g.shape[2], -1) @ seen.reshape(n, self.groups, -1, seen.shape[-1])
-        return product.reshape(n, *shape)
+        left, right = g.reshape(n * self.groups, g.shape[2], -1), seen.reshape(n * self.groups, -1, seen.shape[-1])
+        torch.bmm(left, right, out=out.view(n * self.groups, left.shape[1], right.shape[2]))
 
     @property
     def count(self) -> int:
@@ -194,12 +226,17 @@ class EmbeddingUse(Use):
     outputs: Tensor
     ignored: int | None = None
 
+    @property
+    def kind(self) -> torch.dtype:
+        """The type of the gradients."""
+        return _work_type(self.outputs)
+
     def rows(self) -> tuple[Tensor, Tensor, Tensor]:
         """(slot, code, gradient) of each row of the table that a slot looked up, every pair of slot and code once."""
         count, slots = self.target.shape[0], self.codes.shape[0]
         keys = self.codes + count * torch.arange(slots, device=self.codes.device)[:, None]
         pairs, place = torch.unique(keys.reshape(-1), return_inverse=True)
-        values = self.outputs.to(_work_type(self.outputs)).reshape(-1, self.outputs.shape[-1])
+        values = self.outputs.to(self.kind).reshape(-1, self.outputs.shape[-1])
         merged = values.new_zeros(len(pairs), values.shape[1]).index_add_(0, place, values)
         slot, code = pairs // count, pairs % count
         if self.ignored is not None:
