@@ -35,6 +35,7 @@ from discreet.estimators.provenance import declared_bounds
 from discreet.estimators.saving import save
 from discreet.estimators.targets import Bounded, Labels, column_vector, declared_kind
 from discreet.report.certificate import Certificate
+from discreet.torch.ends import with_fine_ends
 from discreet.units import Unit
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class _Network(PrivateEstimator):
         column = self._target_column(y)
         features = Features.declared(X, self.schema, self.row_norm, getattr(y, "name", None), private)
         features.require_target(X)
+        features = with_fine_ends(features)
         rows = self._rows(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
         self._target = None if (name := getattr(y, "name", None)) is None else str(name)
