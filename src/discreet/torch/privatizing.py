@@ -26,11 +26,14 @@ from discreet.errors import InvalidInput
 from discreet.estimators.callers import require_all_fits
 from discreet.estimators.checks import EPSILONS, check_range
 from discreet.estimators.privacy import bits_for, opened
+from discreet.estimators.provenance import clip_bounds, rows_bounds
 from discreet.events import compose
+from discreet.measurements.questions import Question, questions
 from discreet.mechanisms import Gaussian
 from discreet.noise.bits import Bits
 from discreet.planning.plan import spent_epsilon
 from discreet.report.certificate import Certificate
+from discreet.report.record import record_of
 from discreet.torch.banded import BandedNoise, Cyclic, square_root_coefficients
 from discreet.torch.batches import places_for
 from discreet.torch.clipping import QuantileBound
@@ -233,6 +236,15 @@ def rehearsed(plan: TrainingPlan, gradient_round: GradientRound) -> list[Any]:
     return [Overflow(plan.overflow).event(unit), *rounds] if plan.overflow else rounds
 
 
+def _asked(plan: TrainingPlan, gradient_round: GradientRound) -> dict[Question, int]:
+    """What the rounds ask, and how often."""
+    full = sum(plan.is_full(number) for number in range(plan.rounds))
+    found = dict.fromkeys(questions(gradient_round), plan.rounds - full)
+    if gradient_round.full is not None:
+        found |= dict.fromkeys(questions(gradient_round.full), full)
+    return found
+
+
 def assembled(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -252,7 +264,8 @@ def assembled(
         decay = torch.optim.swa_utils.get_ema_multi_avg_fn(options.average)
         average = torch.optim.swa_utils.AveragedModel(ranks.model(model), multi_avg_fn=decay)
     settings = settings_of(plan, options, gradient_round)
-    certificate = ranks.from_first(lambda: _certificate(vault, plan, settings))
+    asked = _asked(plan, gradient_round)
+    certificate = ranks.from_first(lambda: _certificate(vault, plan, type(model).__name__, settings, asked))
     parts = Parts(
         model, optimizer, vault, run, gradient_round, plan, certificate, options, options.adaptive, average,
         options.verbose,
@@ -289,7 +302,9 @@ def settings_of(plan: TrainingPlan, options: Options, gradient_round: GradientRo
     return found
 
 
-def _certificate(vault: Vault | None, plan: TrainingPlan, settings: dict[str, Any]) -> Certificate:
+def _certificate(
+    vault: Vault | None, plan: TrainingPlan, model: str, settings: dict[str, Any], asked: dict[Question, int]
+) -> Certificate:
     assert vault is not None, "rank 0 certifies"
     guarantee, event, aim = plan.guarantee, compose(vault.charged), _aim(plan.guarantee, vault)
     if plan.count is not None:
@@ -299,9 +314,15 @@ def _certificate(vault: Vault | None, plan: TrainingPlan, settings: dict[str, An
     unprotected = ["what the training loop itself keeps or prints of a batch"]
     if guarantee.unit.relation == "replace-one":
         unprotected.append("number of people" if guarantee.unit.enforced else "number of rows")
+    rows, counted = (plan.n, None) if plan.count is None else (None, plan.count.epsilon)
+    record = record_of(
+        model, vault.ledger, vault.charge_ids, protective=vault.protective, rows=rows, unit=guarantee.unit,
+        bounds=rows_bounds(guarantee.unit, rows, counted) + clip_bounds(settings), asked=asked,
+    )  # fmt: skip
     return Certificate(
-        spent, guarantee.delta, guarantee.unit, event, "torch", settings, tuple(unprotected), vault.protective
-    )
+        spent, guarantee.delta, guarantee.unit, event, "torch", settings, tuple(unprotected), vault.protective,
+        record=record,
+    )  # fmt: skip
 
 
 # --- declarations -----------------------------------------------------------------------------------------------------

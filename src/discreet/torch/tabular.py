@@ -31,9 +31,11 @@ from discreet.estimators.callers import warned_of_steps
 from discreet.estimators.features import Features, checked_matrix
 from discreet.estimators.persons import persons_of, refuse_weights
 from discreet.estimators.privacy import PrivateEstimator, bits_for
+from discreet.estimators.provenance import declared_bounds
 from discreet.estimators.saving import save
 from discreet.estimators.targets import Bounded, Labels, column_vector, declared_kind
 from discreet.report.certificate import Certificate
+from discreet.torch.ends import with_fine_ends
 from discreet.units import Unit
 
 if TYPE_CHECKING:
@@ -88,8 +90,10 @@ class _Network(PrivateEstimator):
         column = self._target_column(y)
         features = Features.declared(X, self.schema, self.row_norm, getattr(y, "name", None), private)
         features.require_target(X)
+        features = with_fine_ends(features)
         rows = self._rows(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
+        self._target = None if (name := getattr(y, "name", None)) is None else str(name)
         if len(rows) != len(targets) or not len(rows):
             raise InvalidInput("X and y must have as many rows, and at least one.")
         self._features = features
@@ -155,6 +159,12 @@ class _Network(PrivateEstimator):
             certificate,
             unprotected=(*self._unprotected(), *bounds, *certificate.unprotected[1:]),  # its own loop keeps nothing
             protective=certificate.protective and not bounds,
+            record=certificate.record
+            | {
+                "model": type(self).__name__,
+                "target": self._target,
+                "bounds": declared_bounds(self) + certificate.record["bounds"],
+            },
         )
 
     def _target_column(self, y: Any) -> Column | None:
