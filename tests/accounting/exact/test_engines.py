@@ -28,6 +28,7 @@ from discreet.events import (
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
+    FixedSize,
     Gaussian,
     Laplace,
     Poisson,
@@ -394,3 +395,21 @@ def test_calibration_stays_within_the_budget_where_contours_were_false() -> None
         noise = calibrate(make, 4.0, level, adjacency)
     for run in runs_of(make(noise), adjacency):
         assert run.epsilon(level, "fourier").lower <= 4.0
+
+
+@pytest.mark.parametrize("steps", [2, 30, 1000])
+@pytest.mark.parametrize(("sigma", "batch"), [(0.6, 3), (1.0, 100), (5.0, 900), (40.0, 999)])
+@pytest.mark.parametrize("beside", [False, True])
+def test_classical_bounds_of_batches_of_fixed_size_are_no_lower(steps, sigma, batch, beside) -> None:
+    """They are not asked for: their divergences are those of the pair that is composed."""
+    event: Event = Repeat(FixedSize(batch, 1000, Gaussian(sigma)), steps)
+    if beside:
+        event = Compose([event, Gaussian(3.0)])
+    for level in (1e-3, 1e-9):
+        found = epsilon(event, level, "replace-one").upper
+        assert math.isfinite(found)
+        for method in ("renyi", "basic"):
+            try:
+                assert found <= epsilon(event, level, "replace-one", method=method).upper
+            except NotCertifiable:
+                continue
