@@ -2,6 +2,7 @@
 
     python bench/accounting_widths.py          # about a minute; writes bench/results/accounting_widths.md
     python bench/accounting_widths.py --print  # writes nothing
+    python bench/accounting_widths.py --rare   # 200 random settings of rare participation; accounting_rare.md
 
 CPU time of one thread, of one question about an event that has not been asked about before, in a process that has
 compiled the code: the median of five such events, whose noise (or range of selections) differs by a relative 1e-9.
@@ -17,6 +18,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 # ruff: noqa: E402
 import argparse
+import math
+import random
 import statistics
 import sys
 import time
@@ -83,10 +86,35 @@ def measured(event: Event, delta: float, relation: str) -> tuple[accounting.Boun
     return found, statistics.median(seconds)
 
 
+def rare(settings: int = 200) -> None:
+    """How wide and how quick intervals are where a unit rarely takes part, in random settings."""
+    generator = random.Random(20)
+    table = []
+    for _ in range(settings):
+        rate, sigma = 10 ** generator.uniform(-6, math.log10(5e-4)), 0.5 * 8 ** generator.random()
+        steps, delta = int(10 ** generator.uniform(2, 5)), 10 ** generator.uniform(-10, -6)
+        relation = generator.choice(BOTH)
+        found, seconds = measured(Repeat(Poisson(rate, Gaussian(sigma)), steps), delta, relation)
+        table.append(((found.upper - found.lower) / found.upper, 1000 * seconds, rate, sigma, steps, delta, relation))
+    lines = []
+    for name, few in [("all", 0.0), ("q ≥ 5e-6", 5e-6), ("q ≥ 2e-5", 2e-5)]:
+        widths, times = zip(*[row[:2] for row in table if row[2] >= few], strict=True)
+        slow = sum(time > 20 for time in times)
+        lines.append(
+            [name, str(len(times)), f"{100 * max(widths):.2g} %", f"{statistics.median(times):.0f}", str(slow)]
+        )
+    header = ["rates", "settings", "largest relative width", "median ms", "over 20 ms"]
+    peers.write("accounting_rare", "Rare participation", peers.markdown(header, lines), {"rows": table})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print", action="store_true", help="write nothing")
-    only_print = parser.parse_args().print
+    parser.add_argument("--rare", action="store_true", help="random settings of rare participation instead")
+    arguments = parser.parse_args()
+    only_print = arguments.print
+    if arguments.rare:
+        return rare()
     accounting.epsilon(Repeat(Allocation(8, Gaussian(1.0)), 2), 1e-6, "replace-one")  # compiles
     accounting.epsilon(Repeat(Allocation(8, Gaussian(1.0)), 2), 1e-6, "add-remove")
     table = []

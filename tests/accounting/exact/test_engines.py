@@ -171,7 +171,7 @@ def test_orders_far_out_are_charged_right_where_a_unit_that_is_added_rarely_take
 
 @pytest.mark.parametrize(
     ("rate", "sigma", "steps", "level"),
-    [(1e-5, 1.0, 1000, 1e-9), (1e-4, 2.0, 10_000, 1e-9), (2e-6, 0.7, 20_000, 1e-7), (3e-4, 1.3, 500, 1e-10)],
+    [(1e-5, 1.0, 1000, 1e-9), (1e-4, 2.0, 10_000, 1e-9), (3e-4, 1.3, 500, 1e-10), (4.5e-5, 1.08, 450, 1.4e-10)],
 )
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_rare_participation_goes_along_a_contour(rate, sigma, steps, level, adjacency) -> None:

@@ -302,7 +302,7 @@ class Contour:
             next_guess = guess + min(max(step, -0.75 * guess), 4 * guess + 1 / nodes.c)
             if not least <= next_guess <= most:
                 next_guess = (least + most) / 2
-            if abs(value - target) <= 1e-6 or guess == 0 or most - least <= 1e-13 * most:
+            if abs(value - target) <= 1e-6 or guess == 0 or most - least <= 1e-13 * most < math.inf:
                 return next_guess, slope  # what is left of log δ is of the order of its square
             guess = next_guess
         raise NotCertifiable("no ε of the contour sum has this δ")
