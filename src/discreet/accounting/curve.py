@@ -180,7 +180,7 @@ class Curve:
         if self._without_a_rule() is not None:
             return 0.0
         pairs = [pair for both in self._histories() for loss in both for pair, _ in loss.parts]
-        return 1e-4 if any(is_dear(pair) for pair in pairs) else 0.0
+        return 3e-4 if any(is_dear(pair) for pair in pairs) else 0.0
 
     @property
     def mu(self) -> float | None:

@@ -66,10 +66,12 @@ def fit(
     memory: options.Memory = None,
     cache: options.Cache = None,
     dask: options.Dask = None,
+    device: options.Device = None,
 ) -> None:
     """Fit a private model to a table; write the model and its certificate."""
     quiet = quiet or as_json
-    rows = _Rows(files, separator, decimal, scan_for(files, separator, decimal, memory=memory, cache=cache, dask=dask))
+    scan = scan_for(files, separator, decimal, memory=memory, cache=cache, dask=dask, device=device)
+    rows = _Rows(files, separator, decimal, scan)
     declared = read_schema(schema, rows.names)
     kind = model_for(declared, target, model)
     inputs = [*(Path(file) for file in files if "://" not in file), schema, ledger, witness]

@@ -20,6 +20,7 @@ __all__ = [
     "Dask",
     "Dataset",
     "Delta",
+    "Device",
     "Domain",
     "Force",
     "Inference",
@@ -77,3 +78,4 @@ Force = Annotated[bool, typer.Option("--force", help="Write over an existing mod
 Memory = Annotated[str | None, typer.Option(help="Memory for rows, e.g. 2GB: more are read at every step.")]
 Cache = Annotated[Path | None, typer.Option(help="Folder for encoded rows that do not fit in memory.")]
 Dask = Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local: workers hold rows.")]
+Device = Annotated[str | None, typer.Option(help="A GPU that holds the rows, e.g. cuda. Needs PyTorch.")]

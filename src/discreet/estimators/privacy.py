@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from discreet import rows as limits
 from discreet.calibration import Guarantee
 from discreet.data.base import Dataset
 from discreet.data.persons import Persons
@@ -27,6 +28,7 @@ from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, spent_epsilon
 from discreet.queries.sums.count import RowCount
+from discreet.recipes import OF_MANY_ROWS
 from discreet.report.certificate import FROM_THE_DATA, PREPROCESSING, Certificate, unprotected_kind
 from discreet.report.record import record_of
 from discreet.solvers import Filtered
@@ -36,7 +38,7 @@ from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
 
-__all__ = ["NUMBERS", "SOME_ROWS", "CountNumbers", "PlanFor", "PrivateEstimator", "bits_for", "opened"]
+__all__ = ["NUMBERS", "SOME_ROWS", "CountNumbers", "PlanFor", "PrivateEstimator", "bits_for", "opened", "summable"]
 
 PlanFor: TypeAlias = Callable[[float, Guarantee], Plan]
 """From a number of rows, public or released, and a guarantee to a plan."""
@@ -305,6 +307,27 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             found += [field.name] if is_unprotected(value) else []
         found += [f"{PREPROCESSING} by the step {name!r}" for name in getattr(self, "_learned_before", ())]
         return tuple(f"{what}, {FROM_THE_DATA}" for what in found)
+
+
+def summable(plan_for: PlanFor, n: int) -> PlanFor:
+    """``plan_for``, refusing plans whose sums are proved exact for fewer rows than there are; n ≤ `MOST_ROWS` has none.
+
+    Sums of gradients are integers that are added in parts (`discreet.data.base.exact_sum`). Other queries add floats
+    that are whole below 2^53, or have an error bound, for up to `MOST_ROWS` rows.
+    """
+    if n <= limits.MOST_ROWS:
+        return plan_for
+
+    def checked(count: float, guarantee: Guarantee) -> Plan:
+        plan = plan_for(count, guarantee)
+        if plan.name not in OF_MANY_ROWS or not guarantee.private:
+            raise InvalidInput(
+                f"more than {limits.MOST_ROWS} rows are summed exactly by solver={OF_MANY_ROWS[0]!r} alone: name it. "
+                "Nothing was released."
+            )
+        return plan
+
+    return checked
 
 
 def _stays_charged(vault: Vault, guarantee: Guarantee) -> str:
