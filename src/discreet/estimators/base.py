@@ -171,6 +171,7 @@ class PrivateLinearModel(PrivateEstimator):
             column_vector(y)  # refuses them
         column = self._target_column(y)
         name, encoding = getattr(y, "name", None), self._encoding()
+        self._target = None if name is None else str(name)
         schema = declared_interactions(self.schema, self._interactions())
         features = Features.declared(X, schema, self.row_norm, name, private, encoding)
         features.require_target(X)

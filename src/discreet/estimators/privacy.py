@@ -20,6 +20,7 @@ from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.estimators.callers import require_all_fits, warned_of_steps
 from discreet.estimators.checks import EPSILONS, check_kind, check_range
 from discreet.estimators.progress import progress_bar
+from discreet.estimators.provenance import declared_bounds, rows_bounds, settings_bounds
 from discreet.events import NonPrivate, Promise, compose
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
@@ -27,7 +28,7 @@ from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, spent_epsilon
 from discreet.queries.sums.count import RowCount
-from discreet.recipes import IN_PARTS
+from discreet.recipes import OF_MANY_ROWS
 from discreet.report.certificate import FROM_THE_DATA, PREPROCESSING, Certificate, unprotected_kind
 from discreet.report.record import record_of
 from discreet.solvers import Filtered
@@ -280,10 +281,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             plan.settings | self._found(),
             tuple(unprotected),
             vault.protective and not bounds,
-            record=record_of(
-                type(self).__name__, vault.ledger, vault.charge_ids, protective=vault.protective,
-                rows=None if self._must_count(guarantee) else plan.problem.n,
-            ),
+            record=self._record(vault, plan, guarantee),
+        )
+
+    def _record(self, vault: Vault, plan: Plan, guarantee: Guarantee) -> dict[str, Any]:
+        """When, where, of what and by what questions the certificate came to be; where its bounds come from."""
+        counted = current(NUMBERS).count_share * guarantee.epsilon if self._must_count(guarantee) else None
+        rows = None if counted else plan.problem.n
+        bounds = declared_bounds(self) + rows_bounds(guarantee.unit, rows, counted) + settings_bounds(plan.settings)
+        return record_of(
+            type(self).__name__, vault.ledger, vault.charge_ids, protective=vault.protective, rows=rows,
+            unit=guarantee.unit, target=getattr(self, "_target", None), bounds=bounds, asked=vault.asked,
         )  # fmt: skip
 
     def _unprotected(self) -> tuple[str, ...]:
@@ -312,9 +320,9 @@ def summable(plan_for: PlanFor, n: int) -> PlanFor:
 
     def checked(count: float, guarantee: Guarantee) -> Plan:
         plan = plan_for(count, guarantee)
-        if plan.name not in IN_PARTS or not guarantee.private:
+        if plan.name not in OF_MANY_ROWS or not guarantee.private:
             raise InvalidInput(
-                f"more than {limits.MOST_ROWS} rows are summed exactly by solver={IN_PARTS[0]!r} alone: name it. "
+                f"more than {limits.MOST_ROWS} rows are summed exactly by solver={OF_MANY_ROWS[0]!r} alone: name it. "
                 "Nothing was released."
             )
         return plan

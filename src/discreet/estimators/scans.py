@@ -52,6 +52,7 @@ def opened_scan(
         InvalidInput: a declaration is missing, or a file cannot be read or lacks a column.
     """
     schema, target = _declared(model, scan, y, groups)
+    model._target = target
     schema = declared_interactions(schema, model._interactions())
     features = Features.declared(None, schema, model.row_norm, target, private, model._encoding())
     encoder = features.encoder

@@ -39,6 +39,7 @@ from discreet.estimators.callers import warned_of_steps
 from discreet.estimators.features import Features
 from discreet.estimators.persons import person_column, persons_of, refuse_weights
 from discreet.estimators.privacy import PrivateEstimator, bits_for, opened
+from discreet.estimators.provenance import declared_bounds, rows_bounds
 from discreet.estimators.scans import opened_scan
 from discreet.events import Event, Laplace, Parallel, PrivateSelection, Promise
 from discreet.ledger import Ledger
@@ -48,6 +49,7 @@ from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, make_plan, spent_epsilon
 from discreet.queries.sums.model_score import ModelScore
 from discreet.report.certificate import Certificate
+from discreet.report.record import record_of
 from discreet.solvers import Filtered, Problem
 from discreet.units import Unit
 from discreet.vault import Vault
@@ -170,7 +172,8 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         self.best_estimator_._set(theta, prepared[chosen].rows)
         self.best_estimator_.n_iter_ = len(plan.fits[chosen].events)
         self.best_score_ = 0.5 + score / max(1.0, rows - training)
-        self.privacy_ = self._search_certificate(models, plan.event, guarantee, aim, bits.protective)
+        certificate = self._search_certificate(models, plan.event, guarantee, aim, bits.protective)
+        self.privacy_ = replace(certificate, record=self._search_record(ledger, charge, bits.protective, rows, unit))
         self.best_estimator_.privacy_ = self.privacy_
         return self
 
@@ -296,6 +299,13 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
             tuple(unprotected),
             protective and not bounds,
         )
+
+    def _search_record(self, ledger: Ledger, charge: int, protective: bool, rows: float, unit: Unit) -> dict[str, Any]:
+        best = self.best_estimator_
+        return record_of(
+            f"{type(self).__name__}({type(best).__name__})", ledger, [charge], protective=protective, rows=rows,
+            unit=unit, target=best._target, bounds=declared_bounds(best) + rows_bounds(unit, rows, None),
+        )  # fmt: skip
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
