@@ -28,6 +28,7 @@ from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, spent_epsilon
 from discreet.queries.sums.count import RowCount
+from discreet.recipes import OF_MANY_ROWS
 from discreet.report.certificate import FROM_THE_DATA, PREPROCESSING, Certificate, unprotected_kind
 from discreet.report.record import record_of
 from discreet.solvers import Filtered
@@ -319,10 +320,10 @@ def summable(plan_for: PlanFor, n: int) -> PlanFor:
 
     def checked(count: float, guarantee: Guarantee) -> Plan:
         plan = plan_for(count, guarantee)
-        if plan.name != "descent" or not guarantee.private:
+        if plan.name not in OF_MANY_ROWS or not guarantee.private:
             raise InvalidInput(
-                f"more than {limits.MOST_ROWS} rows are summed exactly by solver='descent' alone: name it. Nothing was "
-                "released."
+                f"more than {limits.MOST_ROWS} rows are summed exactly by solver={OF_MANY_ROWS[0]!r} alone: name it. "
+                "Nothing was released."
             )
         return plan
 
