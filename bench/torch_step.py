@@ -94,7 +94,7 @@ class FloatNoise:
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.values = torch.empty(size, device=device)
-        threads = 1 if self.values.is_cuda else torch.get_num_threads()
+        threads = 1 if self.values.is_cuda or size < 1 << 16 else torch.get_num_threads()
         self.parts = self.values.chunk(threads)
         self.generators = [torch.Generator(device).manual_seed(k) for k in range(len(self.parts))]
         self.pool = ThreadPoolExecutor(threads)
@@ -103,7 +103,10 @@ class FloatNoise:
         def draw(part: Tensor, generator: torch.Generator) -> None:
             part.normal_(0.0, scale, generator=generator)
 
-        list(self.pool.map(draw, self.parts, self.generators))
+        others = [self.pool.submit(draw, *task) for task in list(zip(self.parts, self.generators, strict=True))[1:]]
+        draw(self.parts[0], self.generators[0])
+        for other in others:
+            other.result()
         for total, noise in zip(totals, self.values.split([total.numel() for total in totals]), strict=True):
             total.add_(noise.view_as(total))
 
@@ -309,10 +312,18 @@ def main() -> None:
                 f" {row['wall ms']:8.1f} ms {row['peak ratio']:5.2f}× memory",
                 flush=True,
             )
-    if options.store:
-        settings = {"device": options.device, "threads": options.threads, "rounds": options.rounds}
-        text = json.dumps({"settings": settings, "torch": torch.__version__, "results": results}, indent=1)
-        (peers.RESULTS / options.store).write_text(text + "\n", encoding="utf-8")
+        if options.store:
+            store(peers.RESULTS / options.store, options, results)
+
+
+def store(path: Path, options: argparse.Namespace, results: dict[str, Any]) -> None:
+    """Write the results; models that were not run keep theirs, if settings are the same."""
+    settings = {"device": options.device, "threads": options.threads, "rounds": options.rounds}
+    facts = {"settings": settings, "torch": torch.__version__}
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    kept = before["results"] if all(before.get(name) == value for name, value in facts.items()) else {}
+    text = json.dumps({**facts, "results": {**kept, **results}}, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
