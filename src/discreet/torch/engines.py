@@ -24,7 +24,7 @@ class TrainingGradients(ExampleGradients):
     norms: torch.Tensor
     """ℓ2 lengths of the gradients of the last sum's slots, before clipping. Not private: used inside a round alone."""
 
-    def _weights(self, squares: torch.Tensor, present: torch.Tensor, bound: float) -> torch.Tensor:
+    def _weights(self, squares: torch.Tensor, present: torch.Tensor, bound: float | torch.Tensor) -> torch.Tensor:
         self.norms = squares.sum(0).sqrt()
         return super()._weights(squares, present, bound)
 

@@ -1,0 +1,240 @@
+"""Sums over time of products of matrices, example by example, in Triton: their squared lengths, and exact integer sums.
+
+For slot i let P_i = Σ_t l_t r_tᵀ, [p, d], as tensor cores add it up in float32 from numbers in half precision. The
+accumulator is emptied after each slot, so P_i is computed from that slot's numbers alone. One kernel makes it, whether
+squared lengths or integers are wanted: a flag that is read while it runs decides what happens to an accumulator, so
+that both answers are about the same floats. Integers are added as integers, and the order has no effect.
+
+`kept_squares` and `kept_sums` answer the same questions about gradients that are kept in memory.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    from discreet.torch.cuda.without_triton import tl, triton
+
+__all__ = [
+    "ALIGNED", "MARGIN", "kept_parts", "kept_squares", "kept_sums", "row_sums", "segment_parts", "segment_squares",
+    "segment_sums",
+]  # fmt: skip
+
+MARGIN = 1 - 2.0**-15
+"""Outweighs the roundings of float32 here: 2^−17 of a length (256 squares are added at a time), 2^−23 of a product."""
+ALIGNED = 16
+"""Rows and columns of products are padded to a multiple of this, so that 16 bytes are read at a time."""
+PROGRAMS = 528
+"""Programs that keep the 132 processors of an H200 busy."""
+CHUNK = 16384
+"""Entries whose squares one program adds."""
+BLOCK = 512
+"""Entries of a gradient that one program sums over slots, of `TOGETHER` slots at a time."""
+TOGETHER = 16
+
+
+@triton.jit(do_not_specialize=["measure"])
+def _segments(  # type: ignore[no-untyped-def]
+    left, right, weights, total, squares, measure, slots, times, rows, columns,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, TIMES: tl.constexpr, SOLE: tl.constexpr, EVEN: tl.constexpr,
+    STAGES: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    program, part = tl.program_id(0), tl.program_id(1)
+    down, across = tl.cdiv(rows, ROWS), tl.cdiv(columns, COLUMNS)
+    width = GROUP * across
+    first = program // width * GROUP
+    height = tl.minimum(down - first, GROUP)
+    row = (first + program % width % height) * ROWS + tl.arange(0, ROWS)
+    column = program % width // height * COLUMNS + tl.arange(0, COLUMNS)
+    moment = tl.arange(0, TIMES)
+    begin, end = part * slots // tl.num_programs(1), (part + 1) * slots // tl.num_programs(1)
+    steps = tl.cdiv(times, TIMES)
+    rest = times - (steps - 1) * TIMES
+    left_at = left + (begin * times + moment)[:, None].to(tl.int64) * rows + row[None, :]
+    right_at = right + (begin * times + moment)[:, None].to(tl.int64) * columns + column[None, :]
+    whole = tl.zeros((ROWS, COLUMNS), tl.int32)
+    product = tl.zeros((ROWS, COLUMNS), tl.float32)
+    step = 0
+    slot = begin
+    for _ in tl.range(0, (end - begin) * steps, num_stages=STAGES):
+        if EVEN:
+            low = tl.load(left_at, mask=(row < rows)[None, :], other=0.0)
+            high = tl.load(right_at, mask=(column < columns)[None, :], other=0.0)
+        else:
+            here = (moment < times - step * TIMES)[:, None]
+            low = tl.load(left_at, mask=here & (row < rows)[None, :], other=0.0)
+            high = tl.load(right_at, mask=here & (column < columns)[None, :], other=0.0)
+        product = tl.dot(tl.trans(low), high, product)
+        last = step == steps - 1
+        move = tl.where(last, rest, TIMES)
+        left_at += move * rows
+        right_at += move * columns
+        if last:
+            if measure != 0:
+                square = tl.sum(tl.sum(product * product, 1).to(tl.float64), 0)
+                tl.store(squares + program.to(tl.int64) * slots + slot, square)
+            else:
+                weight = tl.load(weights + slot)
+                whole += tl.where(weight != 0.0, product * weight, 0.0).to(tl.int32)
+            product = tl.zeros((ROWS, COLUMNS), tl.float32)
+        step = tl.where(last, 0, step + 1)
+        slot += last.to(tl.int32)
+    if measure == 0:
+        inside = (row < rows)[:, None] & (column < columns)[None, :]
+        place = total + row[:, None].to(tl.int64) * columns + column[None, :]
+        if SOLE:
+            tl.store(place, whole, mask=inside)
+        else:
+            tl.atomic_add(place, whole, mask=inside, sem="relaxed")
+
+
+@triton.jit
+def _squares_of_kept(values, squares, size, CHUNK: tl.constexpr, WIDTH: tl.constexpr):  # type: ignore[no-untyped-def]
+    chunk, slot = tl.program_id(0), tl.program_id(1)
+    place = chunk * CHUNK + tl.arange(0, CHUNK // WIDTH)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+    entry = tl.load(values + slot.to(tl.int64) * size + place, mask=place < size, other=0.0).to(tl.float32)
+    square = tl.sum(tl.sum(entry * entry, 1).to(tl.float64), 0)
+    tl.store(squares + chunk.to(tl.int64) * tl.num_programs(1) + slot, square)
+
+
+@triton.jit
+def _sums_of_kept(values, weights, total, slots, size, BLOCK: tl.constexpr, TOGETHER: tl.constexpr):  # type: ignore[no-untyped-def]
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (place < size)[None, :]
+    whole = tl.zeros((BLOCK,), tl.int32)
+    for first in range(0, slots, TOGETHER):
+        slot = first + tl.arange(0, TOGETHER)
+        weight = tl.load(weights + slot, mask=slot < slots, other=0.0)[:, None]
+        here = inside & (weight != 0.0)
+        entry = tl.load(values + slot[:, None].to(tl.int64) * size + place[None, :], mask=here, other=0.0)
+        whole += tl.sum((entry.to(tl.float32) * weight).to(tl.int32), 0)
+    tl.store(total + place, whole, mask=place < size)
+
+
+@triton.jit
+def _rows_of_kept(values, codes, weights, total, times, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    row = tl.program_id(0)
+    weight = tl.load(weights + row // times)
+    if weight != 0.0:
+        place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        entry = tl.load(values + row.to(tl.int64) * size + place, mask=place < size, other=0.0).to(tl.float32)
+        whole = (entry * weight).to(tl.int32)
+        into = total + tl.load(codes + row) * size + place
+        tl.atomic_add(into, whole, mask=(place < size) & (whole != 0), sem="relaxed")
+
+
+# --- what they compute ------------------------------------------------------------------------------------------------
+
+
+def _tiles(times: int, rows: int) -> tuple[int, int, int, int, int]:
+    """Rows, columns and times of a tile, warps, and stages of the pipeline."""
+    step = 64 if times % 64 == 0 or times > 256 else 32 if times > 16 else 16
+    return (128, 128, step, 8, 3) if rows > 64 else (64, 128, step, 4, 3)
+
+
+def segment_parts(times: int, rows: int, columns: int) -> int:
+    """Number of parts, one a tile, in which `segment_squares` gives a squared length."""
+    tile_rows, tile_columns = _tiles(times, rows)[:2]
+    return -(-rows // tile_rows) * -(-columns // tile_columns)
+
+
+def kept_parts(size: int) -> int:
+    """Number of parts in which `kept_squares` gives a squared length."""
+    return -(-size // CHUNK)
+
+
+def _launched(left: Tensor, right: Tensor, weights: Tensor, total: Tensor, squares: Tensor, measure: bool) -> None:
+    slots, times, rows = left.shape
+    columns = right.shape[2]
+    tile_rows, tile_columns, step, warps, stages = _tiles(times, rows)
+    tiles = segment_parts(times, rows, columns)
+    parts = max(1, min(slots, -(-PROGRAMS // tiles)))
+    with torch.cuda.device(left.device):
+        _segments[(tiles, parts)](
+            left, right, weights, total, squares, int(measure), slots, times, rows, columns, ROWS=tile_rows,
+            COLUMNS=tile_columns, TIMES=step, SOLE=parts == 1, EVEN=times % step == 0, STAGES=stages, GROUP=8,
+            num_warps=warps,
+        )  # fmt: skip
+
+
+def segment_squares(left: Tensor, right: Tensor, squares: Tensor) -> None:
+    """Write ‖P_i‖² in parts that are to be added: ``squares`` [`segment_parts`, slots], doubles.
+
+    Their sum has a relative error of at most 2^−16 but for entries below 2^−60, which may count as zeros.
+
+    Args:
+        left: [slots, T, p] in half precision, contiguous; p a multiple of `ALIGNED`.
+        right: [slots, T, d] of the same kind.
+        squares: where the result is written. In host memory P_i is a product of float32 matrices, and the first part
+            is the whole.
+    """
+    if left.is_cuda:
+        _launched(left, right, squares, squares, squares, True)
+    else:
+        squares.zero_()
+        squares[0] = _products(left, right).double().square().sum((1, 2))
+
+
+def segment_sums(left: Tensor, right: Tensor, weights: Tensor) -> Tensor:
+    """Σ_i trunc(w_i·P_i) as int32 [p, d], for weights in float32; a weight of zero adds nothing.
+
+    Products are rounded to float32 before they are truncated towards zero. Exact, and hence the same in any order, as
+    long as the absolute values of an entry's terms sum to less than 2^31.
+    """
+    if not left.is_cuda:
+        return _whole(_products(left, right), weights)
+    total = torch.zeros(left.shape[2], right.shape[2], dtype=torch.int32, device=left.device)
+    _launched(left, right, weights, total, weights, False)
+    return total
+
+
+def kept_squares(values: Tensor, squares: Tensor) -> None:
+    """Write squared lengths of gradients [slots, size] in parts: ``squares`` [`kept_parts`, slots]; as above."""
+    slots, size = values.shape
+    if not values.is_cuda:
+        squares.zero_()
+        squares[0] = values.double().square().sum(1)
+        return
+    with torch.cuda.device(values.device):
+        _squares_of_kept[(kept_parts(size), slots)](values, squares, size, CHUNK=CHUNK, WIDTH=256, num_warps=8)
+
+
+def kept_sums(values: Tensor, weights: Tensor, total: Tensor) -> None:
+    """Write Σ_i trunc(w_i·g_i) to ``total``, flat and int32, for gradients [slots, size]; as `segment_sums`."""
+    slots, size = values.shape
+    if not values.is_cuda:
+        total.copy_(_whole(values.float(), weights))
+        return
+    with torch.cuda.device(values.device):
+        _sums_of_kept[(-(-size // BLOCK),)](values, weights, total, slots, size, BLOCK=BLOCK, TOGETHER=TOGETHER)
+
+
+def row_sums(values: Tensor, codes: Tensor, weights: Tensor, total: Tensor) -> None:
+    """Add trunc(w_i·r) of each row r of slot i to the row of ``total`` [rows, size] that its code names.
+
+    Args:
+        values: [slots, T, size].
+        codes: [slots, T], int64.
+        weights: [slots], float32.
+        total: int32.
+    """
+    slots, times, size = values.shape
+    if not values.is_cuda:
+        scaled = torch.where(weights[:, None, None] != 0, values.float() * weights[:, None, None], 0.0)
+        total.index_add_(0, codes.reshape(-1), scaled.to(torch.int32).reshape(-1, size))
+        return
+    with torch.cuda.device(values.device):
+        _rows_of_kept[(slots * times, -(-size // 1024))](values, codes, weights, total, times, size, BLOCK=1024)
+
+
+def _products(left: Tensor, right: Tensor) -> Tensor:
+    return left.float().transpose(1, 2) @ right.float()
+
+
+def _whole(values: Tensor, weights: Tensor) -> Tensor:
+    weights = weights.view(-1, *[1] * (values.dim() - 1))
+    return torch.where(weights != 0, values * weights, 0.0).to(torch.int32).sum(0, dtype=torch.int32)
