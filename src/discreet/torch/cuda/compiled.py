@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from discreet.errors import InvalidInput
 from discreet.torch.blocks import in_blocks
 from discreet.torch.cuda import segments
-from discreet.torch.cuda.reductions import Reduction, Vectors, reduction_of
+from discreet.torch.cuda.reductions import Reduction, Vectors, reduction_of, worth_keeping
 from discreet.torch.engine import Clip
 from discreet.torch.engines import TrainingGradients
 from discreet.torch.taps import Recorder
@@ -37,7 +37,8 @@ FINEST = 2.0**50
 """The most integers to a unit of gradient: entries below 2^−60, whose squares may be lost, then become zero."""
 GAP = 64
 """Sums of parameters begin at multiples of this many entries of the common tensor."""
-NEVER = ("scaled_dot_product",)
+ROUNDED = torch.bfloat16
+"""The type to which factors of products over time are rounded, and products that are kept."""
 
 
 class NotCompiled(Exception):
@@ -109,7 +110,7 @@ class CompiledGradients(TrainingGradients):
         recorder, self._recorder = self._recorder, None
         assert recorder is not None
         self._differentiate(recorder, loss, None)
-        at_once = _used_once(recorder.uses)
+        at_once, self._kept = _used_once(recorder.uses), worth_keeping(recorder.uses, ROUNDED)
         recorder.uses = []
         del loss
 
@@ -138,7 +139,7 @@ class CompiledGradients(TrainingGradients):
 
     def _reduced(self, uses: Sequence[Use]) -> Reduction | DirectUse:
         try:
-            return reduction_of(uses, self.grid, torch.bfloat16)
+            return reduction_of(uses, self.grid, ROUNDED, self._kept)
         except NotImplementedError as problem:
             raise NotCompiled(str(problem)) from problem
 
@@ -252,7 +253,7 @@ class CompiledGradients(TrainingGradients):
         squares = torch.empty(self._lines[-1][1], self.slots, dtype=torch.float64, device=self._present.device)
         for reduction, tensors, (first, last) in zip(self._reductions, held, self._lines, strict=True):
             reduction.measure(tensors, squares[first:last])
-        weights = segments.MARGIN * self._weights(self._by_row(squares), self._present, self._bound)
+        weights = (segments.MARGIN * self._weights(self._by_row(squares), self._present, self._bound)).float()
         self.flat.zero_()
         sums = dict(zip(map(id, self.parameters), self.sums, strict=True))
         while held:  # what a reduction holds is released as soon as it is summed
@@ -303,7 +304,7 @@ def _require_plain(traced: Any) -> None:
         if node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             names = [argument.name for argument in node.target._schema.arguments]
             given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-            if not any(word in str(node.target) for word in NEVER) or given.get("dropout_p", 0.0) != 0.0:
+            if "scaled_dot_product" not in str(node.target) or given.get("dropout_p", 0.0) != 0.0:
                 raise NotCompiled("dropout and other random numbers are not compiled")
 
 

@@ -20,13 +20,10 @@ from discreet.torch.blocks import QuantisedBlock
 from discreet.torch.cuda import segments
 from discreet.torch.uses import ConvolutionUse, DirectUse, EmbeddingUse, MatrixUse, OuterUse, Target, Use
 
-__all__ = ["Reduction", "Vectors", "reduction_of"]
+__all__ = ["Reduction", "Vectors", "reduction_of", "worth_keeping"]
 
-KEPT = 2
-"""Gradients of a matrix are kept if they have at most so many times the entries of what they are made of."""
 LONGEST = 4096
 """The longest row of codes that is merged by comparing all pairs of them."""
-HALF = (torch.bfloat16, torch.float16)
 
 
 class Reduction(ABC):
@@ -54,7 +51,10 @@ class Reduction(ABC):
 
     @abstractmethod
     def add(self, held: Sequence[Tensor], weights: Tensor, total: Tensor) -> None:
-        """Write the sum of the slots' integers to ``total``, zeros of the target's shape, int32. Weights are doubles."""
+        """Write the sum of the slots' integers to ``total``, zeros of the target's shape, int32.
+
+        Weights are float32, and what `measure` was called with last is what is summed.
+        """
 
 
 class _Kept(Reduction):
@@ -62,25 +62,22 @@ class _Kept(Reduction):
 
     rule = "gradient of each example, kept, truncated"
 
-    def __init__(self, target: Target, gradients: Tensor, moved: tuple[int, ...] | None = None) -> None:
+    def __init__(self, target: Target, gradients: Tensor) -> None:
         super().__init__(target, [gradients])
-        self.size, self.moved = gradients[0].numel(), moved
+        self.size = gradients[0].numel()
 
     @property
     def parts(self) -> int:
+        """Parts of `segments.kept_squares`."""
         return segments.kept_parts(self.size)
 
     def measure(self, held: Sequence[Tensor], squares: Tensor) -> None:
+        """Squared lengths of the gradients."""
         segments.kept_squares(held[0].reshape(len(held[0]), -1), squares)
 
     def add(self, held: Sequence[Tensor], weights: Tensor, total: Tensor) -> None:
-        values = held[0].reshape(len(held[0]), -1)
-        if self.moved is None:
-            segments.kept_sums(values, weights.float(), total.view(-1))
-        else:
-            flat = torch.empty(self.size, dtype=torch.int32, device=total.device)
-            segments.kept_sums(values, weights.float(), flat)
-            _put(flat.view(-1, self.size // total.shape[0]), self.moved, total)
+        """Σ trunc(w·gradient)."""
+        segments.kept_sums(held[0].reshape(len(held[0]), -1), weights, total.view(-1))
 
 
 class _Segmented(Reduction):
@@ -95,39 +92,62 @@ class _Segmented(Reduction):
 
     @property
     def parts(self) -> int:
+        """Parts of `segments.segment_squares`."""
         return segments.segment_parts(self.times, _aligned(self.rows), _aligned(self.columns))
 
-    def _factors(self, held: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        return _padded(held[0]), _padded(held[1])
-
     def measure(self, held: Sequence[Tensor], squares: Tensor) -> None:
-        segments.segment_squares(*self._factors(held), squares)
+        """Squared lengths of the products."""
+        segments.segment_squares(_padded(held[0]), _padded(held[1]), squares)
 
     def add(self, held: Sequence[Tensor], weights: Tensor, total: Tensor) -> None:
-        found = segments.segment_sums(*self._factors(held), weights.float())
-        total.copy_(found[: self.rows, : self.columns])
+        """Σ trunc(w·product)."""
+        left, right = _padded(held[0]), _padded(held[1])
+        if (left.shape[2], right.shape[2]) == tuple(total.shape):
+            segments.segment_sums(left, right, weights, total)
+        else:
+            found = total.new_zeros(left.shape[2], right.shape[2])
+            segments.segment_sums(left, right, weights, found)
+            total.copy_(found[: self.rows, : self.columns])
 
 
-class _SegmentedConvolution(_Segmented):
+class _SegmentedConvolution(Reduction):
     """The kernel of a convolution: inputs and output gradients in half precision; patches are made when needed."""
 
     rule = "product over positions of each example, truncated"
 
     def __init__(self, use: ConvolutionUse, kind: torch.dtype) -> None:
-        Reduction.__init__(self, use.target, [_last(use.inputs).to(kind), _last(use.outputs).to(kind)])
+        super().__init__(use.target, [_last(use.inputs).to(kind), _last(use.outputs).to(kind)])
         self.slots, self.stride, self.padding, self.dilation = use.slots, use.stride, use.padding, use.dilation
         self.kernel = use.target.shape[2:]
         self.times = math.prod(use.outputs.shape[2:]) * len(use.outputs) // use.slots
         self.rows, self.columns = use.target.shape[0], math.prod(use.target.shape[1:])
+        self.window = _window(use)
+
+    @property
+    def parts(self) -> int:
+        """Parts of `segments.segment_squares`."""
+        return segments.segment_parts(self.times, _aligned(self.rows), _aligned(self.columns))
 
     def _factors(self, held: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        if self.window is not None:
+            return held[1].reshape(self.slots, self.times, -1).contiguous(), held[0].contiguous()
         seen = _patches(held[0], self.kernel, self.stride, self.padding, self.dilation)
         left, right = (t.reshape(self.slots, self.times, t.shape[-1]) for t in (held[1], seen))
         return _padded(left), _padded(right)
 
+    def measure(self, held: Sequence[Tensor], squares: Tensor) -> None:
+        """Squared lengths of the products of output gradients and patches."""
+        segments.segment_squares(*self._factors(held), squares, self.window)
+
     def add(self, held: Sequence[Tensor], weights: Tensor, total: Tensor) -> None:
-        found = segments.segment_sums(*self._factors(held), weights.float())
-        _put(found[: self.rows, : self.columns], self.kernel, total)
+        """Σ trunc(w·product)."""
+        left, right = self._factors(held)
+        if self.window is not None:
+            segments.segment_sums(left, right, weights, total, self.window)
+        else:
+            found = total.new_zeros(left.shape[2], right.shape[2])
+            segments.segment_sums(left, right, weights, found)
+            _put(found[: self.rows, : self.columns], self.kernel, total)
 
 
 class _Outer(Reduction):
@@ -139,23 +159,24 @@ class _Outer(Reduction):
         super().__init__(use.target, [use.inputs, use.outputs])
         self.grid, self.transposed, self.moved = grid, use.transposed, moved
         self.rows, self.columns = use.outputs.shape[1], use.inputs.shape[1]
+        self.block: QuantisedBlock | None = None
 
     @property
     def parts(self) -> int:
+        """One."""
         return 1
 
-    def _block(self, held: Sequence[Tensor]) -> QuantisedBlock:
-        return QuantisedBlock(OuterUse(self.target, held[0], held[1], False), self.grid)
-
     def measure(self, held: Sequence[Tensor], squares: Tensor) -> None:
-        squares[0] = self._block(held).square_lengths()
+        """‖â‖²·‖g‖²/t² for the integers â of the input."""
+        self.block = QuantisedBlock(OuterUse(Target(self.target.parameter), held[0], held[1]), self.grid)
+        squares[0] = self.block.square_lengths()
 
     def add(self, held: Sequence[Tensor], weights: Tensor, total: Tensor) -> None:
-        block = self._block(held)
-        block.square_lengths()
+        """Σ m·ĝ âᵀ, by a product of doubles that are whole numbers."""
+        block, self.block = self.block, None
+        assert block is not None
         found = torch.zeros(self.rows, self.columns, dtype=torch.float64, device=total.device)
-        block.target = Target(self.target.parameter)
-        block.add(weights, found)
+        block.add(weights.double(), found)
         if self.moved is not None:
             _put(found, self.moved, total)
         else:
@@ -173,13 +194,16 @@ class _Rows(Reduction):
 
     @property
     def parts(self) -> int:
+        """Parts of `segments.kept_squares`."""
         return segments.kept_parts(self.size)
 
     def measure(self, held: Sequence[Tensor], squares: Tensor) -> None:
+        """Squared lengths of all rows of a slot together."""
         segments.kept_squares(held[1].reshape(len(held[1]), -1), squares)
 
     def add(self, held: Sequence[Tensor], weights: Tensor, total: Tensor) -> None:
-        segments.row_sums(held[1], held[0].contiguous(), weights.float(), total)
+        """Σ trunc(w·row), each at its code."""
+        segments.row_sums(held[1].contiguous(), held[0].contiguous(), weights, total)
 
 
 class Vectors(_Kept):
@@ -202,7 +226,8 @@ def _aligned(size: int) -> int:
 
 def _padded(values: Tensor) -> Tensor:
     """Contiguous, with columns of zeros up to a multiple of `segments.ALIGNED`."""
-    return functional.pad(values, (0, _aligned(values.shape[-1]) - values.shape[-1])).contiguous()
+    missing = _aligned(values.shape[-1]) - values.shape[-1]
+    return (functional.pad(values, (0, missing)) if missing else values).contiguous()
 
 
 def _last(values: Tensor) -> Tensor:
@@ -231,6 +256,26 @@ def _patches(
     return strided.reshape(len(x), *sizes, -1)
 
 
+def _window(use: ConvolutionUse) -> segments.Window | None:
+    """The patches that kernels read from images themselves; None where they have to be made."""
+    p, d, *kernel = use.target.shape
+    aligned = p % segments.ALIGNED == 0 and d % segments.ALIGNED == 0
+    if not (use.inputs.is_cuda and aligned and len(kernel) == 2 and len(use.inputs) == use.slots):
+        return None
+    (high, wide), (down, right), (above, beside), (row, column) = kernel, use.stride, use.padding, use.dilation
+    return segments.Window((high, wide), (down, right), (above, beside), (row, column), use.outputs.shape[3])
+
+
+def _convolved(use: ConvolutionUse, kind: torch.dtype) -> Tensor:
+    """The kernel's gradients of each slot, by products of output gradients and patches."""
+    seen = _patches(_last(use.inputs).to(kind), use.target.shape[2:], use.stride, use.padding, use.dilation)
+    left = _last(use.outputs).to(kind).reshape(use.slots, -1, use.target.shape[0])
+    found = left.transpose(1, 2) @ seen.reshape(use.slots, left.shape[1], -1)
+    p, d, *kernel = use.target.shape
+    whole = found.reshape(use.slots, p, *kernel, d)
+    return whole.permute(0, 1, whole.dim() - 1, *range(2, whole.dim() - 1)).contiguous()
+
+
 def _merged(use: EmbeddingUse) -> Tensor:
     """Output gradients [slots, T, size], those at equal codes of a slot added at the first of them, zero elsewhere."""
     codes = use.codes
@@ -245,13 +290,33 @@ def _merged(use: EmbeddingUse) -> Tensor:
 # --- choice -----------------------------------------------------------------------------------------------------------
 
 
-def reduction_of(uses: Sequence[Use], grid: float, kind: torch.dtype) -> Reduction | DirectUse:
+def worth_keeping(uses: Sequence[Use], kind: torch.dtype) -> set[int]:
+    """Parameters whose products are kept, by identity: all that takes no more memory than what all are made of.
+
+    Keeping is faster than making products twice. Products that are small beside what they are made of come first.
+    """
+    sizes = []
+    for use in uses:
+        if isinstance(use, MatrixUse):
+            made_of = use.inputs.nbytes + use.outputs.nbytes
+            product = use.count * math.prod(use.target.shape) * kind.itemsize
+            sizes.append((product / made_of, product, made_of, id(use.target.parameter)))
+    room, kept = sum(made_of for _, _, made_of, _ in sizes), set()
+    for _, product, _, parameter in sorted(sizes):
+        room -= product
+        if room >= 0:
+            kept.add(parameter)
+    return kept
+
+
+def reduction_of(uses: Sequence[Use], grid: float, kind: torch.dtype, kept: set[int]) -> Reduction | DirectUse:
     """The reduction of all uses of one part of a parameter; gradients themselves stay what they are.
 
     Args:
         uses: uses of the same part.
         grid: whole steps to the clipping bound.
         kind: the type to which factors of products are rounded.
+        kept: parameters whose products are kept.
 
     Raises:
         NotImplementedError: no reduction of a fixed shape is known.
@@ -268,7 +333,7 @@ def reduction_of(uses: Sequence[Use], grid: float, kind: torch.dtype) -> Reducti
             raise NotImplementedError("long rows of codes")
         return _Rows(use)
     if isinstance(use, MatrixUse):
-        if _is_kept(use.target, use.inputs.shape[1], use.inputs.shape[2], use.outputs.shape[2]):
+        if id(use.target.parameter) in kept:
             left, right = (use.inputs, use.outputs) if use.transposed else (use.outputs, use.inputs)
             return _Kept(use.target, left.to(kind).transpose(1, 2) @ right.to(kind))
         return _Segmented(use, kind)
@@ -277,16 +342,13 @@ def reduction_of(uses: Sequence[Use], grid: float, kind: torch.dtype) -> Reducti
     raise NotImplementedError(type(use).__name__)
 
 
-def _is_kept(target: Target, times: int, inputs: int, outputs: int) -> bool:
-    return math.prod(target.shape) <= KEPT * times * (inputs + outputs)
-
-
 def _convolution(use: ConvolutionUse, grid: float, kind: torch.dtype) -> Reduction:
     if use.groups > 1:
         return _Kept(use.target, use.gradients(0, use.slots))
     several = len(use.inputs) // use.slots
     if several * math.prod(use.outputs.shape[2:]) > 1:
-        return _SegmentedConvolution(use, kind)
+        kept = use.slots * math.prod(use.target.shape) <= use.inputs.numel() + use.outputs.numel()
+        return _Kept(use.target, _convolved(use, kind)) if kept and _window(use) is None else _SegmentedConvolution(use, kind)
     kernel = use.target.shape[2:]
     seen = _patches(_last(use.inputs), kernel, use.stride, use.padding, use.dilation)
     outer = OuterUse(use.target, seen.reshape(use.slots, -1), use.outputs.reshape(use.slots, -1))

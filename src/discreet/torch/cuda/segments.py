@@ -10,6 +10,8 @@ that both answers are about the same floats. Integers are added as integers, and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -20,8 +22,8 @@ except ImportError:
     from discreet.torch.cuda.without_triton import tl, triton
 
 __all__ = [
-    "ALIGNED", "MARGIN", "kept_parts", "kept_squares", "kept_sums", "row_sums", "segment_parts", "segment_squares",
-    "segment_sums",
+    "ALIGNED", "MARGIN", "Window", "kept_parts", "kept_squares", "kept_sums", "row_sums", "segment_parts",
+    "segment_squares", "segment_sums",
 ]  # fmt: skip
 
 MARGIN = 1 - 2.0**-15
@@ -40,34 +42,52 @@ TOGETHER = 16
 @triton.jit(do_not_specialize=["measure"])
 def _segments(  # type: ignore[no-untyped-def]
     left, right, weights, total, squares, measure, slots, times, rows, columns,
+    height, width, out_width, stride_y, stride_x, before_y, before_x, apart_y, apart_x,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, TIMES: tl.constexpr, SOLE: tl.constexpr, EVEN: tl.constexpr,
-    STAGES: tl.constexpr, GROUP: tl.constexpr,
+    STAGES: tl.constexpr, GROUP: tl.constexpr, CHANNELS: tl.constexpr, KERNEL: tl.constexpr, ACROSS: tl.constexpr,
 ):  # fmt: skip
+    """Squared lengths or integer sums of left_iᵀ right_i; with CHANNELS > 0, rows of right_i are patches of an image."""
     program, part = tl.program_id(0), tl.program_id(1)
     down, across = tl.cdiv(rows, ROWS), tl.cdiv(columns, COLUMNS)
-    width = GROUP * across
-    first = program // width * GROUP
-    height = tl.minimum(down - first, GROUP)
-    row = (first + program % width % height) * ROWS + tl.arange(0, ROWS)
-    column = program % width // height * COLUMNS + tl.arange(0, COLUMNS)
+    whole_group = GROUP * across
+    first = program // whole_group * GROUP
+    in_group = tl.minimum(down - first, GROUP)
+    row = (first + program % whole_group % in_group) * ROWS + tl.arange(0, ROWS)
+    column = program % whole_group // in_group * COLUMNS + tl.arange(0, COLUMNS)
     moment = tl.arange(0, TIMES)
     begin, end = part * slots // tl.num_programs(1), (part + 1) * slots // tl.num_programs(1)
     steps = tl.cdiv(times, TIMES)
     rest = times - (steps - 1) * TIMES
     left_at = left + (begin * times + moment)[:, None].to(tl.int64) * rows + row[None, :]
     right_at = right + (begin * times + moment)[:, None].to(tl.int64) * columns + column[None, :]
+    if CHANNELS > 0:
+        channel, place_in_kernel = column % CHANNELS, column // CHANNELS
+        shift_y = place_in_kernel // ACROSS * apart_y - before_y
+        shift_x = place_in_kernel % ACROSS * apart_x - before_x
+        target = channel * KERNEL + place_in_kernel
+    else:
+        target = column
     whole = tl.zeros((ROWS, COLUMNS), tl.int32)
     product = tl.zeros((ROWS, COLUMNS), tl.float32)
     step = 0
     slot = begin
     for _ in tl.range(0, (end - begin) * steps, num_stages=STAGES):
+        time = step * TIMES + moment
         if EVEN:
             low = tl.load(left_at, mask=(row < rows)[None, :], other=0.0)
+        else:
+            low = tl.load(left_at, mask=(time < times)[:, None] & (row < rows)[None, :], other=0.0)
+        if CHANNELS > 0:
+            y = (time // out_width * stride_y)[:, None] + shift_y[None, :]
+            x = (time % out_width * stride_x)[:, None] + shift_x[None, :]
+            seen = (time < times)[:, None] & (column < columns)[None, :]
+            seen = seen & (y >= 0) & (y < height) & (x >= 0) & (x < width)
+            image = right + slot.to(tl.int64) * (height * width * CHANNELS)
+            high = tl.load(image + (y * width + x) * CHANNELS + channel[None, :], mask=seen, other=0.0)
+        elif EVEN:
             high = tl.load(right_at, mask=(column < columns)[None, :], other=0.0)
         else:
-            here = (moment < times - step * TIMES)[:, None]
-            low = tl.load(left_at, mask=here & (row < rows)[None, :], other=0.0)
-            high = tl.load(right_at, mask=here & (column < columns)[None, :], other=0.0)
+            high = tl.load(right_at, mask=(time < times)[:, None] & (column < columns)[None, :], other=0.0)
         product = tl.dot(tl.trans(low), high, product)
         last = step == steps - 1
         move = tl.where(last, rest, TIMES)
@@ -85,7 +105,7 @@ def _segments(  # type: ignore[no-untyped-def]
         slot += last.to(tl.int32)
     if measure == 0:
         inside = (row < rows)[:, None] & (column < columns)[None, :]
-        place = total + row[:, None].to(tl.int64) * columns + column[None, :]
+        place = total + row[:, None].to(tl.int64) * columns + target[None, :]
         if SOLE:
             tl.store(place, whole, mask=inside)
         else:
@@ -133,6 +153,8 @@ def _rows_of_kept(values, codes, weights, total, times, size, BLOCK: tl.constexp
 def _tiles(times: int, rows: int) -> tuple[int, int, int, int, int]:
     """Rows, columns and times of a tile, warps, and stages of the pipeline."""
     step = 64 if times % 64 == 0 or times > 256 else 32 if times > 16 else 16
+    if times <= 64:
+        return (128 if rows > 64 else 64), 64, step, 4, 4
     return (128, 128, step, 8, 3) if rows > 64 else (64, 128, step, 4, 3)
 
 
@@ -147,49 +169,70 @@ def kept_parts(size: int) -> int:
     return -(-size // CHUNK)
 
 
-def _launched(left: Tensor, right: Tensor, weights: Tensor, total: Tensor, squares: Tensor, measure: bool) -> None:
+@dataclass(frozen=True)
+class Window:
+    """Which patches of images [slots, height, width, channels] take the place of the rows of a matrix.
+
+    Row t of slot i is the patch at output position t, [kernel height · kernel width · channels]; sums are written with
+    the channel before the place in the kernel, as the weight of a convolution is.
+    """
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    out_width: int
+
+
+def _launched(
+    left: Tensor, right: Tensor, weights: Tensor, total: Tensor, squares: Tensor, measure: bool, window: Window | None
+) -> None:
     slots, times, rows = left.shape
-    columns = right.shape[2]
+    columns = right.shape[-1] * (1 if window is None else window.kernel[0] * window.kernel[1])
     tile_rows, tile_columns, step, warps, stages = _tiles(times, rows)
     tiles = segment_parts(times, rows, columns)
     parts = max(1, min(slots, -(-PROGRAMS // tiles)))
+    image, channels, kernel, across = (0,) * 9, 0, 1, 1
+    if window is not None:
+        image = (*right.shape[1:3], window.out_width, *window.stride, *window.padding, *window.dilation)
+        channels, kernel, across = right.shape[-1], window.kernel[0] * window.kernel[1], window.kernel[1]
     with torch.cuda.device(left.device):
         _segments[(tiles, parts)](
-            left, right, weights, total, squares, int(measure), slots, times, rows, columns, ROWS=tile_rows,
+            left, right, weights, total, squares, int(measure), slots, times, rows, columns, *image, ROWS=tile_rows,
             COLUMNS=tile_columns, TIMES=step, SOLE=parts == 1, EVEN=times % step == 0, STAGES=stages, GROUP=8,
-            num_warps=warps,
+            CHANNELS=channels, KERNEL=kernel, ACROSS=across, num_warps=warps,
         )  # fmt: skip
 
 
-def segment_squares(left: Tensor, right: Tensor, squares: Tensor) -> None:
+def segment_squares(left: Tensor, right: Tensor, squares: Tensor, window: Window | None = None) -> None:
     """Write ‖P_i‖² in parts that are to be added: ``squares`` [`segment_parts`, slots], doubles.
 
     Their sum has a relative error of at most 2^−16 but for entries below 2^−60, which may count as zeros.
 
     Args:
         left: [slots, T, p] in half precision, contiguous; p a multiple of `ALIGNED`.
-        right: [slots, T, d] of the same kind.
+        right: [slots, T, d] of the same kind, or images if there is a window, on a GPU.
         squares: where the result is written. In host memory P_i is a product of float32 matrices, and the first part
             is the whole.
+        window: patches that take the place of the rows of ``right``.
     """
     if left.is_cuda:
-        _launched(left, right, squares, squares, squares, True)
+        _launched(left, right, squares, squares, squares, True, window)
     else:
         squares.zero_()
         squares[0] = _products(left, right).double().square().sum((1, 2))
 
 
-def segment_sums(left: Tensor, right: Tensor, weights: Tensor) -> Tensor:
-    """Σ_i trunc(w_i·P_i) as int32 [p, d], for weights in float32; a weight of zero adds nothing.
+def segment_sums(left: Tensor, right: Tensor, weights: Tensor, total: Tensor, window: Window | None = None) -> None:
+    """Add Σ_i trunc(w_i·P_i) to ``total``, int32 zeros [p, d], for weights in float32; a weight of zero adds nothing.
 
     Products are rounded to float32 before they are truncated towards zero. Exact, and hence the same in any order, as
     long as the absolute values of an entry's terms sum to less than 2^31.
     """
-    if not left.is_cuda:
-        return _whole(_products(left, right), weights)
-    total = torch.zeros(left.shape[2], right.shape[2], dtype=torch.int32, device=left.device)
-    _launched(left, right, weights, total, weights, False)
-    return total
+    if left.is_cuda:
+        _launched(left, right, weights, total, weights, False, window)
+    else:
+        total.copy_(_whole(_products(left, right), weights))
 
 
 def kept_squares(values: Tensor, squares: Tensor) -> None:
