@@ -1,20 +1,15 @@
 """Coverage and width of private intervals, on synthetic problems and on the bundled table.
 
-    python bench/intervals.py --jobs 2    # some 20 minutes of two cores; writes bench/results/intervals.{json,md}
-    python bench/intervals.py --full      # 500 runs in every cell: twice as long
+    python bench/intervals.py             # some 25 minutes of two cores; writes bench/results/intervals.{json,md}
     python bench/intervals.py --missing   # cells that are not stored yet
     python bench/intervals.py --quick     # three cells with few runs, writes nothing, fails where coverage is wrong
     python bench/intervals.py --only linear
 
-Runs are short: ``OPENBLAS_NUM_THREADS=1 DISCREET_THREADS=1`` make them faster.
-
 A *cell* is a model, a design, n, d and ε, with 500 runs: new rows, new targets, new noise. The truth is known. Releases
 are those of a fit under add-remove with a private number of rows (2 % of ε) and δ = 1e-6. A run counts where q ≥ 1. The
 *grid* is every n of 5 000, 20 000 and 100 000, every d of 5, 10 and 30 and every ε of 0.5, 1 and 4; its three designs
-make a Latin square over n and d. All cells of n = 5 000 have 500 runs, and of the others those that make an orthogonal
-array, in which every two values of two factors meet once; the remaining twelve have 25 or 10 runs, which are enough
-for a median width and too few for coverage. Beside the grid are, at n = 20 000, d = 10, ε = 1, another design, a row
-norm three times too large, correlations of 0.9, and both; and robust intervals where the variance is not the model's.
+make a Latin square over n and d. Beside the grid are, at n = 20 000, d = 10, ε = 1, another design, a row norm three
+times too large, correlations of 0.9, and both; and robust intervals where the variance is not the model's.
 
 - *coverage*: the share of 95 % intervals that hold the truth, over all coefficients; and of the worst coefficient;
 - *effects*: the same for average marginal effects, whose truth is that of the population;
@@ -31,6 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -40,6 +36,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, ndtri
+from threadpoolctl import threadpool_limits
 
 from discreet.calibration import Guarantee
 from discreet.calibration.one_release import gaussian_multiplier
@@ -54,7 +51,6 @@ from discreet.units import Unit
 
 RESULTS = Path(__file__).parent / "results"
 UNIT, DELTA, COUNT_SHARE, RUNS = Unit("add-remove"), 1e-6, 0.02, 500
-WIDTH_RUNS = {5000: RUNS, 20_000: 25, 100_000: 10}  # standard errors differ less from run to run where n is large
 LOSSES = {"logistic": Logistic(), "linear": Squared(), "poisson": Poisson()}
 BOUND = 6.0  # of the targets of least squares, whose errors have standard deviation 1
 MOST_COUNT = 60.0
@@ -207,15 +203,12 @@ def summary(cell: Cell, held: Any, effective: Any, errors: Any, quality: Any) ->
     return line
 
 
-def cells(full: bool = False) -> Iterator[tuple[Cell, tuple[float, ...]]]:
-    """Cells with the ε's that share their rows, those that take longest last."""
-    last = []
+def cells() -> Iterator[tuple[Cell, tuple[float, ...]]]:
+    """Cells with the ε's that share their rows."""
     for i, n in enumerate((5000, 20_000, 100_000)):
         for model in LOSSES:
             for j, d in enumerate((5, 10, 30)):
-                cell = Cell(model, DESIGNS[(i + j) % 3], n, d, EPSILONS[(j - i) % 3], grid=True)
-                yield replace(cell, runs=RUNS if full else WIDTH_RUNS[n]), EPSILONS
-                last += [(cell, ())] if n > 5000 and not full else []
+                yield Cell(model, DESIGNS[(i + j) % 3], n, d, EPSILONS[0], grid=True), EPSILONS
     for model in LOSSES:
         middle = Cell(model, "normal", 20_000, 10, 1.0)
         yield from ((replace(middle, design=design), ()) for design in ("normal", "correlated 0.9"))
@@ -223,7 +216,6 @@ def cells(full: bool = False) -> Iterator[tuple[Cell, tuple[float, ...]]]:
     yield replace(middle, model="linear", hetero=True), ()
     yield Cell("linear", "normal", 5000, 5, 4.0, hetero=True), ()
     yield Cell("poisson", "normal", 20_000, 5, 4.0, hetero=True), ()
-    yield from last
 
 
 # --- the bundled table --------------------------------------------------------------------------------------------
@@ -297,11 +289,7 @@ def row(line: dict[str, Any]) -> str:
     cells = [line["model"], design, line["n"], line["d"], f"{line['epsilon']:g}"]
     cells += [f"{line['given']:.2f}", f"{line['q']:.1f}"]
     if "width" in line:
-        cells += (
-            [f"{line['coverage']:.3f}", f"{line['least']:.3f} to {line['most']:.3f}", f"{line['effects']:.3f}"]
-            if line["runs"] >= RUNS
-            else ["", "", ""]
-        )
+        cells += [f"{line['coverage']:.3f}", f"{line['least']:.3f} to {line['most']:.3f}", f"{line['effects']:.3f}"]
         cells += [f"{line[name]:.2f}" for name in ("width", "widest", "over_plain")]
     return "| " + " | ".join(map(str, [*cells, *[""] * (13 - len(cells))])) + " |"
 
@@ -309,10 +297,14 @@ def row(line: dict[str, Any]) -> str:
 def markdown(lines: list[dict[str, Any]], table: dict[str, Any] | None) -> str:
     out = ["# Private intervals: coverage and width", ""]
     out += [
-        "Made by `python bench/intervals.py`, which says what the columns mean. Cells without coverage give an interval"
+        f"Made by `python bench/intervals.py`, which says what the columns mean, with {RUNS} runs a cell. Cells",
+        "without coverage give an interval in no run.",
+        "",
+        HEAD,
+        *map(row, lines),
+        "",
     ]
-    out += [f"in no run, or have fewer than {RUNS} runs, for the width alone.", "", HEAD, *map(row, lines), ""]
-    counted = [line for line in lines if line["q"] >= 1 and line["runs"] >= RUNS]
+    counted = [line for line in lines if line["q"] >= 1]
     if counted:
         least, most = (pick(counted, key=lambda line: line["coverage"])["coverage"] for pick in (min, max))
         worst, best = min(line["least"] for line in counted), max(line["most"] for line in counted)
@@ -356,10 +348,9 @@ def quick() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--full", action="store_true")
     parser.add_argument("--missing", action="store_true", help="only cells that are not stored yet")
     parser.add_argument("--only", default="", help="one model, or randhie")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     given = parser.parse_args()
     if given.quick:
         return quick()
@@ -369,11 +360,11 @@ def main() -> None:
         known["randhie"] = randhie()
         write(stored, known)
     runs = {_key(line): line["runs"] for line in known["cells"]}
-    work = [one for one in cells(given.full) if given.only in ("", one[0].model)]
+    work = [one for one in cells() if given.only in ("", one[0].model)]
     order = list(dict.fromkeys(key for one in cells() for key in _keys(*one)))
     if given.missing:
         work = [one for one in work if any(runs.get(key, 0) < one[0].runs for key in _keys(*one))]
-    with ProcessPoolExecutor(given.jobs) as pool:
+    with ProcessPoolExecutor(given.jobs, initializer=_one_thread) as pool:
         for lines in pool.map(measured, *zip(*work, strict=True)) if work else ():
             new = {_key(line): line for line in lines}
             old = [line for line in known["cells"] if _key(line) not in new]
@@ -381,6 +372,12 @@ def main() -> None:
             print(*map(json.dumps, lines), sep="\n", flush=True)
             write(stored, known)
     return None
+
+
+def _one_thread() -> None:
+    """Runs are short, so that one process a core is faster than many threads."""
+    os.environ["DISCREET_THREADS"] = "1"
+    threadpool_limits(1)
 
 
 def _key(line: dict[str, Any]) -> tuple[str, ...]:

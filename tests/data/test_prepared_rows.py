@@ -146,3 +146,20 @@ def test_class_sums_follow_the_definition_at_every_number_of_classes(classes, de
             expected += np.array([[int(a) * int(x) for x in row] for a in slopes], object)
     for given in (X, sp.csr_array(X)):
         assert query.integers(in_memory(given, y, rows)).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("rounded", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_steps_of_dense_rows_are_those_of_sparse_rows(dtype, rounded):
+    """Dense steps are compiled, sparse ones are not: wild entries included, they agree to the last bit."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((3000, 7)) * 10.0 ** rng.integers(-30, 30, (3000, 7)) * (rng.random((3000, 7)) < 0.7)
+    X[rng.integers(0, 3000, 300), rng.integers(0, 7, 300)] = rng.choice(WILD, 300)
+    with np.errstate(over="ignore"):
+        X = X.astype(dtype)
+    rows = RowSpec(7, 1.0, 0.5)
+    dense = np.concatenate([steps for _, steps in chunks(block_of(X, rows), rounded=rounded)])
+    sparse = np.concatenate([steps.toarray() for _, steps in chunks(block_of(sp.csr_array(X), rows), rounded=rounded)])
+    assert (dense == sparse).all()
+    assert np.isfinite(dense).all()
+    assert (np.abs(dense) > 0).mean() > 0.1

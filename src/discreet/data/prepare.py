@@ -60,6 +60,22 @@ def _squared_steps(values, scale):  # type: ignore[no-untyped-def]
     return total
 
 
+@njit(cache=True, nogil=True, fastmath=False)
+def dense_steps(X, scale, rounded, largest, constant, steps):  # type: ignore[no-untyped-def]
+    """Fill ``steps`` with scale[i]·X[i, j], rounded or not; not finite ones and ones above ``largest`` are 0.
+
+    Columns of ``steps`` beyond those of X hold ``constant``.
+    """
+    n, d = X.shape
+    for i in range(n):
+        for j in range(d):
+            step = np.float64(X[i, j] * scale[i])
+            step = np.rint(step) if rounded else step
+            steps[i, j] = step if abs(step) <= largest and abs(step) < np.inf else 0.0
+        for j in range(d, steps.shape[1]):
+            steps[i, j] = constant
+
+
 @njit(cache=True, nogil=True)
 def _fit_row(i, values, norm, grid, intercept_squared, most, scale, squared_length):  # type: ignore[no-untyped-def]
     """Find a scale under which the rounded row obeys the bound, and its squared length in steps."""
