@@ -139,10 +139,35 @@ class Trainer:
             self._ahead = found
 
     def fit(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> Trainer:
-        """Run all charged steps with ``loss_fn(model(batch.x), batch.y)``."""
+        """Run all charged steps with ``loss_fn(model(batch.x), batch.y)``.
+
+        On a GPU forward pass, backward pass and sums are compiled and replayed (`discreet.torch.cuda.compiled`), where
+        that is possible; otherwise a warning says why not. Then ``loss_fn`` and the model's Python code run once.
+        """
+        if self._replays(loss_fn):
+            return self
         for batch in self:
             self.step(loss_fn(self.model(batch.x), batch.y))
         return self
+
+    def _replays(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> bool:
+        """Run all charged steps by a compiled engine; False where there is none."""
+        query = self.parts.round.query
+        usual = query.engine
+        if usual.model is not self.model or self._waiting:
+            return False
+        from discreet.torch.cuda.fitting import replayed_for
+
+        compiled = replayed_for(usual, loss_fn)
+        if compiled is None:
+            return False
+        query.engine = compiled
+        try:
+            for batch in self:
+                self.step(batch.fields)
+        finally:
+            query.engine = usual
+        return True
 
     def close(self) -> None:
         """End the training, and note it in the ledger. A training whose plan is complete has ended by itself."""
