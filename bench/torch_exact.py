@@ -7,6 +7,8 @@
 * ``law``: χ² of the kernels' samples against P(k) = Φ((k + ½)/σ) − Φ((k − ½)/σ), and counts in the tails.
 * ``neighbours``: for each model the integers of a batch with one slot exchanged, blanked or made hostile differ by the
   integers of that slot alone, whose ℓ2 length is at most the grid.
+* ``compiled``: the same for the program that ``trainer.fit`` replays, in TF32 and in bf16; its sums are those of the
+  usual engine to the rounding of bfloat16; planted violations of hypothesis (H) are refused.
 * ``speed``: milliseconds for the noise of 1.2·10⁸ parameters.
 """
 
@@ -173,6 +175,16 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
         lambda: nn.Sequential(nn.Linear(32, 160), nn.GELU(), nn.LayerNorm(160), nn.Linear(160, 48), nn.Flatten(),
                               nn.Linear(48 * 37, 3)), (37, 32), 0,
     ),
+    "wide layers over little time": (
+        lambda: nn.Sequential(nn.Linear(96, 320), nn.GELU(), nn.Linear(320, 112), nn.Flatten(), nn.Linear(560, 3)),
+        (5, 96), 0,
+    ),
+    "convolutions of 16 channels and more": (
+        lambda: nn.Sequential(
+            nn.Conv2d(16, 32, 3, padding=1), nn.GroupNorm(4, 32), nn.ReLU(), nn.Conv2d(32, 32, 3, stride=2),
+            nn.Flatten(), nn.Linear(32 * 36, 3),
+        ), (16, 14, 14), 0,
+    ),
     "embedding, GRU, attention": (Table, (24,), 50),
     "GPT-2, two layers": (_gpt2, (32,), 100),
 }  # fmt: skip
@@ -204,20 +216,22 @@ def neighbours(device: str, slots: int = 8, pairs: int = 24) -> dict[str, Any]:
                 model = make().to(device).train()
                 engine = ExampleGradients(model, Clip(1.0), slots=slots, grid=GRID)
                 x = _examples(shape, codes, slots, device)
-                check_slots(engine, lambda fields, m=model: m(fields).square().sum(1), x)
-                found[label] = _pairs(engine, model, x, pairs, codes)
+
+                def forward(fields: Tensor, model: nn.Module = model) -> Tensor:
+                    return model(fields).square().sum(1)
+
+                check_slots(engine, forward, x)
+                found[label] = _pairs(engine, forward, x, pairs, codes)
             except Exception as problem:  # reported in the result, beside the others
                 found[label] = {"failed": f"{type(problem).__name__}: {problem}"[:400]}
     return found
 
 
-def _pairs(engine: Any, model: nn.Module, x: Tensor, pairs: int, codes: int) -> dict[str, Any]:
+def _pairs(engine: Any, forward: Callable[[Tensor], Tensor], x: Tensor, pairs: int, codes: int) -> dict[str, Any]:
     slots = len(x)
 
     def integers(examples: Tensor, present: Tensor) -> Tensor:
-        with engine.watch():
-            loss = model(examples).square().sum(1)
-        return torch.cat([total.reshape(-1) for total in engine.clipped_sum(loss, present)])
+        return torch.cat([total.reshape(-1).long() for total in engine.sums_of(forward, examples, present)])
 
     everyone = torch.ones(slots, dtype=torch.bool, device=x.device)
     longest, unmoved, kinds = 0.0, True, set()
@@ -234,6 +248,90 @@ def _pairs(engine: Any, model: nn.Module, x: Tensor, pairs: int, codes: int) -> 
             longest = max(longest, math.isqrt(sum(int(v) ** 2 for v in difference[difference != 0].tolist())) / GRID)
         kinds |= set(engine.report.values())
     return {"longest": longest, "unmoved": bool(unmoved), "within": longest <= 1.0, "rules": sorted(kinds)}
+
+
+def compiled(device: str, slots: int = 8, pairs: int = 24) -> dict[str, Any]:
+    """`neighbours` for compiled programs, how far their sums are from the usual ones, and planted violations."""
+    found: dict[str, Any] = {}
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.allow_tf32 = True
+    for name, (make, shape, codes) in ZOO.items():
+        for half in (False, True):
+            label = f"{name}, {'bf16' if half else 'TF32'}"
+            try:
+                found[label] = _compiled_model(make, _examples(shape, codes, 2 * slots, device), codes, half, pairs)
+            except Exception as problem:
+                found[label] = {"failed": f"{type(problem).__name__}: {problem}"[:400]}
+            print(label, found[label], flush=True)
+    found["violations"] = {kind.__name__: _violated(kind, device) for kind in VIOLATIONS}
+    return found
+
+
+def _compiled_model(make: Callable[[], nn.Module], both: Tensor, codes: int, half: bool, pairs: int) -> dict[str, Any]:
+    from discreet.torch.cuda.compiled import CompiledGradients
+    from discreet.torch.engine import Clip, ExampleGradients, check_slots
+
+    torch.manual_seed(1)
+    x, other = both.chunk(2)
+    model = make().to(x.device).train()
+
+    def forward(fields: Tensor) -> Tensor:
+        with torch.autocast("cuda", torch.bfloat16, enabled=half):
+            return model(fields).float().square().sum(1)
+
+    engine = CompiledGradients(model, Clip(0.01), forward, other, slots=len(x), grid=GRID)
+    check_slots(engine, forward, other)
+    everyone = torch.ones(len(x), dtype=torch.bool, device=x.device)
+    usual = ExampleGradients(model, Clip(0.01), slots=len(x), grid=GRID)
+    mine, theirs = (
+        torch.cat([total.reshape(-1) for total in one.sums_of(forward, x, everyone)]).double()
+        for one in (engine, usual)
+    )
+    apart = float((mine - theirs).norm() / theirs.norm())
+    return {**_pairs(engine, forward, x, pairs, codes), "apart from the usual sums": apart}
+
+
+def batch_statistics(x: Tensor) -> Tensor:
+    """Entries less their mean over the batch."""
+    return x - x.mean(0)
+
+
+def attention_across_examples(x: Tensor) -> Tensor:
+    """Each example is a mixture of all."""
+    return (x @ x.T).softmax(1) @ x
+
+
+def neighbour_in_the_batch(x: Tensor) -> Tensor:
+    """Each example with the one beside it."""
+    return x + x.roll(1, 0)
+
+
+def dropout_shared_by_slots(x: Tensor) -> Tensor:
+    """One mask for all examples."""
+    return x * (torch.rand(x.shape[1], device=x.device) > 0.5)
+
+
+VIOLATIONS = (batch_statistics, attention_across_examples, neighbour_in_the_batch, dropout_shared_by_slots)
+
+
+def _violated(kind: Callable[[Tensor], Tensor], device: str) -> str:
+    """What a planted violation led to; "certified" would be a failure."""
+    from discreet.torch.cuda.compiled import CompiledGradients
+    from discreet.torch.engine import Clip, check_slots
+
+    torch.manual_seed(2)
+    first, last = nn.Linear(24, 32).to(device), nn.Linear(32, 4).to(device)
+    model, x = nn.ModuleList([first, last]), torch.randn(8, 24, device=device)
+
+    def forward(fields: Tensor) -> Tensor:
+        return last(kind(first(fields)).tanh()).square().sum(1)
+
+    try:
+        engine = CompiledGradients(model, Clip(0.01), forward, x, slots=8, grid=GRID)
+        check_slots(engine, forward, x)
+    except Exception as problem:
+        return f"{type(problem).__name__}: {problem}"[:200]
+    return "certified"
 
 
 def speed(device: str, count: int = 120_000_000) -> dict[str, Any]:
@@ -266,7 +364,7 @@ def _milliseconds(work: Callable[[], Any]) -> float:
 
 
 PARTS: dict[str, Callable[[str], dict[str, Any]]] = {
-    "noise": noise, "step": step, "law": law, "neighbours": neighbours, "speed": speed,
+    "noise": noise, "step": step, "law": law, "neighbours": neighbours, "compiled": compiled, "speed": speed,
 }  # fmt: skip
 
 
@@ -274,9 +372,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--models", nargs="+", help="parts of the names of the models of neighbours and compiled")
     parser.add_argument("--store", help="name of a file of bench/results to write")
     options = parser.parse_args()
     torch.use_deterministic_algorithms(True)
+    if options.models:
+        for name in [name for name in ZOO if not any(part in name for part in options.models)]:
+            del ZOO[name]
     results: dict[str, Any] = {}
     for part in options.parts:
         try:

@@ -272,6 +272,12 @@ def main() -> None:
     if options.worker:
         worker(options.worker, options.model, options.device, options.threads)
         return
+    if options.device == "cuda":
+        import torch_step_gpu
+
+        store = peers.RESULTS / options.store if options.store else None
+        torch_step_gpu.main(options.models, None if options.methods == list(METHODS) else options.methods, store)
+        return
     methods = ["non-private", *(m for m in options.methods if m != "non-private")]
     results = {}
     for name in MODELS:

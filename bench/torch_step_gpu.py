@@ -17,7 +17,7 @@ import os
 import statistics
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -261,10 +261,14 @@ def opacus(model: nn.Module, x: Tensor, y: Tensor, half: bool, mode: str) -> Ste
     from opacus import PrivacyEngine
     from torch.utils.data import DataLoader, TensorDataset
 
+    for module in model.modules():
+        if isinstance(module, Tokens):  # which Opacus has no rule for
+            module.requires_grad_(False)
     loader = DataLoader(TensorDataset(torch.zeros(10 * len(x), 1)), batch_size=len(x))
     options: dict[str, Any] = {"noise_multiplier": NOISE, "max_grad_norm": BOUND, "poisson_sampling": False}
     made = PrivacyEngine().make_private(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), RATE, foreach=True), data_loader=loader,
+        module=model, data_loader=loader,
+        optimizer=torch.optim.SGD([p for p in model.parameters() if p.requires_grad], RATE, foreach=True),
         criterion=nn.CrossEntropyLoss(), grad_sample_mode=mode, **options,
     )  # fmt: skip
     private, optimizer = made[0], made[1]
@@ -330,17 +334,21 @@ def measured(name: str, method: str, half: bool) -> dict[str, float]:
     return {**found, "seconds to prepare": prepared}
 
 
-def main(models: list[str] | None, methods: list[str] | None, kinds: list[str], store: Path | None) -> None:
-    """Measure and print, and write the results to a file if one is named."""
+def main(
+    models: list[str] | None, methods: list[str] | None, store: Path | None, kinds: Sequence[str] = ("TF32", "bf16")
+) -> None:
+    """Measure and print, and write the results to a file if one is named; what the file says of others is kept."""
     bare.prepare()
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.allow_tf32 = True
     results: dict[str, Any] = {}
+    if store is not None and store.exists():
+        results = json.loads(store.read_text("utf-8"))["results"]
     for name in MODELS:
         if models and not any(part in name for part in models):
             continue
         for kind in kinds:
-            rows = results.setdefault(f"{name}, {kind}", {})
+            rows = results[f"{name}, {kind}"] = {}
             for method in METHODS:
                 if methods and not any(part in method for part in methods):
                     continue
@@ -352,7 +360,8 @@ def main(models: list[str] | None, methods: list[str] | None, kinds: list[str], 
             _compared(rows)
             if store is not None:
                 about = {"torch": torch.__version__, "device": torch.cuda.get_device_name(), "grid": GRID}
-                store.write_text(json.dumps({**about, "results": results}, indent=1, ensure_ascii=False) + "\n", "utf-8")
+                text = json.dumps({**about, "results": results}, indent=1, ensure_ascii=False)
+                store.write_text(text + "\n", "utf-8")
 
 
 def _compared(rows: dict[str, Any]) -> None:

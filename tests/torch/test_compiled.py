@@ -152,7 +152,9 @@ def test_truncated_sums_are_exact_and_leave_out_weights_of_zero() -> None:
     segments.row_sums(right[:, :2].contiguous(), codes, weights, table)
     assert not table[1].any()
     assert not table[3].any()
-    assert torch.equal(table[4], (1000 * right[0, 1]).to(torch.int32) + (31.5 * right[1, :2]).to(torch.int32).sum(0, dtype=torch.int32))
+    assert torch.equal(
+        table[4], (1000 * right[0, 1]).to(torch.int32) + (31.5 * right[1, :2]).to(torch.int32).sum(0, dtype=torch.int32)
+    )
 
 
 def test_sums_and_noise_are_added_as_integers() -> None:

@@ -303,7 +303,9 @@ def _require_plain(traced: Any) -> None:
                 raise NotCompiled("the loss uses a tensor that is neither a parameter nor a buffer of the model")
         schema = getattr(node.target, "_schema", None)
         if node.op == "call_function" and schema is not None and schema.is_mutable:
-            changed = [a for a, s in zip(node.args, schema.arguments, strict=False) if s.alias_info and s.alias_info.is_write]
+            changed = [
+                a for a, s in zip(node.args, schema.arguments, strict=False) if s.alias_info and s.alias_info.is_write
+            ]
             if any(getattr(one, "op", "") == "placeholder" for one in changed):
                 raise NotCompiled("the forward pass writes into a buffer, a parameter or the batch")
         if node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):

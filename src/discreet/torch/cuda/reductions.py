@@ -348,7 +348,11 @@ def _convolution(use: ConvolutionUse, grid: float, kind: torch.dtype) -> Reducti
     several = len(use.inputs) // use.slots
     if several * math.prod(use.outputs.shape[2:]) > 1:
         kept = use.slots * math.prod(use.target.shape) <= use.inputs.numel() + use.outputs.numel()
-        return _Kept(use.target, _convolved(use, kind)) if kept and _window(use) is None else _SegmentedConvolution(use, kind)
+        return (
+            _Kept(use.target, _convolved(use, kind))
+            if kept and _window(use) is None
+            else _SegmentedConvolution(use, kind)
+        )
     kernel = use.target.shape[2:]
     seen = _patches(_last(use.inputs), kernel, use.stride, use.padding, use.dilation)
     outer = OuterUse(use.target, seen.reshape(use.slots, -1), use.outputs.reshape(use.slots, -1))

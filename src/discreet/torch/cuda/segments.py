@@ -46,7 +46,7 @@ def _segments(  # type: ignore[no-untyped-def]
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, TIMES: tl.constexpr, SOLE: tl.constexpr, EVEN: tl.constexpr,
     STAGES: tl.constexpr, GROUP: tl.constexpr, CHANNELS: tl.constexpr, KERNEL: tl.constexpr, ACROSS: tl.constexpr,
 ):  # fmt: skip
-    """Squared lengths or integer sums of left_iᵀ right_i; with CHANNELS > 0, rows of right_i are patches of an image."""
+    """Squared lengths or integer sums of left_iᵀ right_i; with CHANNELS > 0 rows of right_i are patches of an image."""
     program, part = tl.program_id(0), tl.program_id(1)
     down, across = tl.cdiv(rows, ROWS), tl.cdiv(columns, COLUMNS)
     whole_group = GROUP * across
