@@ -9,6 +9,7 @@
   integers of that slot alone, whose ℓ2 length is at most the grid.
 * ``compiled``: the same for the program that ``trainer.fit`` replays, in TF32 and in bf16; its sums are those of the
   usual engine to the rounding of bfloat16; planted violations of hypothesis (H) are refused.
+* ``fit``: what a compiled training releases of a step is the program's sum plus the reference's noise.
 * ``speed``: milliseconds for the noise of 1.2·10⁸ parameters.
 """
 
@@ -33,6 +34,7 @@ from torch import Tensor, nn
 import bare
 
 bare.prepare()
+import torch_exact_compiled  # noqa: E402
 
 KEY = np.array(
     [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0, 0x082EFA98, 0xEC4E6C89], np.uint32
@@ -67,10 +69,6 @@ def step(device: str) -> dict[str, Any]:
     from discreet.torch.engine import Clip, ExampleGradients
     from discreet.torch.rounds import ClippedGradientSum, GradientRound
 
-    class OneKey:
-        def words(self, count: int) -> Any:
-            return KEY.view(np.uint64)[:count].copy()
-
     model = nn.Sequential(nn.Linear(40, 64), nn.ReLU(), nn.Linear(64, 3)).to(device)
     query = ClippedGradientSum(ExampleGradients(model, Clip(1.0), slots=8, grid=GRID), 1.0)
     made: Any = GradientRound(query, Gaussian(1.3), None, None, torch.device(device))  # type: ignore[arg-type]
@@ -78,7 +76,9 @@ def step(device: str) -> dict[str, Any]:
     scale = Scale.at_least(math.nextafter(1.3 * GRID, math.inf))
     assert scale is not None
     noise = torch.from_numpy(sample(KEY, sum(one.numel() for one in total), scale))
-    released = torch.cat([one.reshape(-1).cpu() for one in made._noisy(total, OneKey()).gradients])
+    released = torch.cat(
+        [one.reshape(-1).cpu() for one in made._noisy(total, torch_exact_compiled.OneKey(KEY)).gradients]
+    )
     wanted = (torch.cat([one.reshape(-1).cpu() for one in total]) + noise).double() / GRID
     return {"entries": noise.numel(), "different": int((released != wanted).sum())}
 
@@ -250,88 +250,14 @@ def _pairs(engine: Any, forward: Callable[[Tensor], Tensor], x: Tensor, pairs: i
     return {"longest": longest, "unmoved": bool(unmoved), "within": longest <= 1.0, "rules": sorted(kinds)}
 
 
-def compiled(device: str, slots: int = 8, pairs: int = 24) -> dict[str, Any]:
+def compiled(device: str) -> dict[str, Any]:
     """`neighbours` for compiled programs, how far their sums are from the usual ones, and planted violations."""
-    found: dict[str, Any] = {}
-    torch.set_float32_matmul_precision("high")
-    torch.backends.cudnn.allow_tf32 = True
-    for name, (make, shape, codes) in ZOO.items():
-        for half in (False, True):
-            label = f"{name}, {'bf16' if half else 'TF32'}"
-            try:
-                found[label] = _compiled_model(make, _examples(shape, codes, 2 * slots, device), codes, half, pairs)
-            except Exception as problem:
-                found[label] = {"failed": f"{type(problem).__name__}: {problem}"[:400]}
-            print(label, found[label], flush=True)
-    found["violations"] = {kind.__name__: _violated(kind, device) for kind in VIOLATIONS}
-    return found
+    return torch_exact_compiled.compiled(device, ZOO, _examples, _pairs)
 
 
-def _compiled_model(make: Callable[[], nn.Module], both: Tensor, codes: int, half: bool, pairs: int) -> dict[str, Any]:
-    from discreet.torch.cuda.compiled import CompiledGradients
-    from discreet.torch.engine import Clip, ExampleGradients, check_slots
-
-    torch.manual_seed(1)
-    x, other = both.chunk(2)
-    model = make().to(x.device).train()
-
-    def forward(fields: Tensor) -> Tensor:
-        with torch.autocast("cuda", torch.bfloat16, enabled=half):
-            return model(fields).float().square().sum(1)
-
-    engine = CompiledGradients(model, Clip(0.01), forward, other, slots=len(x), grid=GRID)
-    check_slots(engine, forward, other)
-    everyone = torch.ones(len(x), dtype=torch.bool, device=x.device)
-    usual = ExampleGradients(model, Clip(0.01), slots=len(x), grid=GRID)
-    mine, theirs = (
-        torch.cat([total.reshape(-1) for total in one.sums_of(forward, x, everyone)]).double()
-        for one in (engine, usual)
-    )
-    apart = float((mine - theirs).norm() / theirs.norm())
-    return {**_pairs(engine, forward, x, pairs, codes), "apart from the usual sums": apart}
-
-
-def batch_statistics(x: Tensor) -> Tensor:
-    """Entries less their mean over the batch."""
-    return x - x.mean(0)
-
-
-def attention_across_examples(x: Tensor) -> Tensor:
-    """Each example is a mixture of all."""
-    return (x @ x.T).softmax(1) @ x
-
-
-def neighbour_in_the_batch(x: Tensor) -> Tensor:
-    """Each example with the one beside it."""
-    return x + x.roll(1, 0)
-
-
-def dropout_shared_by_slots(x: Tensor) -> Tensor:
-    """One mask for all examples."""
-    return x * (torch.rand(x.shape[1], device=x.device) > 0.5)
-
-
-VIOLATIONS = (batch_statistics, attention_across_examples, neighbour_in_the_batch, dropout_shared_by_slots)
-
-
-def _violated(kind: Callable[[Tensor], Tensor], device: str) -> str:
-    """What a planted violation led to; "certified" would be a failure."""
-    from discreet.torch.cuda.compiled import CompiledGradients
-    from discreet.torch.engine import Clip, check_slots
-
-    torch.manual_seed(2)
-    first, last = nn.Linear(24, 32).to(device), nn.Linear(32, 4).to(device)
-    model, x = nn.ModuleList([first, last]), torch.randn(8, 24, device=device)
-
-    def forward(fields: Tensor) -> Tensor:
-        return last(kind(first(fields)).tanh()).square().sum(1)
-
-    try:
-        engine = CompiledGradients(model, Clip(0.01), forward, x, slots=8, grid=GRID)
-        check_slots(engine, forward, x)
-    except Exception as problem:
-        return f"{type(problem).__name__}: {problem}"[:200]
-    return "certified"
+def fit(device: str) -> dict[str, Any]:
+    """What a compiled training releases of a step: the program's sum plus the reference's noise, bit for bit."""
+    return torch_exact_compiled.fit(device, KEY)
 
 
 def speed(device: str, count: int = 120_000_000) -> dict[str, Any]:
@@ -364,7 +290,8 @@ def _milliseconds(work: Callable[[], Any]) -> float:
 
 
 PARTS: dict[str, Callable[[str], dict[str, Any]]] = {
-    "noise": noise, "step": step, "law": law, "neighbours": neighbours, "compiled": compiled, "speed": speed,
+    "noise": noise, "step": step, "law": law, "neighbours": neighbours, "compiled": compiled, "fit": fit,
+    "speed": speed,
 }  # fmt: skip
 
 

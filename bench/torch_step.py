@@ -8,7 +8,8 @@ A step is: forward pass, clipped sum, noise, update by SGD. ``exact`` adds exact
 ``float`` adds ``torch.randn`` to floats, as Opacus does. Opacus (``hooks``, ``ghost``) runs in ``.venv-bench-opacus``.
 
     python bench/torch_step.py --device cpu --rounds 15
-    python bench/torch_step.py --device cuda --methods exact float
+    python bench/torch_step.py --device cuda                        # large models, compiled: bench/torch_step_gpu.py
+    python bench/torch_step.py --device cuda --models MLP --methods exact float
 """
 
 from __future__ import annotations
@@ -272,7 +273,8 @@ def main() -> None:
     if options.worker:
         worker(options.worker, options.model, options.device, options.threads)
         return
-    if options.device == "cuda":
+    small = options.models and any(part in name for part in options.models for name in MODELS)
+    if options.device == "cuda" and not small:
         import torch_step_gpu
 
         store = peers.RESULTS / options.store if options.store else None

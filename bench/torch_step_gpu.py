@@ -25,6 +25,8 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import numpy as np
 import torch
+import triton
+import triton.language as tl
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -196,11 +198,19 @@ def _graphed(step: Step, reset: bool = True) -> Step:
     return graph.replay
 
 
+@triton.jit
+def _released(sums, noise, out, unit, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    """(sum + noise)·unit, rounded to float32; the sum of integers is exact."""
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    here = place < size
+    whole = tl.load(sums + place, mask=here, other=0).to(tl.int64) + tl.load(noise + place, mask=here, other=0)
+    tl.store(out + place, (whole.to(tl.float64) * tl.load(unit)).to(tl.float32), mask=here)
+
+
 def exact(model: nn.Module, x: Tensor, y: Tensor, half: bool, mode: str) -> Step:
     """A private step in integers; ``eager`` is the engine for any loop, ``graph`` the compiled one."""
     from discreet.torch.cuda.compiled import CompiledGradients
     from discreet.torch.cuda.noise import sample_on
-    from discreet.torch.cuda.release import released
     from discreet.torch.cuda.sampling import Scale
     from discreet.torch.engine import Clip, ExampleGradients
 
@@ -243,7 +253,7 @@ def exact(model: nn.Module, x: Tensor, y: Tensor, half: bool, mode: str) -> Step
         parameter.grad = part
 
     def update() -> None:
-        released(engine.flat, noise, unit, gradient)
+        _released[(-(-len(noise) // 4096),)](engine.flat, noise, gradient, unit, len(noise), BLOCK=4096, num_warps=8)
         optimizer.step()
 
     move = _graphed(update, reset=False)

@@ -138,13 +138,16 @@ class Trainer:
         else:
             self._ahead = found
 
-    def fit(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> Trainer:
+    def fit(self, loss_fn: Callable[[Any, Any], torch.Tensor], *, compiled: bool = False) -> Trainer:
         """Run all charged steps with ``loss_fn(model(batch.x), batch.y)``.
 
-        On a GPU forward pass, backward pass and sums are compiled and replayed (`discreet.torch.cuda.compiled`), where
-        that is possible; otherwise a warning says why not. Then ``loss_fn`` and the model's Python code run once.
+        Args:
+            loss_fn: the losses of the slots, or their mean.
+            compiled: on a GPU forward pass, backward pass and sums are compiled and replayed as one CUDA graph
+                (`discreet.torch.cuda.compiled`), where that is possible; otherwise a warning says why not. Then Python
+                code of ``loss_fn`` and of the model runs once, before the first step.
         """
-        if self._replays(loss_fn):
+        if compiled and self._replays(loss_fn):
             return self
         for batch in self:
             self.step(loss_fn(self.model(batch.x), batch.y))

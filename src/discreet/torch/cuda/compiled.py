@@ -11,6 +11,7 @@ program that is replayed, and `check_slots` tests exactly this one, because `sum
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ LARGEST = 2.0**31
 """Integers are added in 32 bits: slots × grid must be below this."""
 FINEST = 2.0**50
 """The most integers to a unit of gradient: entries below 2^−60, whose squares may be lost, then become zero."""
+SMALLEST = 2.0**-100
+"""Weights below this count as zero: those that float32 has only with few digits may come out larger."""
 GAP = 64
 """Sums of parameters begin at multiples of this many entries of the common tensor."""
 ROUNDED = torch.bfloat16
@@ -80,25 +83,36 @@ class CompiledGradients(TrainingGradients):
             raise NotCompiled("slots × grid must be below 2^31")
         if any(p.dtype != torch.float32 for p in self.parameters):
             raise NotCompiled("parameters must be float32")
+        device = self.parameters[0].device
+        if device.type == "cuda" and (importlib.util.find_spec("triton") is None or torch.version.hip):
+            raise NotCompiled("kernels are written in Triton, for GPUs with CUDA")
         if torch.get_float32_matmul_precision() == "highest":
             raise NotCompiled("products in full float32 are asked for; torch.set_float32_matmul_precision('high')")
         self.forward = forward
-        device = self.parameters[0].device
         leaves, self._structure = tree_flatten(examples)
         self._fields: list[Tensor] = [leaf.to(device).clone() for leaf in leaves]
         self._present = torch.ones(slots, dtype=torch.bool, device=device)
         self._bound = torch.tensor(clip.bound, dtype=torch.float64, device=device)
         self._graph: Any = None
-        with _deterministic():
-            self._inputs: list[Tensor] = [*model.parameters(), *model.buffers(), *self._fields]
-            program = self._traced()
-            self._arrange()
-            with torch.no_grad():
-                self._program = _compiled(program, self._inputs) if device.type == "cuda" and kernels else program
-                if device.type == "cuda":
-                    self._capture()
+        self._inputs: list[Tensor] = [*model.parameters(), *model.buffers(), *self._fields]
+        self._addresses = [tensor.data_ptr() for tensor in self._inputs]
+        try:
+            with _deterministic():
+                self._make(device.type == "cuda", kernels)
+        except (InvalidInput, NotCompiled):
+            raise
+        except Exception as problem:  # of tracing, of compilers, of capturing: nothing was released
+            raise NotCompiled(f"the loss could not be compiled ({type(problem).__name__})") from problem
 
     # --- made once ----------------------------------------------------------------------------------------------------
+
+    def _make(self, on_gpu: bool, kernels: bool) -> None:
+        program = self._traced()
+        self._arrange()
+        with torch.no_grad():
+            self._program = _compiled(program, self._inputs) if on_gpu and kernels else program
+            if on_gpu:
+                self._capture()
 
     def _traced(self) -> Any:
         """The program from parameters, buffers and fields to the tensors that reductions hold."""
@@ -124,13 +138,8 @@ class CompiledGradients(TrainingGradients):
             self._reductions = self._collected(recorder)
             return [tensor for reduction in self._reductions for tensor in reduction.held]
 
-        try:
-            with _known_as_compiling():
-                traced = make_fx(program, tracing_mode="real")(*self._inputs)
-        except (InvalidInput, NotCompiled):
-            raise
-        except Exception as problem:
-            raise NotCompiled(f"the loss could not be traced ({type(problem).__name__})") from problem
+        with _known_as_compiling():
+            traced = make_fx(program, tracing_mode="real")(*self._inputs)
         for reduction in self._reductions:
             reduction.shapes = [tuple(tensor.shape) for tensor in reduction.held]
             reduction.held = []
@@ -230,6 +239,8 @@ class CompiledGradients(TrainingGradients):
         bound = Clip(self.clip.bound if bound is None else bound).bound
         if self.grid / bound > FINEST:
             raise InvalidInput("the clipping bound is too small for compiled sums; use exact sums without compiling")
+        if self._addresses != [tensor.data_ptr() for tensor in self._inputs]:
+            raise InvalidInput("parameters or buffers have moved in memory since the loss was compiled")
         for new, held in zip(leaves, self._fields, strict=True):
             held.copy_(new)
         self._present.copy_(present)
@@ -253,7 +264,8 @@ class CompiledGradients(TrainingGradients):
         squares = torch.empty(self._lines[-1][1], self.slots, dtype=torch.float64, device=self._present.device)
         for reduction, tensors, (first, last) in zip(self._reductions, held, self._lines, strict=True):
             reduction.measure(tensors, squares[first:last])
-        weights = (segments.MARGIN * self._weights(self._by_row(squares), self._present, self._bound)).float()
+        weights = segments.MARGIN * self._weights(self._by_row(squares), self._present, self._bound)
+        weights = torch.where(weights < SMALLEST, 0.0, weights).float()
         self.flat.zero_()
         sums = dict(zip(map(id, self.parameters), self.sums, strict=True))
         while held:  # what a reduction holds is released as soon as it is summed

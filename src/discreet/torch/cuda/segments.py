@@ -1,9 +1,10 @@
 """Sums over time of products of matrices, example by example, in Triton: their squared lengths, and exact integer sums.
 
 For slot i let P_i = Σ_t l_t r_tᵀ, [p, d], as tensor cores add it up in float32 from numbers in half precision. The
-accumulator is emptied after each slot, so P_i is computed from that slot's numbers alone. One kernel makes it, whether
-squared lengths or integers are wanted: a flag that is read while it runs decides what happens to an accumulator, so
-that both answers are about the same floats. Integers are added as integers, and the order has no effect.
+accumulator is emptied after each slot, so P_i is computed from that slot's numbers alone. One program makes it, whether
+squared lengths or integers are wanted: a flag that is read while it runs decides what happens to an accumulator, and
+nothing else that the program is compiled for differs, so that both answers are about the same floats. Integers are
+added as integers, and the order has no effect.
 
 `kept_squares` and `kept_sums` answer the same questions about gradients that are kept in memory.
 """
@@ -11,6 +12,7 @@ that both answers are about the same floats. Integers are added as integers, and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -39,7 +41,7 @@ BLOCK = 512
 TOGETHER = 16
 
 
-@triton.jit(do_not_specialize=["measure"])
+@triton.jit(do_not_specialize=["weights", "total", "squares", "measure"])  # one program for both answers
 def _segments(  # type: ignore[no-untyped-def]
     left, right, weights, total, squares, measure, slots, times, rows, columns,
     height, width, out_width, stride_y, stride_x, before_y, before_x, apart_y, apart_x,
@@ -184,10 +186,26 @@ class Window:
     out_width: int
 
 
+@cache
+def _unused(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Tensors of the types of weights, sums and squares, for arguments that are not looked at."""
+    kinds = torch.float32, torch.int32, torch.float64
+    single, whole, double = (torch.zeros(16, dtype=kind, device=device) for kind in kinds)
+    return single, whole, double
+
+
 def _launched(
-    left: Tensor, right: Tensor, weights: Tensor, total: Tensor, squares: Tensor, measure: bool, window: Window | None
+    left: Tensor,
+    right: Tensor,
+    window: Window | None,
+    *,
+    weights: Tensor | None = None,
+    total: Tensor | None = None,
+    squares: Tensor | None = None,
 ) -> None:
+    """Run the kernel: for squares if they are given, else for sums. Types of arguments are the same for both."""
     slots, times, rows = left.shape
+    single, whole, double = _unused(left.device)
     columns = right.shape[-1] * (1 if window is None else window.kernel[0] * window.kernel[1])
     tile_rows, tile_columns, step, warps, stages = _tiles(times, rows)
     tiles = segment_parts(times, rows, columns)
@@ -198,9 +216,10 @@ def _launched(
         channels, kernel, across = right.shape[-1], window.kernel[0] * window.kernel[1], window.kernel[1]
     with torch.cuda.device(left.device):
         _segments[(tiles, parts)](
-            left, right, weights, total, squares, int(measure), slots, times, rows, columns, *image, ROWS=tile_rows,
-            COLUMNS=tile_columns, TIMES=step, SOLE=parts == 1, EVEN=times % step == 0, STAGES=stages, GROUP=8,
-            CHANNELS=channels, KERNEL=kernel, ACROSS=across, num_warps=warps,
+            left, right, single if weights is None else weights, whole if total is None else total,
+            double if squares is None else squares, int(squares is not None), slots, times, rows, columns, *image,
+            ROWS=tile_rows, COLUMNS=tile_columns, TIMES=step, SOLE=parts == 1, EVEN=times % step == 0, STAGES=stages,
+            GROUP=8, CHANNELS=channels, KERNEL=kernel, ACROSS=across, num_warps=warps,
         )  # fmt: skip
 
 
@@ -217,7 +236,7 @@ def segment_squares(left: Tensor, right: Tensor, squares: Tensor, window: Window
         window: patches that take the place of the rows of ``right``.
     """
     if left.is_cuda:
-        _launched(left, right, squares, squares, squares, True, window)
+        _launched(left, right, window, squares=squares)
     else:
         squares.zero_()
         squares[0] = _products(left, right).double().square().sum((1, 2))
@@ -230,7 +249,7 @@ def segment_sums(left: Tensor, right: Tensor, weights: Tensor, total: Tensor, wi
     long as the absolute values of an entry's terms sum to less than 2^31.
     """
     if left.is_cuda:
-        _launched(left, right, weights, total, weights, False, window)
+        _launched(left, right, window, weights=weights, total=total)
     else:
         total.copy_(_whole(_products(left, right), weights))
 
