@@ -5,7 +5,8 @@ of the machine. Reported is the median over rounds of a method's time divided by
 same round, for processor time and for elapsed time, and the peak resident memory over that without privacy.
 
 A step is: forward pass, clipped sum, noise, update by SGD. ``exact`` adds exact Gaussian noise to exact integers,
-``float`` adds ``torch.randn`` to floats, as Opacus does. Opacus (``hooks``, ``ghost``) runs in ``.venv-bench-opacus``.
+``float`` adds PyTorch's noise to floats, as Opacus does. Opacus (``hooks``, ``ghost``) runs in ``.venv-bench-opacus``;
+fastDP is not on the package registry.
 
     python bench/torch_step.py --device cpu --rounds 15
     python bench/torch_step.py --device cuda                        # large models, compiled: bench/torch_step_gpu.py
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +54,7 @@ class Encoder(nn.Module):
         self.last = nn.Linear(128, 2)
 
     def forward(self, codes: Tensor) -> Tensor:
-        x = self.table(codes) + self.places(torch.arange(64, device=codes.device).expand(len(codes), 64))
+        x = self.table(codes) + self.places(torch.arange(64, device=codes.device).repeat(len(codes), 1))
         for layer in self.layers:
             x = layer(x)
         return self.last(x.mean(1))
@@ -88,6 +90,25 @@ def batch(name: str, device: str) -> tuple[Tensor, Tensor]:
     return x.to(device), torch.randint(0, classes, (size,)).to(device)
 
 
+class FloatNoise:
+    """Gaussian noise in floats, drawn in host memory by as many threads as PyTorch has, each with its own generator."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self.values = torch.empty(size, device=device)
+        threads = 1 if self.values.is_cuda else torch.get_num_threads()
+        self.parts = self.values.chunk(threads)
+        self.generators = [torch.Generator(device).manual_seed(k) for k in range(len(self.parts))]
+        self.pool = ThreadPoolExecutor(threads)
+
+    def add_to(self, totals: list[Tensor], scale: float) -> None:
+        def draw(part: Tensor, generator: torch.Generator) -> None:
+            part.normal_(0.0, scale, generator=generator)
+
+        list(self.pool.map(draw, self.parts, self.generators))
+        for total, noise in zip(totals, self.values.split([total.numel() for total in totals]), strict=True):
+            total.add_(noise.view_as(total))
+
+
 def own_step(model: nn.Module, x: Tensor, y: Tensor, exact: bool) -> Callable[[], None]:
     bare.prepare()
     from discreet.torch.engine import Clip, ExampleGradients
@@ -98,11 +119,11 @@ def own_step(model: nn.Module, x: Tensor, y: Tensor, exact: bool) -> Callable[[]
     present = torch.ones(len(x), dtype=torch.bool, device=x.device)
 
     def noisy(total: Tensor) -> Tensor:
-        if not exact:
-            return total + NOISE * grid * torch.randn_like(total)
         from discreet.noise.gaussian import rounded_gaussian
 
         return total + torch.from_numpy(rounded_gaussian(NOISE * grid, tuple(total.shape))).to(total.device)
+
+    float_noise = FloatNoise(sum(p.numel() for p in engine.parameters), x.device)
 
     def noisy_on_gpu(totals: list[Tensor]) -> list[Tensor]:
         from discreet.torch.cuda.noise import sample_on
@@ -118,7 +139,10 @@ def own_step(model: nn.Module, x: Tensor, y: Tensor, exact: bool) -> Callable[[]
         with engine.watch():
             loss = functional.cross_entropy(model(x), y, reduction="none")
         totals = engine.clipped_sum(loss, present)
-        totals = noisy_on_gpu(totals) if exact and x.is_cuda else [noisy(total) for total in totals]
+        if not exact:
+            float_noise.add_to(totals, NOISE * grid)
+        else:
+            totals = noisy_on_gpu(totals) if x.is_cuda else [noisy(total) for total in totals]
         for parameter, total in zip(engine.parameters, totals, strict=True):
             parameter.grad = total.to(parameter.dtype).mul_(BOUND / grid / len(x))
         optimizer.step()

@@ -7,6 +7,7 @@ DiscreetError
 ├── LedgerUnavailable                    the ledger cannot be read or written; nothing was released
 ├── NotEstimable                         a fitted model has no intervals: they were not asked for, or noise hides them
 ├── PlanViolation                        a solver asked for something its rehearsed plan had not charged
+├── RankLost                             another process of a training is gone; the step under way was not released
 └── NotCertifiable                       the chosen accounting method cannot prove a bound for this event
 """
 
@@ -24,6 +25,7 @@ __all__ = [
     "NotCertifiable",
     "NotEstimable",
     "PlanViolation",
+    "RankLost",
     "did_you_mean",
 ]
 
@@ -54,6 +56,10 @@ class NotEstimable(DiscreetError):
 
 class PlanViolation(DiscreetError):
     """A solver deviated from the plan that had been charged. The offending release was not made."""
+
+
+class RankLost(DiscreetError):
+    """Another process of a training in several is gone, or refused. The step under way was not released."""
 
 
 class NotCertifiable(DiscreetError):

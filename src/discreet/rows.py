@@ -12,13 +12,17 @@ from dataclasses import dataclass
 
 from discreet.errors import InvalidInput
 
-__all__ = ["MOST_ROWS", "ROW_BITS", "RowSpec"]
+__all__ = ["MOST_ROWS", "MOST_ROWS_IN_PARTS", "ROW_BITS", "RowSpec"]
 
 ROW_BITS = 18
 """A row's length in grid steps is at most 2^ROW_BITS: a resolution of 4e-6 of the longest row."""
 
 MOST_ROWS = 2**27
 """Sums are bounded a priori: 2^27 rows × 2^34 (a row's largest contribution) stays below 2^62."""
+
+MOST_ROWS_IN_PARTS = 2**36
+"""Rows in files or on a cluster, whose sums are added in parts of at most `MOST_ROWS` rows: each part fits 62 bits, and
+their sum is an integer of Python's, which has no limit (`discreet.data.base.exact_sum`)."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ a `Promise` of what the rest will cost. The plan made from the answer must keep 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +28,7 @@ from discreet.ledger import Ledger
 from discreet.ledger.base import Status
 from discreet.measurements import Measurement
 from discreet.measurements.program import drive
+from discreet.measurements.questions import Question, questions
 from discreet.noise.bits import Bits
 from discreet.solvers.base import Problem, Solver
 from discreet.units import Unit
@@ -117,6 +119,8 @@ class Vault:
         """Everything that was charged through this vault, in order: what a certificate states."""
         self.charge_ids: list[int] = []
         """The charges of the ledger that paid for it."""
+        self.asked: Counter[Question] = Counter()
+        """How often each question was answered: public facts about measurements, for the certificate."""
 
     @property
     def protective(self) -> bool:
@@ -124,6 +128,7 @@ class Vault:
         return self.__bits.protective
 
     def _sample(self, measurement: Measurement) -> Any:
+        self.asked.update(questions(measurement))
         with np.errstate(all="ignore"):  # whatever numpy has to say about floating point, it would say about rows
             return measurement.sample(self.__data, self.unit, self.__bits)
 

@@ -1,4 +1,4 @@
-"""Every solver that ``auto`` takes releases the same numbers on rows in memory, in files and on a cluster.
+"""Every solver that ``auto`` takes releases the same numbers on rows in memory, in files, on a cluster and on a device.
 
 The noise comes from one seed. A single integer of a single release that differed would move the coefficients.
 """
@@ -16,6 +16,7 @@ from distributed import Client, LocalCluster
 
 import discreet as dp
 from discreet.data import runs
+from discreet.errors import InvalidInput
 from discreet.planning.auto import RULES
 
 N = 1200
@@ -150,3 +151,9 @@ def test_the_same_numbers_are_released_wherever_the_rows_are(
     assert released(model(case, table, persons=persons).fit(streamed)) == expected
     clustered = dp.Parquet(folder, target=target, dask=client)
     assert released(model(case, table, persons=persons).fit(clustered)) == expected
+    on_device = dp.Parquet(folder, target=target, memory=memory, device="cpu")  # the code of a GPU, but for its kernel
+    if "word" in CASES[case][2]:
+        with pytest.raises(InvalidInput, match="held sparse"):
+            model(case, table, persons=persons).fit(on_device)
+    else:
+        assert released(model(case, table, persons=persons).fit(on_device)) == expected

@@ -221,7 +221,8 @@ def test_fit_trains_by_the_program_and_says_where_it_cannot(monkeypatch: pytest.
     assert len(calls) < 60  # traced and compared, and not called once a batch for every check
     traced = len(calls)
     monkeypatch.setattr(fitting, "DEVICES", ["cuda"])
-    as_usual = trained(loss)
+    with pytest.warns(UserWarning, match="on a GPU"):
+        as_usual = trained(loss)
     assert len(calls) > traced
     assert (by_program - as_usual).norm() < 0.01 * as_usual.norm()
     monkeypatch.setattr(fitting, "DEVICES", ["cpu"])

@@ -246,13 +246,15 @@ def test_compiled_loops_give_the_integers_of_the_formulas_in_torch(monkeypatch: 
         monkeypatch.setattr(kernels, "_compiled", lambda _, c=compiled: c)
         added = torch.zeros(3000, dtype=torch.float64)
         kernels.add_truncated(values, weights, added)
-        scales, squares = kernels.quantised_lengths(values, 2.0**18)
-        usable = found[True][4].nan_to_num(0.0) if found else scales.nan_to_num(0.0)  # sums may differ in a last bit
+        inputs = kernels.quantised(values, 2.0**18)
+        scales = found[True][4] if found else inputs.scales  # sums may differ in a last bit
         products = torch.zeros(70, 3000, dtype=torch.float64)
         few = values[:, :70].contiguous()
-        kernels.add_outer(few, torch.where(usable > 0, 3e3, 0.0), values, usable, 5, products)
+        used = torch.where(scales > 0, 3e3, 0.0)
+        kernels.add_outer(few, used, inputs._replace(scales=scales), 5, products)
         found[compiled] = (
-            added, products, kernels.truncated(values, weights), kernels.square_lengths(values), scales, squares
+            added, products, kernels.truncated(values, weights), kernels.square_lengths(values), inputs.scales,
+            inputs.squares,
         )  # fmt: skip
     for left, right in list(zip(*found.values(), strict=True))[:3]:
         assert torch.equal(left, right)
@@ -274,9 +276,9 @@ def test_several_threads_give_the_integers_of_one() -> None:
         torch.set_num_threads(threads)
         added, products = torch.zeros(1500, dtype=torch.float64), torch.zeros(40, 1500, dtype=torch.float64)
         kernels.add_truncated(values, weights, added)
-        scales, squares = kernels.quantised_lengths(values, 32000.0)
-        kernels.add_outer(few, weights / 1e3, values, scales, 3, products)
-        found.append((added, products, scales, squares, kernels.square_lengths(values)))
+        inputs = kernels.quantised(values, 32000.0)
+        kernels.add_outer(few, weights / 1e3, inputs, 3, products)
+        found.append((added, products, inputs.scales, inputs.squares, kernels.square_lengths(values)))
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
 

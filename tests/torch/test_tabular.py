@@ -61,9 +61,6 @@ def test_bounds_are_declared_and_never_taken_from_the_data() -> None:
         dp.TorchClassifier(1.0, classes=["no", "yes"]).fit(X, LABELS)
     with pytest.raises(InvalidInput, match="target_bounds"):
         dp.TorchRegressor(1.0, row_norm=1.0).fit(X, X[:, 0])
-    table, schema = pd.DataFrame({"a": [0.1], "who": [1]}), {"a": dp.Numeric(0, 1), "who": dp.Person(3)}
-    with pytest.raises(InvalidInput, match="protect rows"):
-        dp.TorchClassifier(1.0, schema=schema, classes=[0, 1]).fit(table, [0])
     with pytest.warns(PrivacyWarning, match="classes were taken from y"):
         found = dp.TorchClassifier(1.0, row_norm=1.0, epochs=0.1, random_state=0).fit(X, LABELS)
     assert "the set of classes, taken from y" in found.privacy_.unprotected
@@ -71,16 +68,14 @@ def test_bounds_are_declared_and_never_taken_from_the_data() -> None:
 
 
 @pytest.mark.parametrize("declared", [{}, {"adjacency": "add-remove", "n_public": 800}])
-def test_rows_of_a_person_are_declared_and_never_said_to_be_bounded(declared: dict[str, Any]) -> None:
-    """Networks open their vault without persons: ids are refused, and noise is planned for the declared rows."""
+def test_rows_of_a_person_without_ids_are_never_said_to_be_bounded(declared: dict[str, Any]) -> None:
+    """Without ids noise is planned for the rows that were declared, and the certificate says so."""
     common = {"row_norm": 2.0, "classes": ["no", "yes"], "epochs": 0.2, **declared}
     one = dp.TorchClassifier(2.0, 1e-6, **common).fit(X, LABELS).privacy_
     three = dp.TorchClassifier(2.0, 1e-6, rows_per_unit=3, **common).fit(X, LABELS).privacy_
     assert (three.unit.rows_per_unit, three.unit.enforced) == (3, False)
     assert "3 rows a unit, declared" in str(three)
     assert three.recompute().upper <= 2.0 < epsilon(one.event, 1e-6, three.unit).lower
-    with pytest.raises(TypeError, match="groups"):
-        dp.TorchClassifier(2.0, 1e-6, **common).fit(X, LABELS, groups=np.arange(800))
 
 
 def test_a_training_that_bounds_no_persons_refuses_a_unit_that_says_so() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from discreet.accounting.curve import Curve, _real, curve
 from discreet.errors import InvalidInput, NotCertifiable
-from discreet.events import Event
+from discreet.events import Allocation, Compose, Event, Poisson, Repeat
 from discreet.units import Adjacency
 
 __all__ = ["calibrate", "calibrate_rate", "calibrate_steps"]
@@ -20,6 +20,19 @@ _LEAST, _MOST = 1e-6, 1e12
 
 def _estimate(event: Event, delta: float, adjacency: Adjacency) -> float:
     return curve(event, adjacency).estimate(delta)
+
+
+def _in_poisson_batches(event: Event) -> Event:
+    """A similar event that is quickly accounted for: random allocations replaced by as many Poisson batches."""
+    match event:
+        case Allocation(batches, inner):
+            return Repeat(Poisson(1 / batches, _in_poisson_batches(inner)), batches)
+        case Repeat(inner, times):
+            return Repeat(_in_poisson_batches(inner), times)
+        case Compose(events):
+            return Compose([_in_poisson_batches(part) for part in events])
+        case _:
+            return event
 
 
 class _Nearby:
@@ -53,7 +66,7 @@ def calibrate(
         epsilon: target, positive; infinite asks for no noise at all and is refused.
         delta: target, in [0, 1].
         adjacency: ``"replace-one"``, ``"add-remove"`` or a `Unit`.
-        tolerance: the result is within this relative distance of a noise that fails, or 1e-4 for random allocation
+        tolerance: the result is within this relative distance of a noise that fails, or 3e-4 for random allocation
             under replace-one, whose bounds are no finer.
 
     Raises:
@@ -75,8 +88,14 @@ def calibrate(
     def upper(event: Event, delta: float, adjacency: Adjacency) -> float:
         return curve(event, adjacency).upper(delta, epsilon)
 
+    def similar(event: Event, delta: float, adjacency: Adjacency) -> float:
+        return curve(_in_poisson_batches(event), adjacency).upper(delta, 0.0)
+
     ends = math.log(_LEAST), math.log(_MOST)
-    start, slope = _approach(lambda x: excess(_estimate, x), 0.0, *ends)
+    start, slope = 0.0, -1.0
+    if (example := make_event(1.0)) != _in_poisson_batches(example):
+        start, slope = _approach(lambda x: excess(similar, x), start, slope, *ends)
+    start, slope = _approach(lambda x: excess(_estimate, x), start, slope, *ends)
     start, slope = _polish(excess, start, slope, *ends, tolerance)
     tolerance = max(tolerance, curve(make_event(math.exp(start)), adjacency).resolution)
     return math.exp(_search(lambda x: excess(upper, x), start, slope, *ends, tolerance, "noise multiplier"))
@@ -96,11 +115,13 @@ def _log_ratio(found: float, wanted: float) -> float:
     return min(50.0, math.log(found / wanted)) if math.isfinite(found) else 50.0
 
 
-def _approach(excess: Callable[[float], float], x: float, least: float, most: float) -> tuple[float, float]:
+def _approach(
+    excess: Callable[[float], float], x: float, slope: float, least: float, most: float
+) -> tuple[float, float]:
     """A first guess of where a decreasing excess crosses 0, and its slope there: a few secant steps, proving
     nothing.
     """
-    slope, value = -1.0, excess(x)
+    value = excess(x)
     for _ in range(12):
         step = min(max(-value / slope, -3.0), 3.0)
         nxt = min(max(x + step, least), most)
@@ -259,6 +280,6 @@ def calibrate_rate(
     if excess(upper, 0.0) <= 0:
         return 1.0
     most = -math.log(1e-12)
-    start, slope = _approach(lambda x: excess(_estimate, x), 3.0, 0.0, most)
+    start, slope = _approach(lambda x: excess(_estimate, x), 3.0, -1.0, 0.0, most)
     start, slope = _polish(excess, start, slope, 0.0, most, tolerance)
     return math.exp(-_search(lambda x: excess(upper, x), start, slope, 0.0, most, tolerance, "inverse rate"))

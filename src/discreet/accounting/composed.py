@@ -17,9 +17,11 @@ import numpy as np
 from discreet.accounting.bounds import Bounds, guarded, meet
 from discreet.accounting.exact import gaussian
 from discreet.accounting.exact.best_of_family import best_of_family
-from discreet.accounting.exact.contour import MOST_NODES, Contour, Placement, log_kappa
+from discreet.accounting.exact.contour import MOST_NODES, Contour
+from discreet.accounting.exact.cumulants import log_kappa
 from discreet.accounting.exact.fourier import Fourier
 from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained, is_dear, roughly
+from discreet.accounting.exact.placement import Placement
 from discreet.accounting.exact.single_release import (
     delta_of_one,
     epsilon_of_one,
@@ -39,8 +41,7 @@ __all__ = ["ComposedLoss", "composed_losses"]
 Engine = Literal["auto", "contour", "fourier"]
 _TIGHT = 1e-3  # an interval so narrow needs no second opinion
 _NARROW = 0.01  # an interval so narrow is not worth a longer sum
-_FEW_NODES = 1 << 13
-_MOST_TIMES = 10**300
+_FEW_NODES = 1 << 15
 _BOTH = "the contour and the Fourier accountant"
 
 
@@ -55,10 +56,8 @@ def composed_losses(history: History, known: Callable[..., Rule]) -> tuple[Compo
     rho = 0.0
     sides: list[tuple[Pairs, int]] = []
     for leaf, count in history.items():
-        if count > _MOST_TIMES:
-            raise NotCertifiable(
-                f"more than 1e{len(str(_MOST_TIMES)) - 1} repetitions are beyond the range of doubles."
-            )
+        if count > 10**300:
+            raise NotCertifiable("more than 1e300 repetitions are beyond the range of doubles.")
         match known(leaf):
             case Unbounded(least):
                 return (ComposedLoss([], unbounded=True, least=least),)
@@ -299,7 +298,7 @@ class ComposedLoss:
             return min(rough_epsilon_of_one(pair, delta), self.most(delta))
         try:
             if all(hasattr(pair, "on_contour") for pair, _ in self.parts):
-                return min(guarded(lambda: self.contour()._guess(delta)), self.top)
+                return min(guarded(lambda: self.contour().cumulants.guess(delta)), self.top)
             parts = [(roughly(pair), n) for pair, n in self.parts]
             return min(guarded(lambda: Fourier(parts).estimate(delta)), self.top)
         except NotCertifiable:
@@ -335,7 +334,7 @@ class ComposedLoss:
             return math.inf
 
         def bound() -> float:
-            cs, moments = self.contour()._cumulants()
+            cs, moments = self.contour().cumulants.known()
             target = math.log(delta)
             c = float(cs[int(np.argmin((moments - target + log_kappa(cs)) / cs))])
             moment = sum(n * pair.log_moment_upper(c) for pair, n in self.contour().parts)
@@ -367,7 +366,7 @@ class ComposedLoss:
             raise NotCertifiable("not quickly")
         if contour.quickly_within(epsilon, target):
             return True
-        cs, moments = contour._cumulants()
+        cs, moments = contour.cumulants.known()
         height = moments - cs * epsilon + log_kappa(cs)
         j = int(np.argmin(height))
         if height[j] < target - 1e-3:
@@ -376,7 +375,7 @@ class ComposedLoss:
             rounding = 1e-9 + 32 * UNIT_ROUNDOFF * (abs(proved) + c * epsilon + abs(target))
             if proved - c * epsilon + float(log_kappa(c)) < target - rounding:
                 return True
-        return contour.log_delta(epsilon)[1] <= target - 4 * UNIT_ROUNDOFF * (1 + abs(target))
+        return contour.log_delta(epsilon, target)[1] <= target - 4 * UNIT_ROUNDOFF * (1 + abs(target))
 
 
 class _Failing:

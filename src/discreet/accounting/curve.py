@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from discreet.accounting.bounds import Bounds, Contradiction, guarded
 from discreet.accounting.composed import ComposedLoss, Engine, composed_losses
-from discreet.accounting.exact.pairs import is_dear
+from discreet.accounting.exact.pairs import ProfilePair, is_dear
 from discreet.accounting.histories import histories
 from discreet.accounting.rules import rule
 from discreet.errors import InvalidInput, NotCertifiable
@@ -180,7 +180,26 @@ class Curve:
         if self._without_a_rule() is not None:
             return 0.0
         pairs = [pair for both in self._histories() for loss in both for pair, _ in loss.parts]
-        return 1e-4 if any(is_dear(pair) for pair in pairs) else 0.0
+        return 3e-4 if any(is_dear(pair) for pair in pairs) else 0.0
+
+    @property
+    def mu(self) -> float | None:
+        """μ for which the event is exactly μ-Gaussian DP; None for noise that is not Gaussian, or on random batches."""
+        if self._without_a_rule() is not None:
+            return None
+        found = [loss.mu for both in self._histories() for loss in both]
+        known = [mu for mu in found if mu is not None]
+        return max(known) if len(known) == len(found) and all(map(math.isfinite, known)) else None
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether an answer takes about a second: a loss that is known by its profile alone is composed with others."""
+        if self._without_a_rule() is not None:
+            return False
+        losses = [loss.parts for both in self._histories() for loss in both]
+        return any(
+            sum(n for _, n in parts) > 1 and any(isinstance(pair, ProfilePair) for pair, _ in parts) for parts in losses
+        )
 
     @property
     def has_contour(self) -> bool:

@@ -12,7 +12,8 @@ from discreet.units import Adjacency
 
 __all__ = ["Tradeoff", "tradeoff"]
 
-_GRID = 48
+_GRID, _COARSE = 48, 12
+"""Lines by which the function is bounded; fewer where each takes a second. Every number of them gives a bound."""
 
 
 class Tradeoff:
@@ -33,8 +34,9 @@ class Tradeoff:
             top = self.curve.epsilon(1e-12).upper
             top = 30.0 if math.isinf(top) else min(max(top, 1e-3), 700.0)  # e^ε and its steps are needed as doubles
             self._points = []
-            for i in range(_GRID + 1):
-                at = top * (i / _GRID) ** 1.5
+            lines = _COARSE if self.curve.is_slow else _GRID
+            for i in range(lines + 1):
+                at = top * (i / lines) ** 1.5
                 self._points.append((at, self.curve.delta(at)))
         return self._points
 

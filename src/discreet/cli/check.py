@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from discreet.cli import options
 from discreet.cli.common import console, ledger_for, read_schema, say_not_private
 from discreet.cli.reading import Decimal, File, Separator, as_mark, declared_columns, names_in
 from discreet.data.columns import Numeric
@@ -30,8 +31,10 @@ def check(
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")] = "replace-one",
     rows_per_unit: Annotated[int, typer.Option(help="The most rows one person has.")] = 1,
     n_public: Annotated[int | None, typer.Option(help="Number of rows, if it is public (add-remove).")] = None,
-    ledger: Annotated[str | None, typer.Option(help="Ledger, e.g. sqlite:///ledger.db or a path.")] = None,
-    dataset: Annotated[str, typer.Option(help="Whose budget is charged, by its name in the ledger.")] = "default",
+    ledger: options.LedgerUrl = None,
+    dataset: options.Dataset = "default",
+    analyst: options.Analyst = "",
+    witness: options.Witness = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
     seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
     separator: Separator = None,
@@ -40,7 +43,7 @@ def check(
     """Check a file against its schema for little ε: the share of cells that are missing, unreadable, beyond bounds."""
     from discreet.estimators import check as checked
 
-    unit, budget = Unit(adjacency, rows_per_unit), ledger_for(ledger, dataset)  # type: ignore[arg-type]
+    unit, budget = Unit(adjacency, rows_per_unit), ledger_for(ledger, dataset, analyst, witness)  # type: ignore[arg-type]
     declared = read_schema(schema, names_in(file, separator))
     found = checked(
         _cells(file, declared, column, separator, decimal),

@@ -75,7 +75,7 @@ def ledger_at(words: str) -> str | Path:
     return words if ":" in words else Path(words)
 
 
-def ledger_for(url: str | None, dataset: str) -> Ledger | None:
+def ledger_for(url: str | None, dataset: str, analyst: str = "", witness: Path | None = None) -> Ledger | None:
     """The ledger of a command's options; one without a budget says that it only records."""
     if url is None:
         if dataset != "default":
@@ -83,7 +83,7 @@ def ledger_for(url: str | None, dataset: str) -> Ledger | None:
         return None
     from discreet.ledger import Ledger
 
-    found = Ledger(ledger_at(url), dataset=dataset)
+    found = Ledger(ledger_at(url), dataset=dataset, analyst=analyst, witness=witness)
     if found.budget is None:
         errors.print(f"{url} only records what is spent. To limit it, set a budget first: discreet ledger --help")
     return found

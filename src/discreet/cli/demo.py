@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 
-from discreet.cli.common import console, show_certificate
+from discreet.cli.common import console, errors, show_certificate
 from discreet.cli.fit import NamedColumn
 
 __all__ = ["demo", "register"]
@@ -19,6 +20,7 @@ _BUDGET = 1.0
 def demo(
     folder: Annotated[Path, typer.Option(help="Where model, certificate and ledger go.")] = Path("demo"),
     epsilon: Annotated[float, typer.Option(help="Privacy of the model.")] = _BUDGET,
+    as_json: Annotated[bool, typer.Option("--json", help="Certificate and accuracy as JSON.")] = False,
 ) -> None:
     """Fit a private logistic regression to the RAND Health Insurance Experiment."""
     from discreet.data.columns import Person
@@ -34,7 +36,8 @@ def demo(
     y, truth = (NamedColumn.of(part, target, schema) for part in (train, test))
     persons, (_, person) = len(set(train["person"])), schema.person or ("", Person(1))
     delta = 1.0 / persons**2
-    console.print(
+    say = errors.print if as_json else console.print
+    say(
         f"RAND Health Insurance Experiment: {len(y)} person-years of {persons} people, target: bought prescription "
         f"drugs in the year.\nA whole person is protected (replace-one), with up to {person.most_rows} rows; bounds "
         "come from a public schema, none from the data.\n"
@@ -42,21 +45,25 @@ def demo(
     url = f"sqlite:///{folder / 'ledger.db'}"
     unit = Unit("replace-one", person.most_rows)
     ledger = Ledger(url, epsilon=_BUDGET, delta=delta, adjacency=unit, dataset="randhie")
-    model = LogisticRegression(epsilon, delta, schema=schema, ledger=ledger, verbose=True)
+    model = LogisticRegression(epsilon, delta, schema=schema, ledger=ledger, verbose=not as_json)
     try:
         model.fit(train, y)
     except BudgetExceeded as refusal:
-        console.print(f"refused: {refusal}")
-        console.print(f"To start over, delete the demonstration's folder: rm -r {folder}")
+        say(f"refused: {refusal}")
+        say(f"To start over, delete the demonstration's folder: rm -r {folder}")
         raise typer.Exit(3) from None
     baseline = LogisticRegression(float("inf"), schema=schema).fit(train, y)
     model.save(folder / "model.npz")
     (folder / "certificate.json").write_text(model.privacy_.to_json() + "\n", encoding="utf-8")
-    show_certificate(model.privacy_, model.coef_.shape[1])
     labels = schema.target(target).labels(truth)  # type: ignore[union-attr]
-    accuracy = _accuracy(model, test, labels)
+    accuracy, without = _accuracy(model, test, labels), _accuracy(baseline, test, labels)
+    if as_json:
+        figures = {"accuracy": accuracy, "accuracy_without_privacy": without}
+        print(json.dumps({"certificate": json.loads(model.privacy_.to_json()), **figures}))
+        return
+    show_certificate(model.privacy_, model.coef_.shape[1])
     console.print(
-        f"\ntest accuracy  {accuracy:.1%} private, {_accuracy(baseline, test, labels):.1%} without privacy, "
+        f"\ntest accuracy  {accuracy:.1%} private, {without:.1%} without privacy, "
         f"{max(np.mean(labels), 1 - np.mean(labels)):.1%} for always guessing the commoner answer\n"
         f"model          {folder / 'model.npz'}\n"
         f"certificate    {folder / 'certificate.json'}\n"

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from discreet.cli import options
 from discreet.cli.common import console, errors, ledger_for, require_place, say_not_private
 from discreet.cli.reading import Decimal, File, Separator, as_mark, read_declared
 from discreet.data.frames import NamedColumn, read_table
@@ -28,8 +29,10 @@ def evaluate(
     adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")] = "replace-one",
     rows_per_unit: Annotated[int, typer.Option(help="The most rows one person has.")] = 1,
     n_public: Annotated[int | None, typer.Option(help="Number of rows, if it is public (add-remove).")] = None,
-    ledger: Annotated[str | None, typer.Option(help="Ledger, e.g. sqlite:///ledger.db or a path.")] = None,
-    dataset: Annotated[str, typer.Option(help="Whose budget is charged, by its name in the ledger.")] = "default",
+    ledger: options.LedgerUrl = None,
+    dataset: options.Dataset = "default",
+    analyst: options.Analyst = "",
+    witness: options.Witness = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the figures to a JSON file too.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
     seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
@@ -51,7 +54,7 @@ def evaluate(
         require_place(output, [model, file, ledger])
     fitted = load(model)
     name = _target(fitted, target)
-    budget, unit = ledger_for(ledger, dataset), Unit(adjacency, rows_per_unit)  # type: ignore[arg-type]
+    budget, unit = ledger_for(ledger, dataset, analyst, witness), Unit(adjacency, rows_per_unit)  # type: ignore[arg-type]
     found = evaluated(
         fitted,
         *_rows(fitted, file, name, separator, decimal, public),

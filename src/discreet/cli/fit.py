@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from discreet.cli import options
 from discreet.cli.common import (
-    MODELS,
-    NETWORK,
     console,
     errors,
     ledger_for,
@@ -23,10 +23,10 @@ from discreet.cli.common import (
     show_certificate,
 )
 from discreet.cli.reading import Decimal, Files, Separator, declared_columns, names_in, read_declared, scan_for
-from discreet.cli.settings import SETS, model_parameters, read_set, solver_options
+from discreet.cli.settings import model_parameters, read_set, solver_options
 from discreet.data.frames import NamedColumn
+from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
-from discreet.recipes import RECIPES
 from discreet.text import printable, shortened
 
 __all__ = ["NamedColumn", "fit", "register"]
@@ -39,89 +39,105 @@ def fit(
     files: Files,
     target: Annotated[str, typer.Option(help="Column to predict.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of this fit; inf for no privacy.")],
-    schema: Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Default: 1/n² under replace-one.")] = None,
-    adjacency: Annotated[str, typer.Option(help="replace-one or add-remove.")] = "replace-one",
-    rows_per_unit: Annotated[
-        int, typer.Option(help="Rows one person has: believed, unlike {unit: 5} in a schema.")
-    ] = 1,
-    model: Annotated[str, typer.Option(help="auto, " + ", ".join([*MODELS, NETWORK]))] = "auto",
-    param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the model, e.g. alpha=0.01.")] = None,
-    domain: Annotated[str | None, typer.Option(help=f"Keep the coefficients in a set: {SETS}.")] = None,
-    solver: Annotated[str, typer.Option(help="auto, " + ", ".join(RECIPES))] = "auto",
-    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the solver, e.g. iterations=50.")] = None,
-    n_public: Annotated[int | None, typer.Option(help="Number of rows, if it is public (add-remove).")] = None,
-    ledger: Annotated[str | None, typer.Option(help="Ledger, e.g. sqlite:///ledger.db or a path.")] = None,
-    dataset: Annotated[str, typer.Option(help="Whose budget is charged, by its name in the ledger.")] = "default",
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")] = Path("model.npz"),
-    certificate: Annotated[Path | None, typer.Option(help="Where to write the certificate (JSON).")] = None,
-    seed: Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")] = None,
-    inference: Annotated[
-        bool, typer.Option("--inference", help="Standard errors and intervals, within epsilon.")
-    ] = False,
-    interactions: Annotated[
-        list[str] | None,
-        typer.Option(help="auto (default), none, or COLUMN,COLUMN that tell more together; may be repeated."),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    schema: options.SchemaFile = None,
+    delta: options.Delta = None,
+    adjacency: options.Adjacency = "replace-one",
+    rows_per_unit: options.RowsPerUnit = 1,
+    model: options.Model = "auto",
+    param: options.Param = None,
+    domain: options.Domain = None,
+    solver: options.Solver = "auto",
+    option: options.Option = None,
+    n_public: options.PublicRows = None,
+    ledger: options.LedgerUrl = None,
+    dataset: options.Dataset = "default",
+    analyst: options.Analyst = "",
+    witness: options.Witness = None,
+    output: options.ModelPlace = Path("model.npz"),
+    certificate: options.CertificatePlace = None,
+    seed: options.Seed = None,
+    inference: options.Inference = False,
+    interactions: options.Interactions = None,
+    quiet: options.Quiet = False,
     separator: Separator = None,
     decimal: Decimal = ".",
-    force: Annotated[bool, typer.Option("--force", help="Write over an existing model without asking.")] = False,
+    force: options.Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON, and no progress.")] = False,
-    memory: Annotated[str | None, typer.Option(help="Memory for rows, e.g. 2GB: more are read at every step.")] = None,
-    cache: Annotated[Path | None, typer.Option(help="Folder for encoded rows that do not fit in memory.")] = None,
-    dask: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local: workers hold rows.")] = None,
+    memory: options.Memory = None,
+    cache: options.Cache = None,
+    dask: options.Dask = None,
+    device: options.Device = None,
 ) -> None:
     """Fit a private model to a table; write the model and its certificate."""
     quiet = quiet or as_json
-    scan = scan_for(files, separator, decimal, memory=memory, cache=cache, dask=dask)
-    declared = read_schema(schema, names_in(Path(files[0]), separator) if scan is None else scan.names)
+    scan = scan_for(files, separator, decimal, memory=memory, cache=cache, dask=dask, device=device)
+    rows = _Rows(files, separator, decimal, scan)
+    declared = read_schema(schema, rows.names)
     kind = model_for(declared, target, model)
-    inputs = [*(Path(file) for file in files if "://" not in file), schema, ledger]
+    inputs = [*(Path(file) for file in files if "://" not in file), schema, ledger, witness]
     require_place(output, inputs)
     certificate = certificate or output.with_suffix(".certificate.json")
     require_place(certificate, [*inputs, output])
     settings: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "adjacency": adjacency,
-        "rows_per_unit": rows_per_unit,
-        "solver": solver,
-        "solver_options": solver_options(solver, option or []),
-        "domain": None if domain is None else read_set(domain),
-        "schema": declared,
-        "n_public": n_public,
-        "ledger": ledger_for(ledger, dataset),
-        "random_state": seed,
-        "verbose": not quiet,
-    }
+        "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "rows_per_unit": rows_per_unit, "solver": solver,
+        "solver_options": solver_options(solver, option or []), "domain": None if domain is None else read_set(domain),
+        "schema": declared, "n_public": n_public, "ledger": ledger_for(ledger, dataset, analyst, witness),
+        "random_state": seed, "verbose": not quiet,
+    }  # fmt: skip
+    estimator = _estimator(kind, settings, param or [], inference, interactions)
+    require_absent([output, certificate], force=force)
+    with _interruptions(estimator, output):
+        rows.fit(estimator, target, declared, shown=not quiet)
+        estimator.save(output)
+    certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
+    if as_json:
+        print(estimator.privacy_.to_json())
+    else:
+        _tell(estimator, output, certificate, inference)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a fit: a file that is read into memory, or a scan of files that need not fit there."""
+
+    files: list[str]
+    separator: str | None
+    decimal: str
+    scan: Any
+
+    def names(self) -> Sequence[str]:
+        """The columns' names."""
+        found = names_in(Path(self.files[0]), self.separator) if self.scan is None else self.scan.names
+        return found() if callable(found) else found
+
+    def fit(self, estimator: Any, target: str, schema: Schema, *, shown: bool) -> None:
+        """Fit the estimator to the rows."""
+        if self.scan is not None:
+            estimator.fit(self.scan, target)
+            return
+        count = estimator.adjacency == "replace-one"
+        table = read_declared(
+            Path(self.files[0]), schema, declared_columns(schema), self.separator, self.decimal, shown=shown,
+            count_rows=count,
+        )  # fmt: skip
+        estimator.fit(table, NamedColumn.of(table, target, schema))
+
+
+def _estimator(
+    kind: Any, settings: dict[str, Any], param: list[str], inference: bool, interactions: list[str] | None
+) -> Any:
+    """The estimator that was asked for; all that can be refused without a row is refused here."""
     if inference:
         settings["inference"] = _with_intervals(kind)
     if interactions:
         settings.update(interactions=_read_interactions(kind, interactions))
     settings = _taken(kind, settings)
-    estimator = kind(**settings, **model_parameters(kind, param or [], [*settings, *_FROM_THE_SCHEMA]))
-    estimator._check_parameters()  # all that can be refused without a row is, before they are read
-    require_absent([output, certificate], force=force)
-    with _interruptions(estimator, output):
-        if scan is not None:
-            estimator.fit(scan, target)
-        else:
-            table = read_declared(
-                Path(files[0]),
-                declared,
-                declared_columns(declared),
-                separator,
-                decimal,
-                shown=not quiet,
-                count_rows=adjacency == "replace-one",
-            )
-            estimator.fit(table, NamedColumn.of(table, target, declared))
-        estimator.save(output)
-    certificate.write_text(estimator.privacy_.to_json() + "\n", encoding="utf-8")
-    if as_json:
-        print(estimator.privacy_.to_json())
-        return
+    found = kind(**settings, **model_parameters(kind, param, [*settings, *_FROM_THE_SCHEMA]))
+    found._check_parameters()
+    return found
+
+
+def _tell(estimator: Any, output: Path, certificate: Path, inference: bool) -> None:
     show_certificate(estimator.privacy_, _features_of(estimator))
     if "chosen" in estimator.privacy_.settings:
         console.print(f"chosen       {printable(estimator.privacy_.settings['chosen'])}", soft_wrap=True)

@@ -161,7 +161,9 @@ def verify(
 
 @app.command("export")
 def export_(
-    place: Place, output: Annotated[Path | None, typer.Option(help="A file; by default the terminal.")] = None
+    place: Place,
+    output: Annotated[Path | None, typer.Option(help="A file; by default the terminal.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON value: a file's head, else all lines.")] = False,
 ) -> None:
     """Write the whole book as lines of JSON."""
     from discreet.cli.common import require_absent, require_place
@@ -169,12 +171,19 @@ def export_(
 
     lines = export_book(ledger_at(place))
     if output is None:
-        for line in lines:
-            print(line)
+        if as_json:
+            print(json.dumps([json.loads(line) for line in lines]))
+        else:
+            for line in lines:
+                print(line)
         return
     require_place(output, [place])
     require_absent([output], force=False)
-    output.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    whole = list(lines)
+    output.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
+    if as_json:
+        number, *_, digest = json.loads(whole[-1]) if len(whole) > 1 else (0, "")
+        print(json.dumps({"lines": number, "head": f"{number}:{digest}", "output": str(output)}))
 
 
 @app.command("import")

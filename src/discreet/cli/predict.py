@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +30,7 @@ def predict(
     ] = True,
     separator: Separator = None,
     decimal: Decimal = ".",
+    as_json: Annotated[bool, typer.Option("--json", help="A list of objects instead of CSV.")] = False,
 ) -> None:
     """Predict the target of each row. Needs the model alone, never the training data."""
     from discreet.estimators.loading import load
@@ -46,13 +49,23 @@ def predict(
     copied = [table[name].tolist() for name in kept]
     before = zip(*copied, strict=True) if copied else ((),) * len(found)
     rows = [[*kept, *header], *([*ids, *answer] for ids, answer in zip(before, found, strict=True))]
-    if output is not None:
+    if as_json:
+        text = json.dumps([dict(zip(rows[0], map(_plain, row), strict=True)) for row in rows[1:]]) + "\n"
+        sys.stdout.write(text) if output is None else output.write_text(text, encoding="utf-8")
+    elif output is not None:
         with output.open("w", newline="", encoding="utf-8") as stream:
             csv.writer(stream).writerows(rows)
     else:  # names and labels come from files of others, and this may be a terminal
         csv.writer(sys.stdout).writerows(
             [printable(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
         )
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as JSON has it: what is no number, text or truth value is text, and a missing number is null."""
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return None
+    return cell if isinstance(cell, str | int | float | bool) or cell is None else str(cell)
 
 
 def _rows(fitted: Any, file: Path, separator: str | None, decimal: str, ids: bool) -> tuple[list[str], Table]:

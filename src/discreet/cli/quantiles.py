@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from discreet.cli import options
 from discreet.cli.common import errors, ledger_for, read_schema, require_place, say_not_private, say_unprotected
 from discreet.cli.reading import Decimal, File, Separator, names_in, read_declared
 from discreet.data.columns import Numeric, Person
@@ -20,13 +21,7 @@ from discreet.units import Unit
 
 __all__ = ["bounds", "quantile", "register"]
 
-SchemaFile = Annotated[Path | None, typer.Option(help="YAML file with the public bounds of each column.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget of the whole answer (pure DP).")]
-Relation = Annotated[str, typer.Option(help="replace-one or add-remove.")]
-Rows = Annotated[int, typer.Option(help="Rows one person has: believed, unlike {unit: 5} in a schema.")]
-LedgerUrl = Annotated[str | None, typer.Option(help="Ledger, e.g. sqlite:///ledger.db or a path.")]
-Dataset = Annotated[str, typer.Option(help="Whose budget is charged, by its name in the ledger.")]
-Seed = Annotated[int | None, typer.Option(help="Reproducible, and therefore NOT private.")]
 
 
 def quantile(
@@ -34,12 +29,14 @@ def quantile(
     column: Annotated[str, typer.Option(help="A numeric column of the schema.")],
     epsilon: Epsilon,
     q: Annotated[list[float] | None, typer.Option(help="Quantile in [0, 1]; may be repeated. Default: 0.5.")] = None,
-    schema: SchemaFile = None,
-    adjacency: Relation = "replace-one",
-    rows_per_unit: Rows = 1,
-    ledger: LedgerUrl = None,
-    dataset: Dataset = "default",
-    seed: Seed = None,
+    schema: options.SchemaFile = None,
+    adjacency: options.Adjacency = "replace-one",
+    rows_per_unit: options.RowsPerUnit = 1,
+    ledger: options.LedgerUrl = None,
+    dataset: options.Dataset = "default",
+    analyst: options.Analyst = "",
+    witness: options.Witness = None,
+    seed: options.Seed = None,
     separator: Separator = None,
     decimal: Decimal = ".",
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
@@ -54,7 +51,7 @@ def quantile(
     if not isinstance(known, Numeric):
         raise InvalidInput(f"column {column!r} is not declared numeric: it has no quantiles.")
     wanted = q or [0.5]
-    budget = ledger_for(ledger, dataset)
+    budget = ledger_for(ledger, dataset, analyst, witness)
     table = _rows(file, declared, [column], separator, decimal, unit)
     persons = persons_of(table, declared, None, unit, math.isfinite(epsilon))
     found: Any = private_quantile(
@@ -81,21 +78,24 @@ def quantile(
 def bounds(
     file: File,
     epsilon: Epsilon,
-    schema: SchemaFile = None,
+    schema: options.SchemaFile = None,
     column: Annotated[list[str] | None, typer.Option(help="May be repeated. Default: every numeric column.")] = None,
     low: Annotated[float | None, typer.Option(help="Quantile that new lower bounds are near to; with --high.")] = None,
     high: Annotated[float | None, typer.Option(help="Quantile that new upper bounds are near to.")] = None,
     n_public: Annotated[int | None, typer.Option(help="Number of rows, if it is public (add-remove).")] = None,
-    adjacency: Relation = "replace-one",
-    rows_per_unit: Rows = 1,
-    ledger: LedgerUrl = None,
-    dataset: Dataset = "default",
+    adjacency: options.Adjacency = "replace-one",
+    rows_per_unit: options.RowsPerUnit = 1,
+    ledger: options.LedgerUrl = None,
+    dataset: options.Dataset = "default",
+    analyst: options.Analyst = "",
+    witness: options.Witness = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Schema file; default: standard output.")
     ] = None,
-    seed: Seed = None,
+    seed: options.Seed = None,
     separator: Separator = None,
     decimal: Decimal = ".",
+    as_json: Annotated[bool, typer.Option("--json", help="The schema as JSON instead of YAML.")] = False,
 ) -> None:
     """Narrow a schema's wide public bounds by private quantiles; write a schema to fit with."""
     from discreet.estimators import private_bounds
@@ -106,7 +106,7 @@ def bounds(
         raise InvalidInput("--low and --high go together; without them both follow from ε and the number of rows.")
     if output is not None:
         require_place(output, [file, schema, ledger])
-    budget = ledger_for(ledger, dataset)
+    budget = ledger_for(ledger, dataset, analyst, witness)
     numeric = [name for name, kind in declared.items() if isinstance(kind, Numeric)]
     chosen = [name for name in column or numeric if name in numeric]  # others are refused below
     table = _rows(file, declared, chosen, separator, decimal, unit)
@@ -122,10 +122,11 @@ def bounds(
         random_state=seed,
     )
     say_unprotected(found)
+    text = json.dumps(found.to_dict()) + "\n" if as_json else found.to_yaml()
     if output is None:
-        print(found.to_yaml(), end="")
+        print(text, end="")
     else:
-        output.write_text(found.to_yaml(), encoding="utf-8")
+        output.write_text(text, encoding="utf-8")
 
 
 def _rows(file: Path, schema: Schema, columns: list[str], separator: str | None, decimal: str, unit: Unit) -> Table:

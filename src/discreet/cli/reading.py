@@ -55,15 +55,17 @@ def scan_for(
     memory: str | None,
     cache: Path | None,
     dask: str | None,
+    device: str | None = None,
 ) -> Scan | None:
-    """The files that are read at every step; None for one file, where neither memory nor a cluster is asked for."""
-    if len(files) == 1 and Path(files[0]).is_file() and not (memory or cache or dask):
+    """The files that are read at every step; None for one file, where no memory, cluster or GPU is asked for."""
+    if len(files) == 1 and Path(files[0]).is_file() and not (memory or cache or dask or device):
         return None
     from discreet.data.scans import scan_of
 
     settings = {"memory": memory} if memory else {}
     where = True if dask == "local" else dask
-    return scan_of(files, separator=as_mark(separator), decimal=decimal, cache=cache, dask=where, **settings)
+    places = {"cache": cache, "dask": where, "device": device}
+    return scan_of(files, separator=as_mark(separator), decimal=decimal, **places, **settings)
 
 
 def declared_columns(schema: Schema) -> list[str]:

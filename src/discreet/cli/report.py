@@ -42,10 +42,11 @@ def report(
     from discreet.report.signature import new_key as make_key
     from discreet.report.signature import sign as with_signature
 
-    if new_key is not None:
-        console.print(f"public key {make_key(new_key)}")
-        if certificate is None:
-            return
+    public = None if new_key is None else {"public_key": make_key(new_key)}
+    if public is not None and (not as_json or certificate is None):
+        print(json.dumps(public)) if as_json else console.print(f"public key {public['public_key']}", soft_wrap=True)
+    if public is not None and certificate is None:
+        return
     if certificate is None:
         raise InvalidInput("say which certificate: discreet report model.certificate.json")
     if (sign is None) != (signed is None):
@@ -65,7 +66,7 @@ def report(
     if sign is not None and signed is not None:
         signed.write_text(json.dumps(with_signature(tree, sign), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if as_json:
-        print(json.dumps(found.risks.to_dict()))
+        print(json.dumps(found.risks.to_dict() | (public or {})))
         return
     console.print(f"{found}\n{found.risks.in_words}")
 
@@ -78,21 +79,18 @@ def verify(
 ) -> None:
     """Account a certificate's event again, check its signature, and find it in a ledger."""
     from discreet.report.certificate import Certificate
-    from discreet.report.signature import signed_by
+    from discreet.report.verification import require_claims, require_in_book
 
     tree = _read(certificate)
-    found, signer = Certificate.from_dict(tree), signed_by(tree)
+    found = Certificate.from_dict(tree)
+    signer = found.signer or None
     if key is not None and signer != key.lower():
         raise InvalidInput(
             f"{certificate} is {'not signed' if signer is None else f'signed by {signer}'}, not by {key}."
         )
-    costs = found.recompute().upper if found.private else 0.0
-    if costs > found.epsilon * (1 + 1e-9):
-        raise InvalidInput(
-            f"the event of {certificate} costs ε = {costs:.6g}, more than it says ({found.epsilon:.6g})."
-        )
+    require_claims(found, tree, str(certificate))
     if ledger is not None:
-        _find(found, ledger)
+        require_in_book(found, ledger_at(ledger), printable(ledger))
     facts = {"private": found.private, "epsilon": found.epsilon, "delta": found.delta, "signed_by": signer}
     if as_json:
         print(json.dumps(facts | {"epsilon": "inf" if found.epsilon == float("inf") else found.epsilon}))
@@ -100,20 +98,6 @@ def verify(
     console.print(
         f"{found}\nsigned by {signer or 'nobody'}" + ("" if ledger is None else f"\nfound in {printable(ledger)}")
     )
-
-
-def _find(found: Any, place: str) -> None:
-    from discreet.ledger import Ledger
-    from discreet.ledger.portable import verify_book
-
-    kept = found.record.get("ledger")
-    if not isinstance(kept, dict) or not kept.get("head") or not isinstance(kept.get("charges"), list):
-        raise InvalidInput("this certificate names no book: it was issued without a durable ledger.")
-    verify_book(ledger_at(place), str(kept["head"]))
-    there = {charge.id for charge in Ledger(ledger_at(place), dataset=str(found.record.get("dataset"))).history()}
-    missing = [str(number) for number in kept["charges"] if number not in there]
-    if missing:
-        raise InvalidInput(f"{place} has no charge {', '.join(missing)}, which the certificate names.")
 
 
 def register(app: typer.Typer) -> None:

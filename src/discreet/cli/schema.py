@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ def schema(
     file: Annotated[Path, typer.Argument(help="File of rows; only its column names are read.")],
     check: Annotated[Path | None, typer.Option(help="Schema file to check against the file's columns.")] = None,
     separator: Separator = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The columns, and what a check found, as JSON.")] = False,
 ) -> None:
     """Print a schema to fill in with public knowledge, or check one."""
     from discreet.data.frames import column_names
@@ -25,7 +27,7 @@ def schema(
 
     columns = column_names(file, separator=as_mark(separator))
     if check is None:
-        print(schema_template(columns), end="")
+        print(json.dumps({"columns": list(columns)}) + "\n" if as_json else schema_template(columns), end="")
         return
     declared = Schema.from_yaml(check)
     missing = [name for name in columns if name not in declared]
@@ -35,6 +37,9 @@ def schema(
             (f"not declared: {', '.join(missing)}. " if missing else "")
             + (f"not in the file: {', '.join(unknown)}." if unknown else "")
         )
+    if as_json:
+        print(json.dumps({"columns": list(columns), "unprotected": list(declared.unprotected)}))
+        return
     console.print(f"{check} declares all {len(columns)} columns of {file}.", soft_wrap=True)
     say_unprotected(declared)
 

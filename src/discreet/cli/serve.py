@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,7 @@ def serve(
         list[str] | None, typer.Option(help="A host name under which the page is reached; may be repeated.")
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="No token: nobody may change anything.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Address and new token as one line of JSON.")] = False,
 ) -> None:
     """Show budgets, releases and certificates on a local web page."""
     try:
@@ -53,9 +55,14 @@ def serve(
     names = (*(name or ()), *(() if host in ("0.0.0.0", "::", "") else (host,)))
     pages = application(ledger_at(ledger), token=secret, certificates=certificates, names=names)
     shown = (name or [host])[0]
-    console.print(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/", soft_wrap=True)
-    if secret and token is None:
-        console.print(f"token to freeze and thaw: {secret}", soft_wrap=True)
+    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+    made = secret if secret and token is None else None
+    if as_json:
+        print(json.dumps({"url": address, "token": made}), flush=True)
+    else:
+        console.print(address, soft_wrap=True)
+        if made:
+            console.print(f"token to freeze and thaw: {made}", soft_wrap=True)
     uvicorn.run(
         pages, host=host, port=port, log_level="warning", access_log=False, server_header=False, ws="none",
         proxy_headers=False,

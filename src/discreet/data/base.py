@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -11,9 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from discreet import rows as limits
 from discreet.rows import RowSpec
 
-__all__ = ["Block", "Dataset", "DenseBlock", "SparseBlock", "TakenBlock"]
+__all__ = ["Block", "Dataset", "DenseBlock", "SparseBlock", "TakenBlock", "exact_sum"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[Any]
@@ -116,6 +117,17 @@ class TakenBlock(_Remembering):
 
 
 Block = DenseBlock | SparseBlock | TakenBlock
+
+
+def exact_sum(parts: Iterable[Integers], shape: tuple[int, ...], n: int) -> Integers:
+    """Σ parts over ``n`` rows, exact; each part is of at most `MOST_ROWS` rows, so that int64 holds it.
+
+    A sum of more rows may exceed int64, and is an array of integers of Python, to which noise is added as to others.
+    """
+    total = np.zeros(shape, np.int64 if n <= limits.MOST_ROWS else object)
+    for part in parts:
+        total += part
+    return total
 
 
 class Dataset(Protocol):

@@ -44,6 +44,8 @@ def column_cells(values: Any) -> Array:
 def _as_array(values: Any) -> Array:
     if isinstance(values, np.ma.MaskedArray):
         return _unmasked(values)
+    if getattr(getattr(values, "device", None), "type", "cpu") != "cpu":  # a tensor on a GPU
+        return np.asarray(values.detach().cpu())
     return np.asarray(values) if isinstance(values, np.ndarray) or not _is_column(values) else _converted(values)
 
 

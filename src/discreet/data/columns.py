@@ -52,6 +52,8 @@ class Numeric:
         bounds_private: false where low or high were taken from the data without protection (a seeded or ε = ∞
             `quantile` or `private_bounds`): a fit with them is certified as not private. Found by itself where the
             numbers are marked. It does not change how a value is read, so columns are compared without it.
+        bounds_epsilon: the ε that was charged for low and high where they are private quantiles, for certificates;
+            `private_bounds` sets it. None where they are public knowledge. It does not change how a value is read.
 
     Raises:
         InvalidInput: the declaration contradicts itself.
@@ -69,6 +71,7 @@ class Numeric:
     encoding: Encoding | None = None
     integer: bool = False
     bounds_private: bool = field(default=True, compare=False)
+    bounds_epsilon: float | None = field(default=None, compare=False)
 
     kind: ClassVar[str] = "numeric"
 
@@ -77,6 +80,8 @@ class Numeric:
             raise InvalidInput(f"bounds_private must be true or false, got {self.bounds_private!r}.")
         if is_unprotected((self.low, self.high, self.fill)):
             object.__setattr__(self, "bounds_private", False)
+        if self.bounds_epsilon is not None and not _finite("bounds_epsilon", self.bounds_epsilon) > 0:
+            raise InvalidInput(f"bounds_epsilon must be positive, got {self.bounds_epsilon!r}.")
         for name in ("low", "high", "fill"):
             value = getattr(self, name)
             if name != "fill" or value is not None:

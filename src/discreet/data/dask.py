@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from discreet.data.base import Block, Dataset, Integers
+from discreet.data.base import Block, Dataset, Integers, exact_sum
 from discreet.data.places import placed
 from discreet.data.runs import RunTree
 from discreet.data.sources import Source
@@ -265,11 +265,8 @@ class Clustered:
         return self._shards.lost
 
     def map_sum(self, function: Callable[[Block], Integers], shape: tuple[int, ...]) -> Integers:
-        """Σ function(block), exact in int64: one message and one answer for each worker."""
-        total = np.zeros(shape, np.int64)
-        for part in self._shards.ask("sum", function, shape, self._selected):
-            total += part
-        return total
+        """Σ function(block), exact: one message and one answer for each worker."""
+        return exact_sum(self._shards.ask("sum", function, shape, self._selected), shape, len(self))
 
     def map_blocks(self, function: Callable[[Block], Any]) -> list[Any]:
         """function(block) for each run that has rows, in row order."""

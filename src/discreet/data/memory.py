@@ -31,7 +31,9 @@ class InMemory(ABC):
 
     def __init__(self, rows: RowSpec, y: NDArray[np.float64]) -> None:
         if len(y) > MOST_ROWS:
-            raise InvalidInput(f"at most {MOST_ROWS} rows fit the integer sums; nothing was released.")
+            raise InvalidInput(
+                f"at most {MOST_ROWS} rows are held in memory; dp.Parquet takes more. Nothing was released."
+            )
         self.rows, self.y = rows, y
         self._blocks: dict[int, list[Block]] = {}  # by their number, so that blocks remember from step to step
         self.edges: list[int] | None = None  # of the runs; where rows were taken, those of the runs of their source

@@ -188,5 +188,5 @@ class Persons:
         if len(data) != len(self):
             raise InvalidInput("ids and rows must be as many. Nothing was released.")
         if self.count > math.ceil(MOST_ROWS / self.most_rows):
-            raise InvalidInput(f"at most {MOST_ROWS} rows fit the integer sums; nothing was released.")
+            raise InvalidInput(f"at most {MOST_ROWS} rows of persons can take part; nothing was released.")
         return placed(data, self.slots(bits))

@@ -31,6 +31,7 @@ class Scan(ABC):
             are read and encoded again at every step.
         dask: the address of a Dask scheduler, a `distributed.Client`, or True for workers on this machine, one a core:
             they then read and hold the rows. None reads them in this process.
+        device: a GPU such as ``"cuda"``, on which encoded rows are then held; they must fit. Needs PyTorch.
         storage_options: what the file system of a url is told, such as a key.
     """
 
@@ -40,6 +41,7 @@ class Scan(ABC):
     memory: int | float | str = "1GB"
     cache: str | Path | None = None
     dask: Any = None
+    device: Any = None
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property

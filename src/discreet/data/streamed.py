@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from discreet.data.base import Block, Dataset, DenseBlock, Integers, SparseBlock, TakenBlock
+from discreet.data.base import Block, Dataset, DenseBlock, Integers, SparseBlock, TakenBlock, exact_sum
 from discreet.data.encoding import Encoder
 from discreet.data.frames import Table
 from discreet.data.memory import InMemory, in_memory, single_block
@@ -33,9 +33,9 @@ from discreet.data.runs import RunTree, run_edges, run_rows
 from discreet.data.sources import Source, TableOf, Wanted
 from discreet.data.threads import in_order
 from discreet.errors import InvalidInput
-from discreet.rows import MOST_ROWS, RowSpec
+from discreet.rows import MOST_ROWS_IN_PARTS, RowSpec
 
-__all__ = ["BlockReader", "Coding", "Streamed", "TargetCoding", "joined_rows"]
+__all__ = ["BlockReader", "Coding", "RowCoding", "Streamed", "TargetCoding", "joined_rows"]
 
 T = TypeVar("T")
 _Single = DenseBlock | SparseBlock
@@ -48,6 +48,24 @@ class TargetCoding(Protocol):
 
     def encode(self, y: Any) -> NDArray[np.float64]:
         """One number a row."""
+        ...
+
+
+class RowCoding(Protocol):
+    """How a table becomes rows, by public facts; it can be sent to another process."""
+
+    @property
+    def rows(self) -> RowSpec:
+        """Public facts about the rows."""
+        ...
+
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are held by their stored entries."""
+        ...
+
+    def block(self, table: Table) -> _Single:
+        """The rows of a table."""
         ...
 
 
@@ -66,6 +84,11 @@ class Coding:
     target: str
     targets: TargetCoding
     rows: RowSpec
+
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are held by their stored entries."""
+        return self.encoder.sparse
 
     def block(self, table: Table) -> _Single:
         """The rows of a table."""
@@ -92,7 +115,7 @@ class BlockReader:
     def __init__(
         self,
         source: Source,
-        coding: Coding,
+        coding: RowCoding,
         memory: int,
         cache: Path | None = None,
         *,
@@ -102,9 +125,9 @@ class BlockReader:
     ) -> None:
         if source.n == 0:
             raise InvalidInput("Found array with 0 sample(s) while a minimum of 1 is required.")
-        if source.n > MOST_ROWS:
-            raise InvalidInput(f"at most {MOST_ROWS} rows fit the integer sums; nothing was released.")
-        self.source, self.coding, self.rows, self.sparse = source, coding, coding.rows, coding.encoder.sparse
+        if source.n > MOST_ROWS_IN_PARTS:
+            raise InvalidInput(f"at most {MOST_ROWS_IN_PARTS} rows can be read; nothing was released.")
+        self.source, self.coding, self.rows, self.sparse = source, coding, coding.rows, coding.sparse
         self.edges = run_edges(source.n, size or run_rows(source.n, coding.rows, sparse=self.sparse))
         self.part = part or (0, len(self.edges) - 1)
         self._workers, self._memory, self._cache = workers, memory, None if cache is None else _Cache(cache)
@@ -229,11 +252,9 @@ class Streamed:
         return [value for _, value in self.reader.each(lambda k, block: function(self._own(k, block)), self.wanted)]
 
     def map_sum(self, function: Callable[[Block], Integers], shape: tuple[int, ...]) -> Integers:
-        """Σ function(block), exact in int64."""
-        total = np.zeros(shape, np.int64)
-        for _, part in self.reader.each(lambda k, block: function(self._own(k, block)), self.wanted):
-            total += part
-        return total
+        """Σ function(block), exact."""
+        found = self.reader.each(lambda k, block: function(self._own(k, block)), self.wanted)
+        return exact_sum((part for _, part in found), shape, len(self))
 
     def nodes(self, function: Callable[[Block], T], add: Callable[[T, T], T]) -> RunTree[T]:
         """The tree of the values of ``function`` over this dataset's runs."""

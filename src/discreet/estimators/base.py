@@ -15,14 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.calibration import Guarantee
 from discreet.data.base import Dataset
 from discreet.data.columns import Column, Encoding
-from discreet.data.memory import Dense, Sparse, in_memory
 from discreet.data.partitions import frame_scan
 from discreet.data.persons import Persons
+from discreet.data.scans import Scan
 from discreet.data.streamed import TargetCoding
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import LENGTHS, check_lengths, check_range
 from discreet.estimators.custom_losses import chosen_loss
-from discreet.estimators.features import Features, checked_matrix
+from discreet.estimators.features import Features, checked_matrix, device_tensor, rows_of
 from discreet.estimators.inference import Released, partitions
 from discreet.estimators.interactions import (
     check_interactions,
@@ -31,9 +31,9 @@ from discreet.estimators.interactions import (
     declared_interactions,
 )
 from discreet.estimators.persons import persons_of, refuse_weights
-from discreet.estimators.privacy import PlanFor, PrivateEstimator
+from discreet.estimators.privacy import PlanFor, PrivateEstimator, summable
 from discreet.estimators.saving import save
-from discreet.estimators.scans import opened_scan
+from discreet.estimators.scans import opened_scan, scanned_tables
 from discreet.estimators.targets import column_vector
 from discreet.geometry import WholeSpace
 from discreet.geometry.base import Geometry
@@ -122,7 +122,7 @@ class PrivateLinearModel(PrivateEstimator):
 
         Args:
             X: table or matrix, one row a person; or several, see ``groups``. Or `Parquet` or `CSV`, for files that do
-                not fit in memory, or a Dask DataFrame.
+                not fit in memory, or a Dask DataFrame. A tensor of PyTorch on a GPU stays there.
             y: targets; of files the name of a column, or nothing where X says it.
             groups: whose each row is. Persons are then protected, and take part with ``rows_per_unit`` rows each,
                 whatever they contain. A schema with a `Person` says the same.
@@ -144,7 +144,7 @@ class PrivateLinearModel(PrivateEstimator):
         return self._fit_rows(*self._prepare(X, y, private), persons)
 
     def _fit_rows(self, features: Features, data: Dataset, persons: Persons | None) -> Any:
-        plan_for = self._plan_for(features, data.rows, data.sparse)
+        plan_for = summable(self._plan_for(features, data.rows, data.sparse), len(data))
         self._refinement: Refinement | None = None
         theta = self._fit_in_vault(data, plan_for, self.solver, persons)
         self._features = features if self._refinement is None else features.refined(self._refinement)
@@ -165,23 +165,25 @@ class PrivateLinearModel(PrivateEstimator):
     def _found(self) -> dict[str, str]:
         return {} if self._refinement is None else {"chosen": chosen_in_words(self._refinement)}
 
-    def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dense | Sparse]:
+    def _prepare(self, X: Any, y: Any, private: bool) -> tuple[Features, Dataset]:
         """Rows and coded targets, as the declarations say; sets the attributes that decoding needs."""
         if y is None or isinstance(y, str):
             column_vector(y)  # refuses them
         column = self._target_column(y)
         name, encoding = getattr(y, "name", None), self._encoding()
+        self._target = None if name is None else str(name)
         schema = declared_interactions(self.schema, self._interactions())
         features = Features.declared(X, schema, self.row_norm, name, private, encoding)
         features.require_target(X)
-        matrix = self._matrix(X, features, reset=True)
+        tensor = device_tensor(self, X, features, private)
+        matrix = self._matrix(X, features, reset=True) if tensor is None else tensor
         targets, outputs = self._read_target(y, column, private)
         if matrix.shape[0] != len(targets):
             raise InvalidInput("Found input variables with inconsistent numbers of samples: X and y must have as many.")
         if matrix.shape[0] == 0:
             raise InvalidInput("Found array with 0 sample(s) while a minimum of 1 is required.")
         rows = RowSpec(matrix.shape[1], features.row_norm, self._constant(features, matrix.shape[1]), outputs)
-        return features, in_memory(matrix, targets, rows, owned=features.encoder is not None)
+        return features, rows_of(matrix, targets, rows, owned=features.encoder is not None)
 
     def _plan_for(self, features: Features, rows: RowSpec, sparse: bool) -> PlanFor:
         """The plan for a number of rows and a guarantee, from public facts alone."""
@@ -322,6 +324,9 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "coef_")
+        if isinstance(X, Scan):
+            parts = [self._scores(table) for table in scanned_tables(X, self._features.encoder)]
+            return np.concatenate(parts) if parts else np.empty((0, len(np.atleast_2d(self.coef_))))
         matrix = self._matrix(X, self._features, reset=False)
         if matrix.shape[1] != np.atleast_2d(self.coef_).shape[1]:
             raise InvalidInput(f"X has {matrix.shape[1]} features, but the model was fitted with others.")

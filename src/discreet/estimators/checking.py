@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,20 +16,25 @@ from numpy.typing import NDArray
 
 from discreet.calibration import Guarantee
 from discreet.calibration.one_release import laplace_multiplier
+from discreet.data.base import Dataset, DenseBlock, SparseBlock
 from discreet.data.columns import Column, Ignore, Person
 from discreet.data.frames import Table, as_table, has_column_names
-from discreet.data.memory import in_memory
+from discreet.data.memory import in_memory, single_block
+from discreet.data.persons import Persons
 from discreet.data.problems import PROBLEMS, possible_problems, problem_codes
+from discreet.data.scans import Scan
 from discreet.data.schema import Schema
 from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
 from discreet.estimators.checks import EPSILONS, check_range
 from discreet.estimators.persons import persons_of, public_rows
 from discreet.estimators.privacy import bits_for, opened
+from discreet.estimators.scans import scanned_rows
 from discreet.measurements import Noisy
 from discreet.mechanisms import Laplace
 from discreet.queries.sums.code_counts import CodeCounts, rows_of_codes
 from discreet.report.schema_check import SchemaCheck
+from discreet.rows import RowSpec
 from discreet.units import Adjacency, Unit
 from discreet.vault import Payment, Vault
 
@@ -64,7 +69,7 @@ def check(
     times larger.
 
     Args:
-        data: the table.
+        data: the table; or `Parquet` or `CSV`, for files that do not fit in memory.
         schema: public declarations of its columns, the target's too.
         epsilon: pure privacy budget of the whole answer; ``inf`` for no privacy.
         adjacency: ``"replace-one"``, ``"add-remove"`` or a `Unit`.
@@ -93,15 +98,14 @@ def check(
     if math.isfinite(epsilon):
         check_range("epsilon", float(epsilon), *EPSILONS, "more protects nobody: use float('inf') for no privacy")
     unit, declared = Unit.of(adjacency), _declared(schema, columns)
-    table = _table(data, schema, declared)
-    persons = persons_of(data, schema, groups, unit, math.isfinite(epsilon))
+    rows = rows_of_codes(len(declared), len(PROBLEMS))
+    codes, persons = _opened(data, schema, declared, rows, groups, unit, math.isfinite(epsilon))
     unit = unit if persons is None else Unit(unit.relation, persons.most_rows, True)
-    rows, known = rows_of_codes(len(declared), len(PROBLEMS)), public_rows(table.shape[0], n_public, unit, persons)
+    known = public_rows(len(codes), n_public, unit, persons)
     if isinstance(most_cells, bool) or not isinstance(most_cells, int) or not 1 <= most_cells <= len(declared):
         raise InvalidInput(f"most_cells must be a whole number from 1 to {len(declared)}, got {most_cells!r}.")
     query = CodeCounts(rows, len(PROBLEMS), most_cells, known is None)
     noise = laplace_multiplier(Guarantee(float(epsilon), 0.0, unit), query.replace_one_factor)
-    codes = in_memory(_codes(table, declared), np.zeros(table.shape[0]), rows, owned=True)
     vault = Vault(codes, unit, opened(ledger), bits_for(random_state), persons=persons)
     stated = (float(epsilon), 0.0) if math.isfinite(epsilon) else None
     answer = vault.release(Noisy(query, Laplace(noise)), payment=Payment("check against the schema", stated))
@@ -123,6 +127,34 @@ def _declared(schema: Schema, columns: Sequence[str] | None) -> dict[str, Column
     if not found:
         raise InvalidInput("there is no column to check: the schema ignores all, or none was named.")
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class _CodeCoding:
+    """Rows of codes, one a cell, of tables that are read piece by piece."""
+
+    declared: dict[str, Column]
+    rows: RowSpec
+    sparse: bool = False
+
+    def block(self, table: Table) -> DenseBlock | SparseBlock:
+        """The codes of a table."""
+        return single_block(_codes(table, self.declared), np.zeros(table.shape[0]), self.rows)
+
+
+def _opened(
+    data: Any, schema: Schema, declared: dict[str, Column], rows: RowSpec, groups: Any, unit: Unit, private: bool
+) -> tuple[Dataset, Persons | None]:
+    """The codes of all cells, and whose each row is."""
+    if not isinstance(data, Scan):
+        table = _table(data, schema, declared)
+        persons = persons_of(data, schema, groups, unit, private)
+        return in_memory(_codes(table, declared), np.zeros(table.shape[0]), rows, owned=True), persons
+    if groups is not None:
+        raise InvalidInput("whose a row of a file is must be said by a Person in the schema. Nothing was released.")
+    kept = {name for name, column in schema.items() if name in declared or isinstance(column, Person)}
+    read = Schema({name: column if name in kept else Ignore() for name, column in schema.items()})
+    return scanned_rows(data, _CodeCoding(declared, rows), (read, next(iter(declared))), unit, private)
 
 
 def _table(data: Any, schema: Schema, declared: dict[str, Column]) -> Table:

@@ -18,8 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.calibration import Guarantee
 from discreet.calibration.one_release import laplace_multiplier
+from discreet.data.base import Dataset
 from discreet.data.columns import Column
 from discreet.data.memory import Dense, Sparse, in_memory
+from discreet.data.persons import Persons
+from discreet.data.scans import Scan
+from discreet.data.streamed import Coding, Streamed
 from discreet.data.unprotected import is_unprotected
 from discreet.errors import InvalidInput
 from discreet.estimators import metrics, public_metrics
@@ -29,6 +33,7 @@ from discreet.estimators.metrics import Counts
 from discreet.estimators.persons import persons_of, public_rows
 from discreet.estimators.privacy import SOME_ROWS, bits_for, opened
 from discreet.estimators.regressors import PoissonRegression, QuantileRegression
+from discreet.estimators.scans import scanned_rows
 from discreet.estimators.targets import Labels, column_vector
 from discreet.measurements import Joint, Noisy
 from discreet.mechanisms import Laplace
@@ -62,7 +67,7 @@ _LOSSES = np.concatenate([[0.0], np.geomspace(0.01, 10.0, 24)])
 def evaluate(
     model: PrivateLinearModel,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     epsilon: float | None = None,
     public: bool = False,
@@ -85,8 +90,9 @@ def evaluate(
 
     Args:
         model: a fitted or loaded linear model of this library.
-        X: table or matrix of the test rows, with the columns that the model was fitted to.
-        y: their targets; a row whose target is missing or unlisted counts nowhere.
+        X: table or matrix of the test rows, with the columns that the model was fitted to; private ones may be in files
+            that do not fit in memory (`Parquet`, `CSV`).
+        y: their targets; a row whose target is missing or unlisted counts nowhere. Of files the name of a column.
         epsilon: pure privacy budget of the whole evaluation; ``inf`` for no privacy.
         public: the rows are public: exact figures, at no cost.
         adjacency: ``"replace-one"``, ``"add-remove"`` or a `Unit`.
@@ -118,11 +124,17 @@ def evaluate(
     if public:
         if ledger is not None or random_state is not None:
             raise InvalidInput("public rows are neither charged nor protected by noise: leave out ledger and seed.")
+        if isinstance(X, Scan):
+            raise InvalidInput("public rows are evaluated in memory: give a table and its targets, not files.")
         return _on_public_rows(model, X, y)
     encoder = model._features.encoder
-    persons = persons_of(X, None if encoder is None else encoder.schema, groups, unit, math.isfinite(privacy))
+    data: Dataset
+    if isinstance(X, Scan):
+        data, persons = _rows_of_files(model, X, y, groups, unit, math.isfinite(privacy))
+    else:
+        persons = persons_of(X, None if encoder is None else encoder.schema, groups, unit, math.isfinite(privacy))
+        data = _private_rows(model, X, y)
     unit = unit if persons is None else Unit(unit.relation, persons.most_rows, True)
-    data = _private_rows(model, X, y)
     n = public_rows(len(data), n_public, unit, persons) or SOME_ROWS
     question = _question(model, data.rows, privacy, float(n), unit)
     vault = Vault(data, unit, opened(ledger), bits_for(random_state), persons=persons)
@@ -181,7 +193,34 @@ def _same_length(matrix: Any, targets: Floats) -> None:
         raise InvalidInput("there are no rows to evaluate the model on.")
 
 
-def _private_rows(model: Any, X: Any, y: Any) -> Dense | Sparse:
+def _rows_of_files(
+    model: Any, scan: Scan, y: Any, groups: Any, unit: Unit, private: bool
+) -> tuple[Streamed, Persons | None]:
+    """Rows of files, read and encoded for each query; ``y`` may name the target."""
+    _require_bounds(model)
+    encoder = model._features.encoder
+    target = y if isinstance(y, str) else scan.target
+    if encoder is None or groups is not None or target is None or (y is not None and not isinstance(y, str)):
+        raise InvalidInput(
+            "test rows in files need a model with a schema and the name of the target, as y or in the scan; whose a "
+            "row is says a Person in the schema. Nothing was released."
+        )
+    column = encoder.schema.target(target)
+    targets = (
+        Labels(model.classes_, True, None if model.classes is not None else column)
+        if is_classifier(model)
+        else model._coding
+    )
+    coding = Coding(encoder, target, targets, _row_facts(model, encoder.n_features))
+    return scanned_rows(scan, coding, (encoder.schema, target), unit, private)
+
+
+def _row_facts(model: Any, columns: int) -> RowSpec:
+    norm = model._features.row_norm
+    return RowSpec(columns, norm, 0.5 * norm, len(np.atleast_2d(model.coef_)))
+
+
+def _require_bounds(model: Any) -> None:
     features = model._features
     if not math.isfinite(features.row_norm):
         raise InvalidInput(
@@ -193,11 +232,14 @@ def _private_rows(model: Any, X: Any, y: Any) -> Dense | Sparse:
             "this model was fitted without target_bounds, so that errors have no bound. Evaluate it on public rows, or "
             "fit it with target_bounds. Nothing was released."
         )
+
+
+def _private_rows(model: Any, X: Any, y: Any) -> Dense | Sparse:
+    _require_bounds(model)
+    features = model._features
     matrix, targets = model._matrix(X, features, reset=False), _targets(model, y)
     _same_length(matrix, targets)
-    outputs = len(np.atleast_2d(model.coef_))
-    rows = RowSpec(matrix.shape[1], features.row_norm, 0.5 * features.row_norm, outputs)
-    return in_memory(matrix, targets, rows, owned=features.encoder is not None)
+    return in_memory(matrix, targets, _row_facts(model, matrix.shape[1]), owned=features.encoder is not None)
 
 
 def _theta(model: Any, rows: RowSpec) -> Floats:

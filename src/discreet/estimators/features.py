@@ -12,16 +12,19 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from discreet.data.base import Dataset
 from discreet.data.cells import column_cells, read_floats, untyped
 from discreet.data.columns import Encoding
 from discreet.data.encoding import Encoder
 from discreet.data.frames import as_table, column_names_of, has_column_names
+from discreet.data.memory import in_memory
 from discreet.data.refined_encoder import RefinedEncoder
 from discreet.data.schema import Schema, schema_missing
 from discreet.errors import InvalidInput
 from discreet.refinement import Refinement
+from discreet.rows import RowSpec
 
-__all__ = ["Features", "checked_matrix", "numbers_only"]
+__all__ = ["Features", "checked_matrix", "device_tensor", "numbers_only", "rows_of"]
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,28 @@ def checked_matrix(estimator: Any, X: Any, *, reset: bool) -> Any:
     if names is not None and reset:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     return matrix
+
+
+def device_tensor(estimator: Any, X: Any, features: Features, private: bool) -> Any:
+    """X where it is a tensor on a GPU whose rows stay there; None for everything else.
+
+    Rows that a schema encodes, and those of fits without privacy, are copied to host memory.
+    """
+    if not private or features.encoder is not None or not getattr(X, "is_cuda", False):
+        return None
+    _require_matrix(X)
+    estimator.n_features_in_ = int(X.shape[1])
+    estimator.__dict__.pop("feature_names_in_", None)
+    return X
+
+
+def rows_of(matrix: Any, targets: NDArray[np.float64], rows: RowSpec, *, owned: bool) -> Dataset:
+    """The dataset of a matrix, in host memory or on the GPU that holds it; ``owned`` as for `in_memory`."""
+    if getattr(matrix, "is_cuda", False):
+        from discreet.data.cuda.rows import on_device
+
+        return on_device(matrix, targets, rows)
+    return in_memory(matrix, targets, rows, owned=owned)
 
 
 def _require_names(estimator: Any, names: tuple[str, ...]) -> None:

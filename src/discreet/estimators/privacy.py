@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from discreet import rows as limits
 from discreet.calibration import Guarantee
 from discreet.data.base import Dataset
 from discreet.data.persons import Persons
@@ -19,6 +20,7 @@ from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.estimators.callers import require_all_fits, warned_of_steps
 from discreet.estimators.checks import EPSILONS, check_kind, check_range
 from discreet.estimators.progress import progress_bar
+from discreet.estimators.provenance import declared_bounds, rows_bounds, settings_bounds
 from discreet.events import NonPrivate, Promise, compose
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
@@ -26,6 +28,7 @@ from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, spent_epsilon
 from discreet.queries.sums.count import RowCount
+from discreet.recipes import OF_MANY_ROWS
 from discreet.report.certificate import FROM_THE_DATA, PREPROCESSING, Certificate, unprotected_kind
 from discreet.report.record import record_of
 from discreet.solvers import Filtered
@@ -35,7 +38,7 @@ from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
 
-__all__ = ["NUMBERS", "SOME_ROWS", "CountNumbers", "PlanFor", "PrivateEstimator", "bits_for", "opened"]
+__all__ = ["NUMBERS", "SOME_ROWS", "CountNumbers", "PlanFor", "PrivateEstimator", "bits_for", "opened", "summable"]
 
 PlanFor: TypeAlias = Callable[[float, Guarantee], Plan]
 """From a number of rows, public or released, and a guarantee to a plan."""
@@ -278,10 +281,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             plan.settings | self._found(),
             tuple(unprotected),
             vault.protective and not bounds,
-            record=record_of(
-                type(self).__name__, vault.ledger, vault.charge_ids, protective=vault.protective,
-                rows=None if self._must_count(guarantee) else plan.problem.n,
-            ),
+            record=self._record(vault, plan, guarantee),
+        )
+
+    def _record(self, vault: Vault, plan: Plan, guarantee: Guarantee) -> dict[str, Any]:
+        """When, where, of what and by what questions the certificate came to be; where its bounds come from."""
+        counted = current(NUMBERS).count_share * guarantee.epsilon if self._must_count(guarantee) else None
+        rows = None if counted else plan.problem.n
+        bounds = declared_bounds(self) + rows_bounds(guarantee.unit, rows, counted) + settings_bounds(plan.settings)
+        return record_of(
+            type(self).__name__, vault.ledger, vault.charge_ids, protective=vault.protective, rows=rows,
+            unit=guarantee.unit, target=getattr(self, "_target", None), bounds=bounds, asked=vault.asked,
         )  # fmt: skip
 
     def _unprotected(self) -> tuple[str, ...]:
@@ -297,6 +307,27 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             found += [field.name] if is_unprotected(value) else []
         found += [f"{PREPROCESSING} by the step {name!r}" for name in getattr(self, "_learned_before", ())]
         return tuple(f"{what}, {FROM_THE_DATA}" for what in found)
+
+
+def summable(plan_for: PlanFor, n: int) -> PlanFor:
+    """``plan_for``, refusing plans whose sums are proved exact for fewer rows than there are; n ≤ `MOST_ROWS` has none.
+
+    Sums of gradients are integers that are added in parts (`discreet.data.base.exact_sum`). Other queries add floats
+    that are whole below 2^53, or have an error bound, for up to `MOST_ROWS` rows.
+    """
+    if n <= limits.MOST_ROWS:
+        return plan_for
+
+    def checked(count: float, guarantee: Guarantee) -> Plan:
+        plan = plan_for(count, guarantee)
+        if plan.name not in OF_MANY_ROWS or not guarantee.private:
+            raise InvalidInput(
+                f"more than {limits.MOST_ROWS} rows are summed exactly by solver={OF_MANY_ROWS[0]!r} alone: name it. "
+                "Nothing was released."
+            )
+        return plan
+
+    return checked
 
 
 def _stays_charged(vault: Vault, guarantee: Guarantee) -> str:

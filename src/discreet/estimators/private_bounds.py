@@ -65,6 +65,7 @@ def private_bounds(
         A schema that differs in ``low`` and ``high`` of these columns alone (and in ``fill``, moved inside). A column
         whose two quantiles come out equal keeps its declared bounds. With a seed or ε = ∞ these columns are marked
         (``bounds_private`` is False), also in the schema's YAML, and a fit with them is certified as not private.
+        Otherwise they carry what they cost (``bounds_epsilon``), which certificates repeat.
 
     Raises:
         InvalidInput: a declaration is missing or contradictory. Nothing was released or charged.
@@ -98,7 +99,7 @@ def private_bounds(
     narrow: dict[str, Column] = {}
     for name, column in declared.items():
         found = released(_scaled(table[name], column), draws, unit, budget, bits, f"bounds of {name}", persons)
-        narrow[name] = _narrowed(column, column.unscale(np.sort(found)), private)
+        narrow[name] = _narrowed(column, column.unscale(np.sort(found)), private, float(epsilon) / len(declared))
     return Schema({**schema, **narrow}, schema.crosses)
 
 
@@ -162,8 +163,9 @@ def _scaled(cells: NDArray[Any], column: Numeric) -> NDArray[np.float64]:
         return column.rescale(np.clip(read_floats(cells), column.low, column.high))
 
 
-def _narrowed(column: Numeric, bounds: NDArray[np.float64], private: bool) -> Numeric:
-    column = replace(column, bounds_private=column.bounds_private and private)
+def _narrowed(column: Numeric, bounds: NDArray[np.float64], private: bool, epsilon: float) -> Numeric:
+    spent = (column.bounds_epsilon or 0.0) + epsilon if private else column.bounds_epsilon
+    column = replace(column, bounds_private=column.bounds_private and private, bounds_epsilon=spent)
     low, high = (float(bound) for bound in bounds)
     if column.integer:
         low, high = max(column.low, math.floor(low)), min(column.high, math.ceil(high))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,11 +11,16 @@ from typing import Any
 import numpy as np
 
 from discreet.data.base import Dataset
+from discreet.data.columns import Ignore
+from discreet.data.encoding import Encoder
+from discreet.data.frames import Table
+from discreet.data.partitions import FrameScan
 from discreet.data.persons import Persons
+from discreet.data.runs import run_edges
 from discreet.data.scans import Scan
 from discreet.data.schema import Schema
 from discreet.data.sources import Source
-from discreet.data.streamed import BlockReader, Coding, Streamed
+from discreet.data.streamed import BlockReader, Coding, RowCoding, Streamed
 from discreet.errors import InvalidInput
 from discreet.estimators.features import Features
 from discreet.estimators.interactions import declared_interactions
@@ -22,7 +28,10 @@ from discreet.estimators.persons import person_column, persons_of
 from discreet.rows import RowSpec
 from discreet.units import Unit
 
-__all__ = ["opened_scan"]
+__all__ = ["opened_scan", "scanned_rows", "scanned_tables"]
+
+_PREDICTED = 1 << 16
+"""Rows that are predicted together."""
 
 
 @contextmanager
@@ -43,6 +52,7 @@ def opened_scan(
         InvalidInput: a declaration is missing, or a file cannot be read or lacks a column.
     """
     schema, target = _declared(model, scan, y, groups)
+    model._target = target
     schema = declared_interactions(schema, model._interactions())
     features = Features.declared(None, schema, model.row_norm, target, private, model._encoding())
     encoder = features.encoder
@@ -57,8 +67,11 @@ def opened_scan(
     if scan.dask is None:
         source = scan.source(schema, target)
         persons = _persons(source, schema, unit, private)
-        yield features, Streamed(BlockReader(source, coding, scan.bytes, cache).open()), persons
+        streamed = Streamed(BlockReader(source, coding, scan.bytes, cache).open())
+        yield features, streamed if scan.device is None else _on_device(streamed, scan.device), persons
         return
+    if scan.device is not None:
+        raise InvalidInput("rows are held by a cluster (dask) or on a GPU (device), not by both. Nothing was released.")
     from discreet.data.dask import clustered, connection
 
     with connection(scan.dask) as client:
@@ -66,6 +79,57 @@ def opened_scan(
         persons = _persons(source, schema, unit, private)
         with clustered(client, source, coding, scan.bytes, cache) as data:
             yield features, data, persons
+
+
+def scanned_tables(scan: Scan, encoder: Encoder | None) -> Iterator[Table]:
+    """The columns that a model needs, some rows after others, in the order of the files; the target may be missing.
+
+    Args:
+        scan: the files.
+        encoder: of the model.
+
+    Raises:
+        InvalidInput: the model has no schema, or a file cannot be read or lacks a column.
+    """
+    if encoder is None:
+        raise InvalidInput("files can be read by a model whose columns a schema declares; this one was fitted without.")
+    if isinstance(scan, FrameScan):
+        raise InvalidInput("apply the model to each partition: frame.map_partitions(model.predict).")
+    declared = {name: column if name in encoder.columns else Ignore() for name, column in encoder.schema.items()}
+    source = scan.source(declared, encoder.target or next(iter(declared)))
+    edges = run_edges(source.n, _PREDICTED)
+    runs = [(k, first, last) for k, (first, last) in enumerate(itertools.pairwise(edges)) if last > first]
+    for _, make in source.tables(runs):
+        yield make()
+
+
+def scanned_rows(
+    scan: Scan, coding: RowCoding, declared: tuple[Schema, str], unit: Unit, private: bool
+) -> tuple[Streamed, Persons | None]:
+    """Rows of files for one question, and whose each is; every file is read once before anything can be charged.
+
+    Args:
+        scan: the files; a cluster or a GPU that it names is not used.
+        coding: how tables become rows.
+        declared: the schema, and the name of the target or of another column that it declares.
+        unit: the relation and the rows of a person that were declared.
+        private: whether there is privacy.
+    """
+    if isinstance(scan, FrameScan):
+        raise InvalidInput("a Dask DataFrame can be fitted to; for other questions write it to Parquet files.")
+    source = scan.source(*declared)
+    cache = None if scan.cache is None else Path(scan.cache)
+    persons = _persons(source, declared[0], unit, private)
+    return Streamed(BlockReader(source, coding, scan.bytes, cache).open()), persons
+
+
+def _on_device(data: Streamed, device: Any) -> Dataset:
+    """The rows of files on a GPU; what is not computed there is read from the files."""
+    try:
+        from discreet.data.cuda.rows import streamed_on_device
+    except ImportError:
+        raise InvalidInput("rows on a GPU need PyTorch: pip install 'discreet[torch]'. Nothing was released.") from None
+    return streamed_on_device(data, device)
 
 
 def _declared(model: Any, scan: Scan, y: Any, groups: Any) -> tuple[Schema, str]:

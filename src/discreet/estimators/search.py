@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,12 +31,16 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.calibration import Guarantee
 from discreet.data.base import Dataset
 from discreet.data.columns import Person
+from discreet.data.partitions import frame_scan
 from discreet.data.persons import Persons
 from discreet.errors import InvalidInput, NotCertifiable, PlanViolation
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.callers import warned_of_steps
+from discreet.estimators.features import Features
 from discreet.estimators.persons import person_column, persons_of, refuse_weights
 from discreet.estimators.privacy import PrivateEstimator, bits_for, opened
+from discreet.estimators.provenance import declared_bounds, rows_bounds
+from discreet.estimators.scans import opened_scan
 from discreet.events import Event, Laplace, Parallel, PrivateSelection, Promise
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
@@ -44,6 +49,7 @@ from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, make_plan, spent_epsilon
 from discreet.queries.sums.model_score import ModelScore
 from discreet.report.certificate import Certificate
+from discreet.report.record import record_of
 from discreet.solvers import Filtered, Problem
 from discreet.units import Unit
 from discreet.vault import Vault
@@ -103,11 +109,11 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         self.n_public, self.validation, self.trials = n_public, validation, trials
         self.ledger, self.random_state = ledger, random_state
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, **refused: Any) -> PrivateSearchCV:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, **refused: Any) -> PrivateSearchCV:
         """Plan all candidates without data, charge the whole search, then run it.
 
         Args:
-            X: table or matrix.
+            X: table or matrix; or `Parquet` or `CSV`, which are opened once for each candidate.
             y: targets.
             groups: whose each row is. Persons are then protected.
             **refused: weights of rows, with the reason why they are refused.
@@ -122,8 +128,20 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         steps = warned_of_steps(self)
         for model in models:
             model._learned_before = steps
-        persons = self._persons(X, models, groups)
-        features, prepared = zip(*(model._prepare(X, y, True) for model in models), strict=True)
+        scan = frame_scan(X, y)
+        if scan is None:
+            persons = self._persons(X, models, groups)
+            return self._fit_rows(models, [model._prepare(X, y, True) for model in models], persons)
+        with ExitStack() as files:
+            unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
+            found = [files.enter_context(opened_scan(model, scan, y, groups, unit, True)) for model in models]
+            persons = self._checked_persons(models, found[0][2])
+            return self._fit_rows(models, [(own, data) for own, data, _ in found], persons)
+
+    def _fit_rows(
+        self, models: list[PrivateLinearModel], opened_rows: list[tuple[Features, Dataset]], persons: Persons | None
+    ) -> PrivateSearchCV:
+        features, prepared = zip(*opened_rows, strict=True)
         bits, ledger = bits_for(self.random_state), opened(self.ledger)
         if persons is not None:
             only = replace(persons, declared=Person(1)).slots(bits)
@@ -154,7 +172,8 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         self.best_estimator_._set(theta, prepared[chosen].rows)
         self.best_estimator_.n_iter_ = len(plan.fits[chosen].events)
         self.best_score_ = 0.5 + score / max(1.0, rows - training)
-        self.privacy_ = self._search_certificate(models, plan.event, guarantee, aim, bits.protective)
+        certificate = self._search_certificate(models, plan.event, guarantee, aim, bits.protective)
+        self.privacy_ = replace(certificate, record=self._search_record(ledger, charge, bits.protective, rows, unit))
         self.best_estimator_.privacy_ = self.privacy_
         return self
 
@@ -191,11 +210,13 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
 
     def _persons(self, X: Any, models: list[PrivateLinearModel], groups: Any) -> Persons | None:
         """Whose each row is, the same for all candidates."""
+        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
+        return self._checked_persons(models, persons_of(X, models[0].schema, groups, unit, True))
+
+    def _checked_persons(self, models: list[PrivateLinearModel], found: Persons | None) -> Persons | None:
         declared = {person_column(model.schema) for model in models}
         if len(declared) > 1:
             raise InvalidInput("all candidates must say alike whose a row is: by one Person in every schema.")
-        unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
-        found = persons_of(X, models[0].schema, groups, unit, True)
         if found is None and self.rows_per_unit != 1:
             raise InvalidInput(
                 "a search protects rows: people with several rows would be in both parts of the split. Say whose each "
@@ -278,6 +299,13 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
             tuple(unprotected),
             protective and not bounds,
         )
+
+    def _search_record(self, ledger: Ledger, charge: int, protective: bool, rows: float, unit: Unit) -> dict[str, Any]:
+        best = self.best_estimator_
+        return record_of(
+            f"{type(self).__name__}({type(best).__name__})", ledger, [charge], protective=protective, rows=rows,
+            unit=unit, target=best._target, bounds=declared_bounds(best) + rows_bounds(unit, rows, None),
+        )  # fmt: skip
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)

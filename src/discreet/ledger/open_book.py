@@ -59,6 +59,12 @@ class OpenBook:
         with self._lines(write=False) as lines:
             return lines.head()
 
+    @property
+    def id(self) -> str:
+        """The digest of the book's first line, which no other book has, wherever it is moved to; "" for no book."""
+        with self._lines(write=False) as lines:
+            return lines.digest(1) or ""
+
     @contextmanager
     def _lines(self, *, write: bool) -> Iterator[Lines]:
         """The store's lines, after a check that nothing of what was seen before is missing, and read to their end."""

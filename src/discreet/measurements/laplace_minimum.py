@@ -31,7 +31,8 @@ from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.floats import ROUNDED_UP
 from discreet.geometry.box import Box
 from discreet.geometry.whole_space import WholeSpace
-from discreet.measurements.minimum_noise import check_hypotheses, check_tolerance, on_output_grid
+from discreet.measurements.minimum_noise import check_hypotheses, check_tolerance, on_output_grid, output_grid
+from discreet.measurements.questions import Question
 from discreet.mechanisms.base import check_multiplier
 from discreet.noise.bits import Bits
 from discreet.queries.largest_entries import LargestEntries
@@ -116,6 +117,17 @@ class LaplaceMinimum:
         moved = self._moved() + 2 * math.sqrt(d) * error + d * grid
         scale = self.noise_multiplier * moved / 2 * ROUNDED_UP / grid
         return (grid * (steps + rounded_laplace(scale, d, bits=bits)).astype(np.float64)).reshape(theta.shape)
+
+    @property
+    def question(self) -> Question:
+        """The minimiser over the first rows, of which one is exchanged under either relation: it moves so far in ℓ1."""
+        if not self.noise_multiplier:
+            return Question(type(self.query).__name__, "l1", 0.0)
+        error, d = self.tolerance / self.query.regularisation, math.prod(self.query.rows.shape)
+        grid = output_grid(d, error)
+        moved = self._moved() + 2 * math.sqrt(d) * error + d * grid
+        noise = self.noise_multiplier * moved / 2
+        return Question(type(self.query).__name__, "l1", moved, noise, grid, replace_one_factor=1.0)
 
     def blank(self) -> NDArray[np.float64]:
         """θ = 0."""

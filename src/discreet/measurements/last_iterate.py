@@ -172,6 +172,11 @@ class LastIterate:
         return self.start.copy()
 
     @property
+    def query(self) -> FineGradientSum:
+        """The sum of clipped gradients that the first step asks for."""
+        return self._query(self.start)
+
+    @property
     def _crowding(self) -> float:
         """The largest size of a batch over the one that sums are divided by."""
         return self.batches.most(self.n) / self.batches.expected(self.n)

@@ -22,6 +22,7 @@ __all__ = [
     "check_tolerance",
     "draw_noise",
     "on_output_grid",
+    "output_grid",
 ]
 
 Noise: TypeAlias = Literal["gaussian", "gamma"]
@@ -73,9 +74,14 @@ def add_output_noise(
 
 def on_output_grid(theta: NDArray[np.float64], error: float) -> tuple[NDArray[np.int64], float]:
     """θ in whole steps of a public grid, and the grid: a power of two so small that rounding moves θ by < ``error``."""
-    grid = 2.0 ** (math.frexp(error / math.sqrt(theta.size))[1] - 1)
+    grid = output_grid(theta.size, error)
     # clipping increases no distance between two points, so it needs no bound on θ
     return np.clip(np.rint(theta.ravel() / grid), -_MOST_STEPS, _MOST_STEPS).astype(np.int64), grid
+
+
+def output_grid(d: int, error: float) -> float:
+    """The step of the grid on which ``d`` coefficients are released: rounding to it moves them by < ``error``."""
+    return float(2.0 ** (math.frexp(error / math.sqrt(d))[1] - 1))
 
 
 def draw_noise(noise: Noise, scale: float, d: int, bits: Bits) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ Gaussian mechanism, or for noise of density ∝ exp(−‖·‖₂/scale) pure �
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,15 @@ from numpy.typing import NDArray
 
 from discreet import events
 from discreet.data.base import Dataset
-from discreet.measurements.minimum_noise import Noise, add_output_noise, check_hypotheses, check_noise, check_tolerance
+from discreet.measurements.minimum_noise import (
+    Noise,
+    add_output_noise,
+    check_hypotheses,
+    check_noise,
+    check_tolerance,
+    output_grid,
+)
+from discreet.measurements.questions import Question
 from discreet.noise.bits import Bits
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.units import Unit
@@ -64,6 +73,17 @@ class NoisyMinimum:
         theta = self.query.minimise(data, self.blank(), self.tolerance)
         moved = self.query.gradient_bound / ridge
         return add_output_noise(theta, self.tolerance / ridge, moved, 1 / self.noise_multiplier, self.noise, bits)
+
+    @property
+    def question(self) -> Question:
+        """The minimiser: one row moves it by at most L/λ, the tolerance and the grid."""
+        d, ridge = math.prod(self.query.rows.shape), self.query.regularisation
+        if not self.noise_multiplier:
+            return Question(type(self.query).__name__, "l2", 0.0)
+        error = self.tolerance / ridge
+        grid = output_grid(d, error)
+        moved = self.query.gradient_bound / ridge + 2 * error + grid * math.sqrt(d)
+        return Question(type(self.query).__name__, "l2", moved, self.noise_multiplier * moved, grid)
 
     def blank(self) -> NDArray[np.float64]:
         """θ = 0."""

@@ -39,6 +39,7 @@ from discreet.measurements.minimum_noise import (
     check_tolerance,
     draw_noise,
 )
+from discreet.measurements.questions import Question
 from discreet.noise.bits import Bits
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.units import Unit
@@ -97,6 +98,19 @@ class PerturbedMinimum:
         """The tilt's scale, rounded up: never less noise than the event says."""
         return self.noise_multiplier * self.query.gradient_bound * ROUNDED_UP
 
+    @property
+    def _grid(self) -> float:
+        """The step of the grid on which the tilt is drawn."""
+        return float(2.0 ** (math.frexp(self._scale)[1] - _TILT_BITS))
+
+    @property
+    def question(self) -> Question:
+        """The minimiser, with noise in the gradient, of which one row's part is bounded."""
+        bound = self.query.gradient_bound
+        if not self.noise_multiplier:
+            return Question(type(self.query).__name__, "l2", 0.0)
+        return Question(type(self.query).__name__, "l2", bound, self._scale, self._grid)
+
     def event(self, unit: Unit) -> events.Event:
         """`ObjectivePerturbation`, or for Gamma noise the sum of the parts' ε."""
         if not self.noise_multiplier:
@@ -114,8 +128,7 @@ class PerturbedMinimum:
         """Tilt, minimise, certify, add noise on the output grid."""
         if not self.noise_multiplier:
             return self.query.unrounded(data)
-        scale = self._scale
-        grid = 2.0 ** (math.frexp(scale)[1] - _TILT_BITS)
+        scale, grid = self._scale, self._grid
         d = math.prod(self.query.rows.shape)
         steps = draw_noise(self.noise, scale / grid, d, bits) - self._centre_steps(grid)
         tilt = grid * steps.astype(np.float64).reshape(self.query.rows.shape)

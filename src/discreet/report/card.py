@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from discreet.report.certificate_facts import (
+    bound_facts,
+    curve_facts,
+    guarantee_facts,
+    making_facts,
+    mechanism_facts,
+    query_facts,
+)
 from discreet.text import printable
 
 if TYPE_CHECKING:
@@ -29,23 +36,7 @@ def model_card(certificate: Certificate) -> str:
         >>> print(model_card(made).splitlines()[0])
         # Model card: descent
     """
-    record = certificate.record
-    ledger = record.get("ledger")
-    ledger = ledger if isinstance(ledger, dict) else {}
-    name = record.get("model", certificate.solver)
-    charges = ledger.get("charges")
-    facts = [
-        ("Model", name),
-        ("Algorithm", certificate.solver),
-        ("Issued", record.get("issued")),
-        ("Dataset", record.get("dataset")),
-        ("Rows, public", record.get("rows")),
-        ("Ledger", ledger.get("url")),
-        ("Charges", ", ".join(map(str, charges)) if isinstance(charges, list) else None),
-        ("Head of the book", ledger.get("head")),
-        ("Randomness", record.get("randomness")),
-        ("Version", f"discreet {certificate.version}"),
-    ]
+    name = certificate.record.get("model", certificate.solver)
     return "\n".join(
         [
             f"# Model card: {_text(name)}",
@@ -57,37 +48,32 @@ def model_card(certificate: Certificate) -> str:
             *_part(
                 "What is not protected", [f"- {_text(item)}" for item in certificate.unprotected] or ["Nothing known."]
             ),
-            *_part("How it was made", _table(facts)),
+            *_part("Where every bound comes from", _table(bound_facts(certificate))),
+            *_part("Mechanisms, in bounds C on one row's contribution", _table(mechanism_facts(certificate))),
+            *_part("What was asked of the rows", _table(query_facts(certificate))),
+            *_part("How it was made", _table(making_facts(certificate))),
         ]
     )
 
 
 def _privacy(certificate: Certificate) -> list[str]:
-    unit = certificate.unit
     verdict = "Differentially private" if certificate.private else "Not private"
     return [
         f"**{verdict}:** {_text(str(certificate))}",
         "",
         _text(certificate.risks.in_words),
         "",
-        *_table(
-            [
-                ("ε, proved upper bound", "∞" if math.isinf(certificate.epsilon) else f"{certificate.epsilon:.6g}"),
-                ("δ", f"{certificate.delta:.3g}"),
-                ("Relation", unit.relation),
-                ("Rows of a person", f"{unit.rows_per_unit}, {'enforced' if unit.enforced else 'declared'}"),
-            ]
-        ),
+        *_table(guarantee_facts(certificate) + curve_facts(certificate)),
     ]
 
 
 def _part(title: str, lines: list[str]) -> list[str]:
-    return [f"## {title}", "", *lines, ""]
+    return [f"## {title}", "", *lines, ""] if lines else []
 
 
 def _table(rows: list[tuple[str, Any]]) -> list[str]:
     shown = [f"| {_text(name)} | {_text(value)} |" for name, value in rows if value not in (None, "")]
-    return ["| | |", "|---|---|", *shown]
+    return ["| | |", "|---|---|", *shown] if shown else []
 
 
 def _text(value: Any) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from discreet._version import __version__
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.curve import Curve
 from discreet.errors import InvalidInput
+from discreet.report.figures import Figures
 from discreet.report.risks import Risks
 from discreet.text import read_json, shortened
 from discreet.units import Unit
@@ -22,6 +24,7 @@ from discreet.units import Unit
 __all__ = ["FROM_THE_DATA", "PREPROCESSING", "Certificate", "unprotected_kind"]
 
 FROM_THE_DATA = "taken from the data without protection"
+"""Said of bounds in a certificate's list of what is not protected."""
 PREPROCESSING = "preprocessing"
 """How an item begins that is about what a step before the model has learned."""
 
@@ -31,9 +34,6 @@ def unprotected_kind(items: Sequence[str]) -> str:
     taken = [item for item in items if item.endswith(FROM_THE_DATA)]
     steps = [item for item in taken if item.startswith(PREPROCESSING)]
     return f"{PREPROCESSING if steps else 'bounds'} {FROM_THE_DATA}" if taken else ""
-
-
-"""Said of bounds in a certificate's list of what is not protected."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class Certificate:
     ``epsilon`` is the proved upper bound. ``protective`` is false when the noise came from a user's seed, which makes
     the run reproducible, or when bounds were taken from the data without protection, which ``unprotected`` then lists.
     Such a run is **not private**, whatever the other figures say. ``record`` says when and where it was released: the
-    model, the ledger with the charges that paid for it and the head of its book, and the versions in use.
+    model and its target, the ledger with the charges that paid for it and the head of its book, what was asked of the
+    rows with which clip, noise and grid, where every bound comes from, and the versions in use. ``figures`` are what
+    follows from the event: they are written with the certificate, and computed again when it is read.
     """
 
     epsilon: float
@@ -59,6 +61,8 @@ class Certificate:
     protective: bool = True
     version: str = __version__
     record: dict[str, Any] = field(default_factory=dict, compare=False)
+    signer: str = field(default="", compare=False)
+    """The public key whose signature a certificate that was read from a file had; "" for none."""
 
     def __post_init__(self) -> None:
         for name, least, most in (("epsilon", 0.0, math.inf), ("delta", 0.0, 1.0)):
@@ -118,10 +122,16 @@ class Certificate:
         }
 
     def to_json(self) -> str:
-        """The certificate as indented JSON."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        """The certificate as indented JSON, with the figures that follow from its event: curve, ρ, μ, mechanisms."""
+        whole = self.to_dict() | {"figures": self.figures.to_dict()}
+        return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
 
-    @property
+    @cached_property
+    def figures(self) -> Figures:
+        """What follows from the event: ε at other δ's, ρ, μ, and every mechanism with its noise and sensitivity."""
+        return Figures(self.event, self.unit, self.delta, void=not self.private)
+
+    @cached_property
     def risks(self) -> Risks:
         """What the guarantee means for one person, as an attacker's best chances."""
         return Risks(self.event if self.private else events.NonPrivate(), self.unit)
@@ -143,7 +153,7 @@ class Certificate:
         """Read back what `to_json` wrote.
 
         Raises:
-            InvalidInput: it is not a certificate, or one that contradicts itself.
+            InvalidInput: it is not a certificate, or one that contradicts itself or its signature.
         """
         return cls.from_dict(read_json(text, "the certificate"))
 
@@ -162,6 +172,7 @@ class Certificate:
                 protective=tree["protective_randomness"],
                 version=tree["discreet"],
                 record=_read(tree.get("record", {})),
+                signer=_signer(tree),
             )
             claimed = tree["private"]
         except (KeyError, TypeError) as problem:
@@ -184,7 +195,7 @@ class Certificate:
 
 _FIELDS: dict[str, type] = {
     "unit": Unit, "event": events.Event, "solver": str, "settings": dict, "unprotected": tuple, "protective": bool,
-    "version": str, "record": dict,
+    "version": str, "record": dict, "signer": str,
 }  # fmt: skip
 
 
@@ -195,6 +206,14 @@ def _real(value: Any) -> float:
         return float(value) if number else math.nan
     except (OverflowError, TypeError):
         return math.nan
+
+
+def _signer(tree: Any) -> str:
+    if tree.get("signature") is None:
+        return ""
+    from discreet.report.signature import signed_by
+
+    return signed_by(tree) or ""
 
 
 def _words(value: Any) -> tuple[Any, ...]:
@@ -213,10 +232,14 @@ def _written(value: Any) -> Any:
     """JSON has no infinity: it is written as a word."""
     if isinstance(value, dict):
         return {key: _written(inner) for key, inner in value.items()}
-    return "inf" if value == float("inf") else value
+    if isinstance(value, list):
+        return [_written(inner) for inner in value]
+    return "inf" if isinstance(value, float) and value == float("inf") else value
 
 
 def _read(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _read(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_read(inner) for inner in value]
     return float("inf") if value == "inf" else value

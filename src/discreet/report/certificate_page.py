@@ -5,8 +5,16 @@ from __future__ import annotations
 import json
 import math
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from discreet.report.certificate_facts import (
+    bound_facts,
+    curve_facts,
+    guarantee_facts,
+    making_facts,
+    mechanism_facts,
+    query_facts,
+)
 from discreet.report.risks import FALSE_ALARMS
 from discreet.text import printable
 
@@ -43,11 +51,13 @@ def page(certificate: Certificate) -> str:
         f"<style>{_STYLE}</style></head><body><main><h1>{_text(title)}</h1>",
         _verdict(certificate),
         _risks(certificate),
-        _table("The guarantee", _guarantee(certificate)),
-        _table("How it was made", _making(certificate)),
-        _table("What is not protected", [("Not protected", item) for item in certificate.unprotected])
-        if certificate.unprotected
-        else "",
+        _table("The guarantee", guarantee_facts(certificate)),
+        _table("What is not protected", [("Not protected", item) for item in certificate.unprotected]),
+        _table("Where every bound comes from", bound_facts(certificate)),
+        _privacy_curve(certificate),
+        _table("Mechanisms, in bounds C on one row's contribution", mechanism_facts(certificate)),
+        _table("What was asked of the rows", query_facts(certificate)),
+        _table("How it was made", making_facts(certificate)),
         "<details><summary>The whole certificate</summary><pre>",
         _text(json.dumps(certificate.to_dict(), indent=1, ensure_ascii=False), keep="\n"),
         "</pre></details></main></body></html>\n",
@@ -95,64 +105,30 @@ def _curve(certificate: Certificate) -> str:
     )
 
 
-def _guarantee(certificate: Certificate) -> list[tuple[str, str]]:
-    from discreet.accounting.upper.zcdp import zcdp_rho
-    from discreet.errors import DiscreetError
-
-    unit = certificate.unit
-    rows = [
-        ("ε, proved upper bound", "∞" if math.isinf(certificate.epsilon) else f"{certificate.epsilon:.6g}"),
-        ("δ", f"{certificate.delta:.3g}"),
-        ("Neighbouring data differ by", _relation(unit.relation, unit.rows_per_unit)),
-        ("Rows of a person", "enforced" if unit.enforced else "declared by the user"),
-    ]
-    if certificate.private:
-        try:
-            whole = certificate.curve()
-            rows += [(f"ε at δ = {delta:g}", f"{whole.epsilon(delta).upper:.4g}") for delta in (1e-5, 1e-6, 1e-9)]
-            rows.append(("ρ (zCDP)", f"{zcdp_rho(certificate.event, unit):.4g}"))
-        except DiscreetError:
-            pass
-    return rows
+def _privacy_curve(certificate: Certificate) -> str:
+    """The whole curve: drawn against log δ, and as a table."""
+    points = [(d, e) for d, e in certificate.figures.curve if d > 0 and math.isfinite(e)]
+    if not points:
+        return _table("The whole privacy curve", curve_facts(certificate))
+    top, low, high = max(e for _, e in points) or 1.0, math.log10(points[-1][0]), math.log10(points[0][0])
+    across = [40 + 300 * (high - math.log10(d)) / max(high - low, 1e-9) for d, _ in points]
+    line = " ".join(f"{x:.1f},{220 - 190 * e / top:.1f}" for x, (_, e) in zip(across, points, strict=True))
+    words = f"ε grows from {points[0][1]:.3g} at δ = {points[0][0]:g} to {points[-1][1]:.3g} at δ = {points[-1][0]:g}."
+    picture = (
+        f"<svg viewBox='0 0 360 260' role=img aria-label='{_text(words)}'>"
+        "<rect x=40 y=20 width=300 height=200 fill=none stroke='var(--line)'/>"
+        f"<polyline points='{line}' fill=none stroke='var(--good)' stroke-width=2.5 />"
+        f"<text x=40 y=236>δ = {points[0][0]:g}</text><text x=290 y=236>{points[-1][0]:g}</text>"
+        f"<text x=8 y=34>{top:.3g}</text><text x=28 y=222>0</text><text x=60 y=14>ε, at most</text></svg>"
+    )
+    return _table("The whole privacy curve", curve_facts(certificate), picture)
 
 
-def _relation(relation: str, rows: int) -> str:
-    what = "one row" if rows == 1 else f"all rows of one person, at most {rows}"
-    return f"{what}, replaced" if relation == "replace-one" else f"{what}, added or removed"
-
-
-def _making(certificate: Certificate) -> list[tuple[str, str]]:
-    record, ledger = certificate.record, _inner(certificate.record, "ledger")
-    settings = {name: value for name, value in certificate.settings.items() if isinstance(value, int | float | str)}
-    versions = {"discreet": certificate.version, **_inner(record, "versions")}
-    charges = ledger.get("charges")
-    rows = [
-        ("Issued", record.get("issued")),
-        ("Model", record.get("model")),
-        ("Algorithm", certificate.solver),
-        ("Settings", ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in settings.items())),
-        ("Rows, public", record.get("rows")),
-        ("Dataset", record.get("dataset")),
-        ("Ledger", ledger.get("url")),
-        ("Charges", ", ".join(map(str, charges)) if isinstance(charges, list) else charges),
-        ("Head of the book", ledger.get("head")),
-        ("Randomness", record.get("randomness")),
-        ("Noise", record.get("noise")),
-        ("Event", str(certificate.event)),
-        ("Versions", ", ".join(f"{name} {value}" for name, value in versions.items())),
-    ]
-    return [(name, str(value)) for name, value in rows if value not in (None, "")]
-
-
-def _inner(record: dict[str, Any], name: str) -> dict[str, Any]:
-    """A part of the record, which others may have written: empty where it is not what it should be."""
-    found = record.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _table(title: str, rows: list[tuple[str, str]]) -> str:
+def _table(title: str, rows: list[tuple[str, str]], before: str = "") -> str:
+    if not rows:
+        return ""
     cells = "".join(f"<tr><th scope=row>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in rows)
-    return f"<h2>{_text(title)}</h2><table>{cells}</table>"
+    return f"<h2>{_text(title)}</h2>{before}<table>{cells}</table>"
 
 
 def _text(value: str, keep: str = "") -> str:

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import yaml
+
+from discreet.report.certificate_facts import (
+    Facts,
+    bound_facts,
+    curve_facts,
+    guarantee_facts,
+    making_facts,
+    mechanism_facts,
+    query_facts,
+)
+from discreet.text import printable
 
 if TYPE_CHECKING:
     from discreet.report.certificate import Certificate
@@ -38,16 +50,17 @@ def registry_entry(certificate: Certificate) -> str:
             "dp_flavor": {
                 "name": "Pure DP" if certificate.delta == 0 else "Approximate DP",
                 "input_metric": metric,
-                "bound_on_input_distance": unit.rows_per_unit,
+                "bound_on_input_distance": str(unit.rows_per_unit),
                 "output_measure": "max divergence" if certificate.delta == 0 else "fixed smoothed max divergence",
                 "bound_on_output_distance": f"({certificate.epsilon:g}, {certificate.delta:g})",
-                "unprotected_quantities": list(certificate.unprotected),
+                "data_domain": _listed([f"dataset {record.get('dataset', _MISSING)}", *_rows(record)]),
+                "unprotected_quantities": _listed(certificate.unprotected) or "None known.",
             },
             "privacy_loss": {
                 "privacy_unit": "user-level" if unit.enforced or unit.rows_per_unit > 1 else "record-level",
                 "privacy_unit_description": f"{unit}, {'enforced' if unit.enforced else 'declared'}",
                 "privacy_parameters": {"epsilon": certificate.epsilon, "delta": certificate.delta},
-                "privacy_parameters_description": "" if certificate.private else "NOT PRIVATE: see the certificate.",
+                "privacy_parameters_description": _parameters(certificate),
             },
             "model": {
                 "model_name": "Central",
@@ -59,8 +72,32 @@ def registry_entry(certificate: Certificate) -> str:
                 "post_processing": "The model is computed from the released values alone.",
                 "composition": "Certified bounds of the composition of all releases (privacy loss distributions).",
             },
-            "implementation": {"mechanisms": type(certificate.event).__name__, "justification": _MISSING},
-            "resources": {"sources": f"certificate of discreet {certificate.version}", "registry_authors": [_MISSING]},
+            "implementation": {
+                "pre_processing_eda_hyperparameter_tuning": _in_lines(bound_facts(certificate)) or _MISSING,
+                "mechanisms": _in_lines(mechanism_facts(certificate) + query_facts(certificate)),
+                "justification": _MISSING,
+            },
+            "resources": {"sources": _in_lines(making_facts(certificate)), "registry_authors": [_MISSING]},
         },
     }
     return yaml.safe_dump(entry, sort_keys=False, allow_unicode=True)
+
+
+def _parameters(certificate: Certificate) -> str:
+    if not certificate.private:
+        return "NOT PRIVATE: see the certificate."
+    return _in_lines(guarantee_facts(certificate) + curve_facts(certificate))
+
+
+def _rows(record: dict[str, Any]) -> list[str]:
+    target, rows = record.get("target"), record.get("rows")
+    return ([f"target {target}"] if target else []) + ([f"{rows} rows (public)"] if rows else [])
+
+
+def _in_lines(facts: Facts) -> str:
+    """Facts as a list in Markdown, as the registry shows texts."""
+    return _listed(f"{name}: {value}" for name, value in facts)
+
+
+def _listed(items: Iterable[str]) -> str:
+    return "\n".join(f"- {printable(item)}" for item in items)

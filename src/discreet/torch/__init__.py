@@ -11,11 +11,13 @@ from typing import Any
 from discreet.errors import InvalidInput
 
 _NAMES = {
+    "Adafactor": "discreet.torch.adafactor",
     "Adam": "discreet.torch.adam",
     "Batch": "discreet.torch.rows",
     "Clip": "discreet.torch.engine",
     "ExampleGradients": "discreet.torch.engine",
     "QuantileBound": "discreet.torch.clipping",
+    "Svrg": "discreet.torch.svrg",
     "TorchClassifier": "discreet.torch.tabular",
     "TorchRegressor": "discreet.torch.tabular",
     "Trainer": "discreet.torch.trainer",

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any
 
 import torch
 
 from discreet.errors import InvalidInput
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "PrivateOptimizer"]
 
 
-class Adam(torch.optim.Optimizer):  # type: ignore[misc]
+class PrivateOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
+    """An optimizer that knows how much noise is in the gradients that it gets."""
+
+    noise_std: float = 0.0
+    """Standard deviation of the noise in the next mean gradient; a trainer sets it."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        """Move every parameter that has a gradient."""
+        if closure is not None:
+            raise InvalidInput("private gradients are released once a step: no closure is called.")
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._move(parameter, group)
+
+    @abstractmethod
+    def _move(self, parameter: torch.Tensor, group: dict[str, Any]) -> None:
+        """Move one parameter by its ``.grad``."""
+
+
+class Adam(PrivateOptimizer):
     """Adam whose second moment is corrected for the privacy noise (Tang, Shpilevskiy and Lécuyer 2024).
 
     The square of a noisy gradient has mean g² + s², for noise of standard deviation s in the mean gradient, so that
@@ -34,9 +56,6 @@ class Adam(torch.optim.Optimizer):  # type: ignore[misc]
         InvalidInput: a value is out of range.
     """
 
-    noise_std: float = 0.0
-    """Standard deviation of the noise in the next mean gradient; a trainer sets it."""
-
     def __init__(
         self,
         params: Any,
@@ -51,16 +70,6 @@ class Adam(torch.optim.Optimizer):  # type: ignore[misc]
                 f"{lr!r}, {betas!r}, {eps!r}, {weight_decay!r}."
             )
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> None:
-        """Move every parameter that has a gradient."""
-        if closure is not None:
-            raise InvalidInput("private gradients are released once a step: no closure is called.")
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._move(parameter, group)
 
     def _move(self, parameter: torch.Tensor, group: dict[str, Any]) -> None:
         state, (a, b), gradient = self.state[parameter], group["betas"], parameter.grad

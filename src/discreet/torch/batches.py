@@ -172,8 +172,9 @@ def log_tail(n: int, rate: float, least: int) -> float:
 
 
 def places_for(
-    unit: Unit, n: float, rate: float, slots: int | None, steps: int, allowed: float, spread: float = 3.0
-) -> Places:
+    unit: Unit, n: float, rate: float, slots: int | None, steps: int, allowed: float, spread: float = 3.0,
+    most: int | None = None,
+) -> Places:  # fmt: skip
     """The places of a training: in order under replace-one, else at random among enough of them.
 
     Args:
@@ -185,12 +186,13 @@ def places_for(
         allowed: the part of δ that all steps together may use.
         spread: under replace-one, how many standard deviations above its mean a batch still fits in one physical batch;
             0 for batches of a fixed size. It is a matter of speed alone.
+        most: an upper bound on the number of rows; by default `MOST_ROWS_FACTOR` times the declared number.
     """
     expected = n * rate
     if unit.relation == "replace-one":
         usual = math.ceil(expected + spread * math.sqrt(expected * (1 - rate)))
         return Places(int(min(n, usual)) if slots is None else slots)
-    most, each = math.ceil(MOST_ROWS_FACTOR * n), math.log(allowed / steps)
+    most, each = math.ceil(MOST_ROWS_FACTOR * n) if most is None else most, math.log(allowed / steps)
     enough = math.ceil(most * rate) + unit.rows_per_unit
     while enough < most + unit.rows_per_unit and log_tail(most, rate, enough - unit.rows_per_unit + 1) > each:
         enough += 1

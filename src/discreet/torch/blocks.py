@@ -17,8 +17,9 @@ from torch import Tensor
 
 from discreet.torch import kernels
 from discreet.torch.uses import DirectUse, EmbeddingUse, OuterUse, Target, Use
+from discreet.torch.workspace import Workspace
 
-__all__ = ["Block", "block_of", "in_blocks", "quantised_length", "worth_keeping"]
+__all__ = ["TOGETHER", "AccumulatedBlock", "Block", "SparseBlock", "block_of", "in_blocks", "quantised_length"]
 
 TOGETHER = 1 << 20
 """Entries of gradients, or of what they are made from, that are made at a time: 4 MiB of floats."""
@@ -79,22 +80,22 @@ class QuantisedBlock(Block):
 
     def square_lengths(self) -> Tensor:
         """‖â‖²·‖g‖² / t², where â = round(t·a) are the integers of the input."""
-        self.scales, self.squares = kernels.quantised_lengths(self.use.inputs, self.length)
-        unit = torch.where(self.squares == 0, 0.0, self.squares / self.scales.double().square())
+        self.inputs = kernels.quantised(self.use.inputs, self.length)
+        squares = self.inputs.squares
+        unit = torch.where(squares == 0, 0.0, squares / self.inputs.scales.double().square())
         return unit * kernels.square_lengths(self.use.outputs)
 
     def add(self, weights: Tensor, total: Tensor) -> None:
         """Add m·trunc(w·g/(m·t)) âᵀ of all slots, by products of matrices of integers."""
-        used = (weights != 0) & (self.squares > 0)
-        scales = torch.where(used, self.scales, 0.0)
-        factors = torch.where(used, weights / self.scales.double() / self.multiple, 0.0)
+        used = (weights != 0) & (self.inputs.squares > 0)
+        factors = torch.where(used, weights / self.inputs.scales.double() / self.multiple, 0.0)
         part = self.target.of(total)
         if self.use.transposed:
             turned = torch.zeros(part.T.shape, dtype=part.dtype, device=part.device)
-            kernels.add_outer(self.use.outputs, factors, self.use.inputs, scales, self.multiple, turned)
+            kernels.add_outer(self.use.outputs, factors, self.inputs, self.multiple, turned)
             part.add_(turned.T)
         else:
-            kernels.add_outer(self.use.outputs, factors, self.use.inputs, scales, self.multiple, part)
+            kernels.add_outer(self.use.outputs, factors, self.inputs, self.multiple, part)
 
 
 class SparseBlock(Block):
@@ -109,20 +110,21 @@ class SparseBlock(Block):
     def square_lengths(self) -> Tensor:
         """Sum over the slot's rows of their squared lengths."""
         self.slot, self.code, self.merged = self.use.rows()
-        squares = kernels.square_lengths(self.merged)
-        sums = torch.zeros(self.use.codes.shape[0], dtype=torch.float64, device=squares.device)
+        squares = self.measured(self.merged)
+        sums = torch.zeros(self.use.count, dtype=torch.float64, device=squares.device)
         return sums.index_add_(0, self.slot, squares)
 
     def add(self, weights: Tensor, total: Tensor) -> None:
-        """Add the slots' truncated rows; whole numbers, so the order of additions has no effect."""
-        whole = kernels.truncated(self.merged, weights[self.slot])
-        self.target.of(total).index_add_(0, self.code, whole)
+        """Add the slots' rows, each multiplied by its slot's weight."""
+        self.target.of(total).index_add_(0, self.code, self.weighted(self.merged, weights[self.slot]))
 
+    def measured(self, rows: Tensor) -> Tensor:
+        """Squared lengths of rows, as doubles."""
+        return kernels.square_lengths(rows)
 
-def worth_keeping(uses: Sequence[Use]) -> bool:
-    """Whether gradients are kept: they are few, or no more than what they are made of."""
-    size = math.prod(uses[0].target.shape)
-    return isinstance(uses[0], DirectUse) or size * uses[0].count <= KEPT or size <= sum(use.kept for use in uses)
+    def weighted(self, rows: Tensor, weights: Tensor) -> Tensor:
+        """Rows times weights, truncated: whole numbers, so that the order of additions has no effect."""
+        return kernels.truncated(rows, weights)
 
 
 class AccumulatedBlock(Block):
@@ -135,59 +137,82 @@ class AccumulatedBlock(Block):
 
     rule = "gradient of each example, truncated"
 
-    def __init__(self, uses: Sequence[Use]) -> None:
+    def __init__(self, uses: Sequence[Use], workspace: Workspace | None = None) -> None:
         super().__init__(uses[0].target)
         self.uses, self.slots = list(uses), uses[0].count
         self.together = max(1, TOGETHER // max(1, *(use.work for use in uses)))
-        self.keeps = worth_keeping(uses)
-        self.made: list[Tensor] = []
+        self.keeps = _worth_keeping(uses)
+        self.made: list[tuple[int, int, Tensor]] = []
+        self.held = self._place(uses, workspace or Workspace())
+
+    def _place(self, uses: Sequence[Use], workspace: Workspace) -> Tensor | None:
+        """Where gradients are kept, if they are few, and are made and not given."""
+        shape, only = (self.slots, *self.target.shape), uses[0]
+        if len(uses) > 1 or isinstance(only, DirectUse) or math.prod(shape) > KEPT or not self.target.parameter.is_cpu:
+            return None
+        return workspace.empty((id(self.target.parameter), self.target.first), shape, only.kind)
 
     def _parts(self) -> Iterator[tuple[int, int, Tensor]]:
+        """First slot, last slot and gradients of parts of the slots."""
         if len(self.uses) == 1 and isinstance(self.uses[0], DirectUse):
             yield 0, self.slots, self.uses[0].gradients(0, self.slots)
             return
         for first in range(0, self.slots, self.together):
             last = min(first + self.together, self.slots)
+            if self.held is not None:
+                self.uses[0].fill(first, last, self.held[first:last])
+                yield first, last, self.held[first:last]
+                continue
             gradients = self.uses[0].gradients(first, last)
             for use in self.uses[1:]:
                 gradients = gradients + use.gradients(first, last)
             yield first, last, gradients
 
     def square_lengths(self) -> Tensor:
-        """Squared lengths of the very gradients that are truncated later."""
+        """Squared lengths of the very gradients that are added later."""
         squares = []
-        for _, _, gradients in self._parts():
-            squares.append(kernels.square_lengths(gradients))
+        for part in self._parts():
+            squares.append(self.measured(part[2]))
             if self.keeps:
-                self.made.append(gradients)
+                self.made.append(part)
         if self.keeps:
             self.uses = []
+        if self.held is not None:
+            self.made = [(0, self.slots, self.held)]
         self.squares = torch.cat(squares)
         return self.squares
 
     def add(self, weights: Tensor, total: Tensor) -> None:
-        """Add trunc(w·gradient) of all slots."""
+        """Add weight × gradient of all slots."""
         flat = self.target.of(total).view(-1)
-        if self.keeps:
-            first = 0
-            for gradients in self.made:
-                last = first + len(gradients)
-                kernels.add_truncated(gradients, weights[first:last], flat)
-                first = last
-            return
-        for first, last, gradients in self._parts():
-            again = kernels.square_lengths(gradients)
-            shorter = (self.squares[first:last] / again).clamp(max=1.0).sqrt().nan_to_num(0.0)
-            kernels.add_truncated(gradients, weights[first:last] * shorter, flat)
+        for first, last, gradients in self.made if self.keeps else self._parts():
+            self.add_part(gradients, weights[first:last], self.squares[first:last], flat)
+
+    def measured(self, gradients: Tensor) -> Tensor:
+        """Squared lengths of gradients, as doubles."""
+        return kernels.square_lengths(gradients)
+
+    def add_part(self, gradients: Tensor, weights: Tensor, squares: Tensor, flat: Tensor) -> None:
+        """Add trunc(w·gradient) of some slots."""
+        if not self.keeps:
+            shorter = (squares / kernels.square_lengths(gradients)).clamp(max=1.0).sqrt().nan_to_num(0.0)
+            weights = weights * shorter
+        kernels.add_truncated(gradients, weights, flat)
 
 
-def block_of(uses: Sequence[Use], grid: float) -> Block:
-    """The block for all uses of one part of a parameter."""
+def _worth_keeping(uses: Sequence[Use]) -> bool:
+    """Whether gradients are kept: they are few, or no more than what they are made of."""
+    size = math.prod(uses[0].target.shape)
+    return isinstance(uses[0], DirectUse) or size * uses[0].count <= KEPT or size <= sum(use.kept for use in uses)
+
+
+def block_of(uses: Sequence[Use], grid: float, workspace: Workspace | None = None) -> Block:
+    """The block for all uses of one part of a parameter; it keeps gradients in the workspace, if one is given."""
     if len(uses) == 1 and isinstance(uses[0], OuterUse):
         return QuantisedBlock(uses[0], grid)
     if len(uses) == 1 and isinstance(uses[0], EmbeddingUse):
         return SparseBlock(uses[0])
-    return AccumulatedBlock(uses)
+    return AccumulatedBlock(uses, workspace)
 
 
 def in_blocks(uses: Sequence[Use]) -> list[list[Use]]:

@@ -21,9 +21,11 @@ from discreet.events import compose
 from discreet.measurements.sampling import FixedSizeSampling
 from discreet.noise.bits import process_bits
 from discreet.text import checked_path
+from discreet.torch.banded import Cyclic
 from discreet.torch.batches import Allocated, EachDrawn
 from discreet.torch.journal import Journal, require_new
 from discreet.torch.plan import TrainingPlan
+from discreet.torch.svrg import GradientDifferenceSum
 
 if TYPE_CHECKING:
     from discreet.torch.trainer import Trainer
@@ -47,26 +49,31 @@ def save(trainer: Trainer, path: Any) -> None:
     path = checked_path(path).absolute()
     if trainer.closed:
         raise InvalidInput("the training has ended, and cannot be resumed; save the model's state_dict instead.")
+    if trainer.plan.count is not None:
+        raise InvalidInput("a training whose rows were counted cannot be resumed; declare n_public=… for checkpoints.")
     if trainer.journal is None:
         require_new(path)
         name = process_bits().words(2).tobytes().hex()
         trainer.journal = Journal.create(path.with_name(path.name + ".journal"), name, trainer.rounds_begun)
         trainer.name = name
-    parts = trainer.parts
+    parts, vault = trainer.parts, trainer.parts.vault
+    assert vault is not None, "rank 0 writes"
+    query = parts.round.query
     state = {
         "format": FORMAT,
         "training": trainer.name,
         "journal": str(trainer.journal.path),
         "plan": _written_plan(trainer.plan),
         "options": asdict(parts.options),
-        "event": compose(parts.vault.charged).to_json(),
-        "charge": parts.vault.charge_ids[-1],
-        "ledger": parts.vault.ledger.url,
-        "dataset": parts.vault.ledger.dataset,
+        "event": compose(vault.charged).to_json(),
+        "charge": vault.charge_ids[-1],
+        "ledger": vault.ledger.url,
+        "dataset": vault.ledger.dataset,
         "clip_bound": trainer.clip_bound,
         "steps_done": trainer.steps_done,
-        "model": trainer.model.state_dict(),
+        "model": parts.module.state_dict(),
         "optimizer": trainer.optimizer.state_dict(),
+        "anchor": asdict(query.anchor) if isinstance(query, GradientDifferenceSum) else None,
         "average": None if parts.average is None else parts.average.state_dict(),
     }
     beside = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -82,13 +89,17 @@ def _written_plan(plan: TrainingPlan) -> dict[str, Any]:
     sampler: dict[str, Any]
     if isinstance(batches, Allocated):
         sampler = {"kind": "allocation", "batches": batches.batches}
+    elif isinstance(batches, Cyclic):
+        sampler = {"kind": "cyclic", "groups": batches.groups, "rate_in_group": batches.rate_in_group}
     else:
         assert isinstance(batches, EachDrawn)
         fixed = isinstance(batches.sampling, FixedSizeSampling)
         sampler = {"kind": "fixed-size" if fixed else "poisson", **asdict(batches.sampling)}
     return {
         "epsilon": guarantee.epsilon, "delta": guarantee.delta, "relation": guarantee.unit.relation,
-        "rows_per_unit": guarantee.unit.rows_per_unit, "n": plan.n, "rounds": plan.rounds,
+        "rows_per_unit": guarantee.unit.rows_per_unit, "enforced": guarantee.unit.enforced,
+        "n": plan.n, "rounds": plan.rounds,
         "places": asdict(plan.places), "noise_multiplier": plan.noise_multiplier,
-        "expected_batch": plan.expected_batch, "sampler": sampler,
+        "expected_batch": plan.expected_batch, "sampler": sampler, "period": plan.period,
+        "full_noise_ratio": plan.full_noise_ratio,
     }  # fmt: skip

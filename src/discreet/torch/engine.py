@@ -28,6 +28,7 @@ from discreet.torch.slots import check_slots
 from discreet.torch.taps import Recorder
 from discreet.torch.uses import Use
 from discreet.torch.whole import Whole
+from discreet.torch.workspace import Workspace
 
 __all__ = ["Clip", "ExampleGradients", "check_model", "check_slots", "fix"]
 
@@ -102,6 +103,7 @@ class ExampleGradients:
         self._groups = self._layers_of_parameters()
         self.report: dict[str, str] = {name: self._described(layer, rule) for name, layer, rule in self._layers}
         self._recorder: Recorder | None = None
+        self._workspace = Workspace()
 
     # --- the model ----------------------------------------------------------------------------------------------------
 
@@ -217,7 +219,8 @@ class ExampleGradients:
         blocks = []
         for parameter, found in by_parameter.items():
             for part in in_blocks(found):
-                block = block_of(part, self.grid) if self.exact else float_block_of(part)
+                space = self._workspace
+                block = block_of(part, self.grid, space) if self.exact else float_block_of(part, space)
                 blocks.append((self._groups[parameter], block))
         self._describe(blocks)
         return blocks

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 from discreet.errors import InvalidInput
-from discreet.torch.engine import Clip, ExampleGradients, check_slots
+from discreet.torch.engine import Clip, ExampleGradients, Reduction, check_slots
 from discreet.torch.rows import Batch, TorchRows
+from discreet.torch.taps import Recorder
 
 __all__ = ["Forward", "TrainingGradients", "checked_engine"]
 
@@ -27,9 +28,57 @@ class TrainingGradients(ExampleGradients):
     made_up: Batch | None = None
     """Made-up examples of the rows' shapes and types, on which the engine was checked."""
 
+    rows_each: int = 1
+    """Rows of a slot, where persons are examples: losses of rows are averaged over them."""
+
+    def _differentiate(self, recorder: Recorder, loss: torch.Tensor, reduction: Reduction | None) -> None:
+        if self.rows_each > 1 and tuple(loss.shape) == (self.slots * self.rows_each,):
+            loss = loss.reshape(self.slots, self.rows_each).mean(1)
+        super()._differentiate(recorder, loss, reduction)
+
     def _weights(self, squares: torch.Tensor, present: torch.Tensor, bound: float | torch.Tensor) -> torch.Tensor:
         self.norms = squares.sum(0).sqrt()
         return super()._weights(squares, present, bound)
+
+    def clipped_difference(
+        self, losses: Callable[[], torch.Tensor], anchor: Sequence[torch.Tensor], present: torch.Tensor, bound: float
+    ) -> list[torch.Tensor]:
+        """The sum over present slots of the clipped differences of gradients at the weights and at an anchor.
+
+        Both gradients of a slot are uses of the same parameters, of which the second counts negatively; they are added
+        before they are measured.
+
+        Args:
+            losses: the losses of the slots, or their mean; it runs the model.
+            anchor: other weights, one tensor for each of ``parameters``; none for plain gradients.
+            present: which slots hold an example.
+            bound: the clipping bound.
+        """
+        with self.watch():
+            loss = losses()
+        if not anchor:
+            return self.clipped_sum(loss, present, bound)
+        recorder = self._recorded()
+        self._differentiate(recorder, loss, None)
+        before = [parameter.data for parameter in self.parameters]
+        try:
+            for parameter, other in zip(self.parameters, anchor, strict=True):
+                parameter.data = other
+            with self.watch():
+                loss = losses()
+            second = self._recorded()
+            self._differentiate(second, -loss, None)
+        finally:
+            for parameter, own in zip(self.parameters, before, strict=True):
+                parameter.data = own
+        recorder.uses += second.uses
+        with torch.no_grad():
+            return self._sums(recorder, present.to(self.parameters[0].device), bound)
+
+    def _recorded(self) -> Recorder:
+        recorder, self._recorder = self._recorder, None
+        assert recorder is not None, "a pass was watched"
+        return recorder
 
 
 def checked_engine(
@@ -60,11 +109,12 @@ def checked_engine(
         InvalidInput: the model has layers that mix examples, or cannot be run on made-up examples.
     """
     engine = TrainingGradients(model, clip, slots=slots, grid=grid, exact=exact)
+    engine.rows_each = rows.rows_each
     if exact:
         made = rows.public_examples(slots, engine.parameters[0].device, _entries)
         losses = forward or _output_losses(model)
         buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-        check_slots(engine, lambda fields: losses(Batch(fields, made.present)), made.fields)
+        check_slots(engine, lambda fields: losses(Batch(rows.entries(fields), made.present)), made.fields)
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
@@ -91,7 +141,7 @@ def _output_losses(model: torch.nn.Module) -> Forward:
             ) from problem
         values = list(found.values()) if isinstance(found, Mapping) else found
         outputs = [t for t in tree_leaves(values) if isinstance(t, torch.Tensor) and t.is_floating_point() and t.ndim]
-        outputs = [t for t in outputs if len(t) == len(batch.present) and t.requires_grad]
+        outputs = [t for t in outputs if len(t) % len(batch.present) == 0 and len(t) and t.requires_grad]
         if not outputs:
             raise InvalidInput(
                 "the model's output has no entry a slot; say by forward=… how the losses of a batch are computed."

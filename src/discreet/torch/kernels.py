@@ -12,13 +12,14 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numba import njit
 from torch import Tensor
 
-__all__ = ["LARGEST", "add_outer", "add_truncated", "quantised_lengths", "square_lengths", "truncated"]
+__all__ = ["LARGEST", "Quantised", "add_outer", "add_truncated", "in_parts", "quantised", "square_lengths", "truncated"]
 
 COLUMNS = 4096
 """Columns of a running sum that are worked on together: 32 KiB of doubles, which a first-level cache holds."""
@@ -54,21 +55,31 @@ def _add_truncated(rows, weights, total, begin, end):  # type: ignore[no-untyped
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def _quantised_lengths(rows, length, scales, squares):  # type: ignore[no-untyped-def]
+def _quantise(rows, length, scales, squares, digits):  # type: ignore[no-untyped-def]
+    """Scales and squared lengths of quantised rows; also their digits, where ``digits`` is not empty."""
     for i in range(rows.shape[0]):
-        total = 0.0
-        for j in range(rows.shape[1]):
-            x = np.float64(rows[i, j])
+        row, total = rows[i], 0.0
+        for j in range(row.shape[0]):
+            x = np.float64(row[j])
             total += x * x
         scales[i] = length / np.sqrt(total) if total > 0.0 else 0.0  # rounded to the type of the rows
         if not np.isfinite(total) or not np.isfinite(scales[i]):
             scales[i] = np.nan
             squares[i] = np.nan
+            if len(digits):
+                digits[i, :] = 0
             continue
         scale, square = scales[i], 0.0
-        for j in range(rows.shape[1]):
-            q = np.float64(np.rint(scale * rows[i, j]))
-            square += q * q
+        if len(digits):
+            found = digits[i]
+            for j in range(row.shape[0]):
+                value = np.int32(np.rint(scale * row[j]))
+                square += np.float64(value) * np.float64(value)
+                found[j] = np.int16((value + np.int32(128)) ^ np.int32(128))
+        else:
+            for j in range(row.shape[0]):
+                q = np.float64(np.rint(scale * row[j]))
+                square += q * q
         squares[i] = square
 
 
@@ -81,18 +92,6 @@ def _truncate(rows, scales, out):  # type: ignore[no-untyped-def]
         else:
             for j in range(rows.shape[1]):
                 out[i, j] = np.trunc(scale * np.float64(rows[i, j]))
-
-
-@njit(nogil=True, cache=True)
-def _rounded_digits(rows, scales, out):  # type: ignore[no-untyped-def]
-    for i in range(rows.shape[0]):
-        scale, row, digits = scales[i], rows[i], out[i]
-        if scale == 0.0:
-            digits[:] = 0
-        else:
-            for j in range(row.shape[0]):
-                value = np.int32(np.rint(scale * row[j]))  # in the arithmetic of `_quantised_lengths`
-                digits[j] = np.int16((value + np.int32(128)) ^ np.int32(128))
 
 
 @njit(nogil=True, cache=True)
@@ -124,7 +123,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="discreet")
 
 
-def _in_parts(work: Callable[[int, int], None], count: int, entries: int) -> None:
+def in_parts(work: Callable[[int, int], None], count: int, entries: int) -> None:
     """Call ``work(first, last)`` on parts of ``range(count)``, one a thread of PyTorch's."""
     threads = torch.get_num_threads()
     if threads == 1 or entries < SMALL or count < threads:
@@ -148,7 +147,7 @@ def square_lengths(rows: Tensor) -> Tensor:
     if not _compiled(rows):
         return rows.double().square().sum(1)
     values, out = rows.contiguous().numpy(), np.empty(rows.shape[0])
-    _in_parts(lambda i, k: _square_lengths(values[i:k], out[i:k]), len(out), values.size)
+    in_parts(lambda i, k: _square_lengths(values[i:k], out[i:k]), len(out), values.size)
     return torch.from_numpy(out)
 
 
@@ -165,14 +164,32 @@ def add_truncated(rows: Tensor, weights: Tensor, total: Tensor) -> None:
         total += scaled.masked_fill((weights == 0)[:, None], 0.0).sum(0)
         return
     values, factors, sums = rows.contiguous().numpy(), weights.numpy(), total.numpy()
-    _in_parts(lambda i, k: _add_truncated(values, factors, sums, i, k), len(sums), values.size)
+    in_parts(lambda i, k: _add_truncated(values, factors, sums, i, k), len(sums), values.size)
 
 
-def quantised_lengths(rows: Tensor, length: float) -> tuple[Tensor, Tensor]:
-    """Scales t_i that give rows the given length, and the squared lengths of the integers round(t_i·row_i).
+class Quantised(NamedTuple):
+    """Rows q_i = round(t_i·row_i) of integers.
 
-    The product is rounded to the type of the row (float32 for shorter ones) before it is rounded to an integer; scales
-    have this type too. A row of zeros has the scale 0; one that is not finite, or whose scale is not, has NaN for both.
+    Args:
+        rows: the rows a_i.
+        scales: t_i, of the type of the rows (float32 for shorter ones); 0 for a row of zeros, and NaN for one that is
+            not finite or whose scale is not.
+        squares: ‖q_i‖², or NaN where the scale is.
+        digits: q_i as low + 256·high: bytes [n, 2d], low and high in turn, both from −128 to 127; zeros where the scale
+            is NaN. None where they are not used.
+    """
+
+    rows: Tensor
+    scales: Tensor
+    squares: Tensor
+    digits: Tensor | None
+
+
+def quantised(rows: Tensor, length: float) -> Quantised:
+    """The rows, each scaled to the given length and rounded to integers.
+
+    The product is rounded to the type of the row (float32 for shorter ones) before it is rounded to an integer. With
+    digits, integers must be at most `LARGEST`.
     """
     if not _compiled(rows):
         wide = rows.double()
@@ -180,11 +197,15 @@ def quantised_lengths(rows: Tensor, length: float) -> tuple[Tensor, Tensor]:
         scales = torch.where(square > 0, length / square.sqrt(), square * 0.0).to(_kind(rows))
         usable = square.isfinite() & scales.isfinite()
         scales = scales.masked_fill(~usable, torch.nan)
-        return scales, (rows.to(_kind(rows)) * scales[:, None]).round().double().square().sum(1)
+        return Quantised(rows, scales, _whole(rows, scales, False).square().sum(1), None)
     values = rows.contiguous().numpy()
     scale, squares = np.empty(len(values), values.dtype), np.empty(len(values))
-    _in_parts(lambda i, k: _quantised_lengths(values[i:k], length, scale[i:k], squares[i:k]), len(values), values.size)
-    return torch.from_numpy(scale), torch.from_numpy(squares)
+    digits = np.empty(values.shape if _has_products_of_bytes() else (0, 0), np.int16)
+    in_parts(
+        lambda i, k: _quantise(values[i:k], length, scale[i:k], squares[i:k], digits[i:k]), len(values), values.size
+    )
+    found = torch.from_numpy(digits).view(torch.int8) if digits.size else None
+    return Quantised(rows, torch.from_numpy(scale), torch.from_numpy(squares), found)
 
 
 def _kind(rows: Tensor) -> torch.dtype:
@@ -198,7 +219,7 @@ def truncated(rows: Tensor, scales: Tensor) -> Tensor:
     values, factors = rows.contiguous().numpy(), scales.numpy()
     out = torch.empty(rows.shape, dtype=torch.float64)
     whole = out.numpy()
-    _in_parts(lambda i, k: _truncate(values[i:k], factors[i:k], whole[i:k]), len(values), values.size)
+    in_parts(lambda i, k: _truncate(values[i:k], factors[i:k], whole[i:k]), len(values), values.size)
     return out
 
 
@@ -211,38 +232,35 @@ def _whole(rows: Tensor, scales: Tensor, towards_zero: bool) -> Tensor:
     return whole.masked_fill((scales == 0)[:, None], 0.0)
 
 
-def _in_digits(rows: Tensor, scales: Tensor, towards_zero: bool) -> Tensor:
-    """The integers of `_whole` as low + 256·high: bytes [n, 2d], low and high in turn, both from −128 to 127.
+def _in_digits(rows: Tensor, scales: Tensor) -> Tensor:
+    """The integers trunc(t_i·row_i), cut to ±`LARGEST`, as low + 256·high: see `Quantised`.
 
     The low byte of (v + 128) has 128 more than the digit; flipping its first bit takes them off again.
     """
-    values = rows.contiguous().numpy()
-    factors = (scales.double() if towards_zero else scales.to(rows.dtype)).numpy()
+    values, factors = rows.contiguous().numpy(), scales.double().numpy()
     out = torch.empty(values.shape, dtype=torch.int16)
-    digits, kernel = out.numpy(), _truncated_digits if towards_zero else _rounded_digits
-    _in_parts(lambda i, k: kernel(values[i:k], factors[i:k], digits[i:k]), len(values), values.size)
+    digits = out.numpy()
+    in_parts(lambda i, k: _truncated_digits(values[i:k], factors[i:k], digits[i:k]), len(values), values.size)
     return out.view(torch.int8)
 
 
-def add_outer(
-    outputs: Tensor, output_scales: Tensor, inputs: Tensor, input_scales: Tensor, multiple: int, total: Tensor
-) -> None:
-    """Add m·Σ_i trunc(u_i·g_i) round(t_i·a_i)ᵀ to ``total`` [p, d], a matrix of doubles that are whole numbers.
+def add_outer(outputs: Tensor, scales: Tensor, inputs: Quantised, multiple: int, total: Tensor) -> None:
+    """Add m·Σ_i trunc(u_i·g_i) q_iᵀ to ``total`` [p, d], a matrix of doubles that are whole numbers.
 
-    Scales t_i are those of `quantised_lengths`. Truncated integers are cut to ±32512, which shortens. The sum is exact,
-    by products of bytes where the processor has instructions for them (each integer is low + 256·high) and by a product
-    of doubles otherwise: both give the same integers, as long as the absolute values of an entry's terms sum to less
-    than 2^53.
+    g_i are ``outputs``, u_i ``scales`` and q_i ``inputs``. A scale of zero adds nothing, whatever the rows hold.
+    Truncated integers are cut to ±32512, which shortens. The sum is exact, by products of bytes where the processor
+    has instructions for them and by a product of doubles otherwise: both give the same integers, as long as the
+    absolute values of an entry's terms sum to less than 2^53.
     """
-    if not (_compiled(inputs) and _compiled(outputs) and _has_products_of_bytes()):
-        whole = _whole(outputs, output_scales, True).T @ _whole(inputs, input_scales, False)
+    if inputs.digits is None or not _compiled(outputs):
+        used = torch.where(scales == 0, 0.0, inputs.scales)
+        whole = _whole(outputs, scales, True).T @ _whole(inputs.rows, used, False)
         total.add_(whole, alpha=multiple)
         return
-    for first in range(0, len(inputs), TERMS):
+    for first in range(0, len(outputs), TERMS):
         part = slice(first, first + TERMS)
-        left = _in_digits(outputs[part], output_scales[part], True)
-        right = _in_digits(inputs[part], input_scales[part], False)
-        products, sums = torch._int_mm(left.T, right).numpy(), total.numpy()
+        left = _in_digits(outputs[part], scales[part])
+        products, sums = torch._int_mm(left.T, inputs.digits[part]).numpy(), total.numpy()
         _add_digits(products, multiple, sums)
 
 

@@ -11,23 +11,27 @@ import torch
 
 from discreet.calibration import Guarantee
 from discreet.errors import InvalidInput
-from discreet.estimators.privacy import bits_for, opened
-from discreet.events import compose
+from discreet.estimators.privacy import bits_for
+from discreet.events import Event, compose
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling
 from discreet.noise.bits import Bits
 from discreet.text import checked_path
+from discreet.torch.banded import Cyclic
 from discreet.torch.batches import Allocated, Batches, EachDrawn, Places
 from discreet.torch.checkpoint import FORMAT
 from discreet.torch.clipping import QuantileBound
+from discreet.torch.distributed import Alone, FollowingRun, ranks_of
 from discreet.torch.engine import Clip
 from discreet.torch.engines import Forward
 from discreet.torch.journal import Journal
+from discreet.torch.persons import PersonExamples
 from discreet.torch.plan import TrainingPlan
-from discreet.torch.privatizing import Options, assembled, make_round, rehearsed
+from discreet.torch.privatizing import Options, assembled, examples_of, make_round, rehearsed, vault_of
 from discreet.torch.rows import TorchRows
+from discreet.torch.svrg import Anchor, GradientDifferenceSum, Svrg
 from discreet.torch.trainer import Trainer
 from discreet.units import Unit
-from discreet.vault import Payment, Vault
+from discreet.vault import Payment, Run, Vault
 
 __all__ = ["resume"]
 
@@ -39,6 +43,7 @@ def resume(
     data: Any,
     *,
     ledger: Any = None,
+    groups: Any = None,
     forward: Forward | None = None,
     verbose: bool = False,
 ) -> Trainer:
@@ -53,6 +58,7 @@ def resume(
         optimizer: over its parameters; its state is replaced.
         data: the same rows.
         ledger: the ledger that was charged.
+        groups: the same ids, where persons are protected.
         forward: losses of a batch, as for `privatize`.
         verbose: shows steps and the ε spent, never a loss.
 
@@ -60,40 +66,63 @@ def resume(
         InvalidInput: it is no checkpoint, or the ledger has no open charge for it. Nothing was released.
         LedgerUnavailable: the journal is gone, or another process is still training. Nothing was released.
     """
-    path = checked_path(path).absolute()
-    state = _read(path)
-    plan, options = _read_plan(state["plan"]), _read_options(state["options"], verbose)
-    rows = TorchRows(data)
-    unit = plan.guarantee.unit
-    if unit.relation == "replace-one" and len(rows) != plan.n:
-        raise InvalidInput(f"the training was planned for {plan.n} rows, which are public; the data has {len(rows)}.")
-    journal = Journal.opened(Path(state["journal"]), state["training"])
+    ranks = ranks_of(model)
+    state = ranks.agreed(lambda: _read(checked_path(path).absolute()))
+    plan, options = _read_plan(state["plan"]), _read_options(state["options"], verbose and ranks.first)
+    rows, persons = _same_examples(data, groups, plan, options, ranks)
+    shapes = rows if persons is None else persons.shapes(rows)
+    journal = ranks.at_first(lambda: Journal.opened(Path(state["journal"]), state["training"]))
     try:
-        begun = journal.begun
-        vault = Vault(rows, unit, opened(ledger), _fresh_bits(options, begun), persons=None)  # type: ignore[arg-type]
-        model.load_state_dict(state["model"])
-        gradient_round = make_round(model, optimizer, rows, plan, options, forward)
-        events = rehearsed(plan, gradient_round, unit)
-        if compose(events).to_json() != state["event"]:
-            raise InvalidInput("the checkpoint's plan is not the one that was charged; nothing was released.")
-        done = begun + (1 if plan.overflow else 0)
-        if state["ledger"] == "memory:":
-            run = vault.open(events, Payment("a resumed training"))
-            run.skip(done)
-        else:
-            if vault.ledger.url != state["ledger"] or vault.ledger.dataset != state["dataset"]:
-                raise InvalidInput(f"the training was charged to {state['dataset']!r} in {state['ledger']}: give it.")
-            run = vault.reopen(events, state["charge"], done)
+        begun = ranks.from_first(lambda: 0 if journal is None else journal.begun)
+        ranks.model(model).load_state_dict(state["model"])
+        gradient_round = ranks.agreed(lambda: make_round(model, optimizer, shapes, plan, options, forward, ranks))
+        events, done = rehearsed(plan, gradient_round), begun + (1 if plan.overflow else 0)
+        vault = ranks.at_first(
+            lambda: vault_of(rows, plan.guarantee.unit, ledger, _fresh_bits(options, begun), persons)
+        )
+        charged = ranks.at_first(lambda: _reopened(vault, events, state, done))
         optimizer.load_state_dict(state["optimizer"])
         gradient_round.query.value = state["clip_bound"]
+        if isinstance(gradient_round.query, GradientDifferenceSum):
+            gradient_round.query.anchor = Anchor(**state["anchor"])
+        run = charged or FollowingRun(rows, len(events), done)
         trainer = assembled(model, optimizer, vault, run, gradient_round, plan, options)
         if trainer.parts.average is not None:
             trainer.parts.average.load_state_dict(state["average"])
     except BaseException:
-        journal.close()
+        if journal is not None:
+            journal.close()
         raise
     trainer.journal, trainer.name, trainer.steps_done = journal, state["training"], state["steps_done"]
     return trainer
+
+
+def _same_examples(
+    data: Any, groups: Any, plan: TrainingPlan, options: Options, ranks: Alone
+) -> tuple[TorchRows, PersonExamples | None]:
+    """The rows, and whose they are; refused where they cannot be those that the training was planned for."""
+    rows, unit = TorchRows(data), plan.guarantee.unit
+    if unit.enforced != (groups is not None):
+        raise InvalidInput("groups=… must be given exactly where the training protects persons. Nothing was released.")
+    persons, _ = examples_of(groups, Unit(unit.relation, options.rows_each), len(rows), ranks)
+    n, what = (len(rows), "rows") if persons is None else (persons.count, "persons")
+    if unit.relation == "replace-one" and n != plan.n:
+        raise InvalidInput(f"the training was planned for {plan.n} {what}, which is public; the data has {n}.")
+    return rows, persons
+
+
+def _reopened(vault: Vault | None, events: list[Event], state: dict[str, Any], done: int) -> Run:
+    """The charged run after ``done`` measurements; charged anew where the ledger was in memory and has forgotten."""
+    assert vault is not None, "rank 0 charges"
+    if compose(events).to_json() != state["event"]:
+        raise InvalidInput("the checkpoint's plan is not the one that was charged; nothing was released.")
+    if state["ledger"] == "memory:":
+        run = vault.open(events, Payment("a resumed training"))
+        run.skip(done)
+        return run
+    if vault.ledger.url != state["ledger"] or vault.ledger.dataset != state["dataset"]:
+        raise InvalidInput(f"the training was charged to {state['dataset']!r} in {state['ledger']}: give it.")
+    return vault.reopen(events, state["charge"], done)
 
 
 def _fresh_bits(options: Options, begun: int) -> Bits:
@@ -115,20 +144,22 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _read_plan(tree: dict[str, Any]) -> TrainingPlan:
-    unit = Unit(tree["relation"], tree["rows_per_unit"])
+    unit = Unit(tree["relation"], tree["rows_per_unit"], tree["enforced"])
     sampler = dict(tree["sampler"])
     kind = sampler.pop("kind")
+    rounds: dict[str, Any] = {"allocation": Allocated, "cyclic": Cyclic}
     kinds: dict[str, Any] = {"fixed-size": FixedSizeSampling, "poisson": PoissonSampling}
-    batches: Batches = Allocated(**sampler) if kind == "allocation" else EachDrawn(kinds[kind](**sampler))
+    batches: Batches = rounds[kind](**sampler) if kind in rounds else EachDrawn(kinds[kind](**sampler))
     return TrainingPlan(
         Guarantee(tree["epsilon"], tree["delta"], unit), tree["n"], batches, tree["rounds"], Places(**tree["places"]),
-        tree["noise_multiplier"], tree["expected_batch"],
+        tree["noise_multiplier"], tree["expected_batch"], tree["period"], tree["full_noise_ratio"],
     )  # fmt: skip
 
 
 def _read_options(tree: dict[str, Any], verbose: bool) -> Options:
     adaptive = None if tree["adaptive"] is None else QuantileBound(**tree["adaptive"])
-    rest = {name: value for name, value in tree.items() if name not in ("clip", "adaptive", "verbose")}
+    svrg = None if tree["svrg"] is None else Svrg(**tree["svrg"])
+    rest = {name: value for name, value in tree.items() if name not in ("clip", "adaptive", "svrg", "verbose")}
     if not math.isfinite(rest["grid"]):
         raise InvalidInput("not a checkpoint of a private training.")
-    return Options(clip=Clip(**tree["clip"]), adaptive=adaptive, verbose=verbose, **rest)
+    return Options(clip=Clip(**tree["clip"]), adaptive=adaptive, svrg=svrg, verbose=verbose, **rest)

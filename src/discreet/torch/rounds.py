@@ -12,7 +12,7 @@ and gives `NoisySum`s. Nothing else of what it computes from rows leaves it.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -25,7 +25,9 @@ from discreet.mechanisms import Gaussian
 from discreet.mechanisms.base import scale_in_steps
 from discreet.noise.bits import Bits
 from discreet.queries.base import Norm, Query
+from discreet.torch.banded import BandedNoise
 from discreet.torch.batches import Batches, Places
+from discreet.torch.distributed import ALONE, Alone, Physical, Ranks
 from discreet.torch.rows import Batch, TorchRows
 from discreet.units import Unit
 
@@ -118,6 +120,9 @@ class GradientRound:
         batches: the sampler of the round, with its event.
         places: where in a physical batch a row is computed.
         device: where the model is.
+        ranks: the processes that share the physical batches of a step.
+        banded: correlates the noise of steps, together with a sampler that is `Cyclic`; None for independent noise.
+        full: with SVRG, the round of all rows that stands at the beginning of each period (`discreet.torch.svrg`).
     """
 
     query: ClippedGradientSum
@@ -125,6 +130,9 @@ class GradientRound:
     batches: Batches
     places: Places
     device: Any
+    ranks: Alone = ALONE
+    banded: BandedNoise | None = None
+    full: GradientRound | None = None
 
     def event(self, unit: Unit) -> Event:
         """The sampler's event of the mechanism's."""
@@ -138,34 +146,60 @@ class GradientRound:
         """A rehearsal sees no gradients: no event of a training depends on them."""
 
     def _conversation(self, rows: TorchRows, bits: Bits) -> RoundInProgress:
+        if self.banded is not None:
+            self.banded.begin_round()
         for batch in self.batches.draw(rows, bits):
-            total = self.query.zero()
-            for which, slots_of in self.places.physical_batches(len(batch), bits):
-                physical = batch.batch(which, slots_of, self.places.slots, self.device)
-                present = physical.present.clone()  # the loop has its own
-                loss = yield physical
-                if loss is None:
-                    raise InvalidInput("a batch was left without a loss; nothing of this step was released.")
-                for one, part in zip(total, self.query.integers(loss, present), strict=True):
-                    one += part
-            yield self._noisy(total, bits)
+            physical = self.ranks.shares(batch.numbers, self.places.physical_batches(len(batch), bits))
+            total = yield from self._summed(batch, physical)
+            self.ranks.added(total)
+            released = self._noisy(total, bits)
+            self.ranks.send(released)
+            yield released
+
+    def follow(self, rows: TorchRows) -> RoundInProgress:
+        """The round's conversation at another rank than 0, which computes the physical batches that rank 0 names."""
+        ranks = cast("Ranks", self.ranks)
+        for _ in range(self.batches.steps):
+            numbers, physical = ranks.heard()
+            total = yield from self._summed(rows.take(numbers), physical)
+            ranks.added(total)
+            yield NoisySum(*ranks.received([p.shape for p in self.query.engine.parameters]))
+
+    def _summed(
+        self, batch: TorchRows, physical: Iterable[Physical]
+    ) -> Generator[Batch, torch.Tensor | None, list[torch.Tensor]]:
+        """The integers of some physical batches of a logical one, whose losses the user's loop computes."""
+        total = self.query.zero()
+        for which, slots_of in physical:
+            given = batch.batch(which, slots_of, self.places.slots, self.device)
+            present = given.present.clone()  # the loop has its own
+            loss = yield given
+            if loss is None:
+                raise InvalidInput("a batch was left without a loss; nothing of this step was released.")
+            for one, part in zip(total, self.query.integers(loss, present), strict=True):
+                one += part
+        return total
 
     def _noisy(self, total: list[torch.Tensor], bits: Bits) -> NoisySum:
         query = cast("Query", self.query)
-        if self.mechanism.noise_multiplier:
-            found = self._perturbed(total, bits)
-        else:
+        if not self.mechanism.noise_multiplier:
             found = [self.mechanism.noiseless(query.grid * one.double()) for one in total]
+        elif self.banded is None:
+            found = self._perturbed(total, query, bits)
+        else:
+            mixed = self.banded.query(query.bound)
+            noisy = self._perturbed(self.banded.mixed(total), cast("Query", mixed), bits)
+            found = [query.grid * one for one in self.banded.unmixed(noisy)]
         within = None
         if self.query.share_within:
             within = float(found.pop()) / query.grid / (2 * self.query.half_weight)
         return NoisySum(found, within)
 
-    def _perturbed(self, total: list[torch.Tensor], bits: Bits) -> list[torch.Tensor]:
+    def _perturbed(self, total: list[torch.Tensor], query: Query, bits: Bits) -> list[torch.Tensor]:
         """Sums plus noise, as floats: made where the sums are if that is a GPU, and in host memory otherwise."""
         from discreet.torch.cuda import noise
 
-        query, sizes = cast("Query", self.query), [one.numel() for one in total]
+        sizes = [one.numel() for one in total]
         sigma = scale_in_steps(self.mechanism.noise_multiplier, query)
         if noise.available(total[0].device, sigma, sum(sizes)):
             parts = noise.drawn(bits, sum(sizes), sigma, total[0].device).split(sizes)
@@ -189,6 +223,9 @@ class Overflow:
         return ApproxDP(0.0, self.probability)
 
     def sample(self, data: Any, unit: Unit, bits: Bits) -> None:
+        """Nothing is released."""
+
+    def follow(self, data: Any) -> None:
         """Nothing is released."""
 
     def blank(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.utils._pytree import tree_map
 
 from discreet.errors import InvalidInput
 
@@ -21,6 +22,7 @@ class Batch:
 
     Args:
         fields: the parts of an example, each with one entry a slot: a tuple of tensors, or a mapping of names to them.
+            Where persons are examples, the k entries of a slot stand one after another.
         present: which slots hold a row. Blank examples contribute exactly zero, whatever the loss says of them.
     """
 
@@ -63,6 +65,11 @@ class TorchRows:
     def __len__(self) -> int:
         return self._source.count if self._chosen is None else len(self._chosen)
 
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """Which rows of the source these are."""
+        return np.arange(self._source.count, dtype=np.int64) if self._chosen is None else self._chosen
+
     def take(self, indices: NDArray[np.int64]) -> TorchRows:
         """The dataset of the given rows."""
         return TorchRows(self._source, indices if self._chosen is None else self._chosen[indices])
@@ -85,7 +92,28 @@ class TorchRows:
             fields: Any = {name: placed(parts[name], blank) for name, blank in self._source.blank.items()}
         else:
             fields = tuple(placed(part, blank) for part, blank in zip(parts, self._source.blank, strict=True))
-        return Batch(fields, present.to(device))
+        return Batch(self.entries(fields), present.to(device))
+
+    @property
+    def rows_each(self) -> int:
+        """Rows of an example: 1, or k where persons are examples."""
+        return self._source.rows_each or 1
+
+    def grouped(self, members: NDArray[np.int64]) -> TorchRows:
+        """Examples of several rows each: example i has rows ``members[i]``."""
+        each, numbers = members.shape[1], self.numbers
+
+        def regrouped(part: torch.Tensor) -> torch.Tensor:
+            return part.reshape(-1, each, *part.shape[1:])
+
+        def parts(indices: NDArray[np.int64]) -> Any:
+            return tree_map(regrouped, self._source.parts(numbers[members[indices].ravel()]))
+
+        return TorchRows(_Source(len(members), parts, tree_map(regrouped, self._source.blank), each))
+
+    def entries(self, fields: Any) -> Any:
+        """Parts with one entry a slot, as parts with one entry a row: those of a slot one after another."""
+        return fields if self._source.rows_each is None else tree_map(lambda part: part.flatten(0, 1), fields)
 
     def public_examples(self, slots: int, device: Any, entry: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
         """A batch of made-up examples of the rows' shapes and types: ``entry`` fills a blank part."""
@@ -108,6 +136,7 @@ class _Source:
     count: int
     parts: Callable[[NDArray[np.int64]], Any]
     blank: Any  # the parts of no rows at all: shapes and types, which are public
+    rows_each: int | None = None  # where parts have a second axis, of the rows of an example
 
 
 def _source(data: Any) -> _Source:

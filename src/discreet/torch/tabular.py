@@ -25,14 +25,17 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.data.columns import Column
+from discreet.data.persons import Persons
 from discreet.errors import InvalidInput
 from discreet.estimators.callers import warned_of_steps
 from discreet.estimators.features import Features, checked_matrix
-from discreet.estimators.persons import person_column, refuse_weights
+from discreet.estimators.persons import persons_of, refuse_weights
 from discreet.estimators.privacy import PrivateEstimator, bits_for
+from discreet.estimators.provenance import declared_bounds
 from discreet.estimators.saving import save
 from discreet.estimators.targets import Bounded, Labels, column_vector, declared_kind
 from discreet.report.certificate import Certificate
+from discreet.torch.ends import with_fine_ends
 from discreet.units import Unit
 
 if TYPE_CHECKING:
@@ -67,12 +70,13 @@ class _Network(PrivateEstimator):
     def _read_target(self, y: Any, column: Column | None, private: bool) -> tuple[NDArray[np.float64], int]:
         """Coded targets and the number of outputs; sets the fitted attributes that decoding needs."""
 
-    def fit(self, X: Any, y: Any, **refused: Any) -> Any:
+    def fit(self, X: Any, y: Any, groups: Any = None, **refused: Any) -> Any:
         """Fit the network; the whole training is charged to the ledger before it begins.
 
         Args:
-            X: table or matrix, one row a person.
+            X: table or matrix; one row a person, unless ``groups`` or a `Person` of the schema says whose each row is.
             y: targets.
+            groups: one id a row. The rows of a person, ``rows_per_unit`` of them, are then one example of the training.
             **refused: weights of rows, with the reason why they are refused.
 
         Raises:
@@ -82,20 +86,19 @@ class _Network(PrivateEstimator):
         refuse_weights(refused)
         self._check_parameters()
         private = math.isfinite(self.epsilon)
-        if person_column(self.schema) is not None:
-            raise InvalidInput(
-                "networks protect rows; a schema with a Person is for linear models. Nothing was released."
-            )
+        persons = persons_of(X, self.schema, groups, Unit(self.adjacency, self.rows_per_unit), private)  # type: ignore[arg-type]
         column = self._target_column(y)
         features = Features.declared(X, self.schema, self.row_norm, getattr(y, "name", None), private)
         features.require_target(X)
+        features = with_fine_ends(features)
         rows = self._rows(X, features, reset=True)
         targets, outputs = self._read_target(y, column, private)
+        self._target = None if (name := getattr(y, "name", None)) is None else str(name)
         if len(rows) != len(targets) or not len(rows):
             raise InvalidInput("X and y must have as many rows, and at least one.")
         self._features = features
         self._learned_before = warned_of_steps(self) if private else ()
-        self._train(rows, targets, outputs)
+        self._train(rows, targets, outputs, persons)
         return self
 
     def _check_parameters(self) -> None:
@@ -105,13 +108,18 @@ class _Network(PrivateEstimator):
         if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
             raise InvalidInput(f"learning_rate must be positive and finite, got {self.learning_rate!r}.")
 
-    def _train(self, rows: NDArray[np.float32], targets: NDArray[np.float64], outputs: int) -> None:
+    def _train(
+        self, rows: NDArray[np.float32], targets: NDArray[np.float64], outputs: int, persons: Persons | None
+    ) -> None:
         import torch
 
         from discreet.torch.networks import SkipNetwork, losses_for
         from discreet.torch.privatizing import privatize
 
-        n = len(rows) if self.adjacency == "replace-one" or self.n_public is None else self.n_public
+        people = len(rows) if persons is None else persons.count
+        counted = self.adjacency == "add-remove" and self.n_public is None and math.isfinite(self.epsilon)
+        n = people if self.adjacency == "replace-one" or self.n_public is None else self.n_public
+        usual = 1 / STEPS_PER_EPOCH if counted else max(1, math.ceil(n / STEPS_PER_EPOCH))
         model = SkipNetwork(rows.shape[1], self.hidden, outputs, bits_for(self.random_state))
         known = ~np.isnan(targets)
         data = tuple(torch.from_numpy(part) for part in (rows, np.nan_to_num(targets), known))
@@ -123,9 +131,10 @@ class _Network(PrivateEstimator):
             epsilon=float(self.epsilon),
             delta=self.delta,
             epochs=float(self.epochs),
-            expected_batch=self.expected_batch or max(1, math.ceil(n / STEPS_PER_EPOCH)),
+            expected_batch=self.expected_batch or usual,
             clip=LONGEST / 2,
             adjacency=Unit(self.adjacency, self.rows_per_unit),  # type: ignore[arg-type]
+            groups=persons,
             n_public=None if self.n_public is None else int(self.n_public),
             ledger=self.ledger,
             random_state=self.random_state,
@@ -150,6 +159,12 @@ class _Network(PrivateEstimator):
             certificate,
             unprotected=(*self._unprotected(), *bounds, *certificate.unprotected[1:]),  # its own loop keeps nothing
             protective=certificate.protective and not bounds,
+            record=certificate.record
+            | {
+                "model": type(self).__name__,
+                "target": self._target,
+                "bounds": declared_bounds(self) + certificate.record["bounds"],
+            },
         )
 
     def _target_column(self, y: Any) -> Column | None:
@@ -214,7 +229,7 @@ class TorchClassifier(ClassifierMixin, _Network):  # type: ignore[misc]
     Args:
         epsilon: privacy budget; ``float("inf")`` is the baseline without privacy.
         delta: by default 1/n² under replace-one or for a declared ``n_public``.
-        adjacency: ``"replace-one"`` or ``"add-remove"``, which needs ``n_public``.
+        adjacency: ``"replace-one"``, or ``"add-remove"``, which counts rows privately unless ``n_public`` is declared.
         rows_per_unit: the most rows that one person owns.
         n_public: the number of rows, declared public.
         schema: public bounds and categories of a table's columns.

@@ -12,14 +12,16 @@ import torch
 
 from discreet.errors import InvalidInput
 from discreet.report.certificate import Certificate
-from discreet.torch.adam import Adam
+from discreet.torch.adam import PrivateOptimizer
 from discreet.torch.checkpoint import save
 from discreet.torch.clipping import QuantileBound
+from discreet.torch.distributed import FollowingRun
 from discreet.torch.journal import Journal
 from discreet.torch.plan import TrainingPlan
 from discreet.torch.progress import ProgressLine
 from discreet.torch.rounds import GradientRound, NoisySum, RoundInProgress
 from discreet.torch.rows import Batch
+from discreet.torch.svrg import GradientDifferenceSum
 from discreet.vault import Run, Vault
 
 __all__ = ["Parts", "Trainer"]
@@ -31,8 +33,8 @@ class Parts:
 
     model: torch.nn.Module
     optimizer: torch.optim.Optimizer
-    vault: Vault
-    run: Run
+    vault: Vault | None
+    run: Run | FollowingRun
     round: GradientRound
     plan: TrainingPlan
     certificate: Certificate
@@ -40,6 +42,11 @@ class Parts:
     adaptive: QuantileBound | None = None
     average: torch.optim.swa_utils.AveragedModel | None = None
     verbose: bool = False
+
+    @property
+    def module(self) -> torch.nn.Module:
+        """The model without the wrapper of a training in several processes."""
+        return self.round.ranks.model(self.model)
 
 
 class Trainer:
@@ -61,6 +68,7 @@ class Trainer:
         self._ahead: Batch | None = None
         self._given: Batch | None = None
         self._waiting = False
+        self._full = False
         self._watching = ExitStack()
         self._buffers = [(buffer, buffer.detach().clone()) for buffer in parts.model.buffers()]
         self.journal: Journal | None = None
@@ -84,7 +92,8 @@ class Trainer:
 
     def spent(self) -> float:
         """The certified ε of the rounds begun so far, at the certificate's δ; at most the certificate's ε."""
-        return min(self.plan.spent(self.rounds_begun), self.privacy_.epsilon)
+        counted = 0.0 if self.plan.count is None else self.plan.count.epsilon
+        return min(counted + self.plan.spent(self.rounds_begun), self.privacy_.epsilon)
 
     @property
     def clip_bound(self) -> float:
@@ -93,14 +102,20 @@ class Trainer:
 
     @property
     def noise_std(self) -> float:
-        """The standard deviation of the noise in each entry of the next mean gradient."""
-        query = self.parts.round.query
-        return self.plan.noise_multiplier * query.bound * query.grid / self.plan.expected_batch
+        """The standard deviation of the noise in each entry of the next mean gradient; with bands, that of the last."""
+        query, banded = self.parts.round.query, self.parts.round.banded
+        spread = 1.0 if banded is None else banded.spread(self.plan.steps)
+        usual = spread * self.plan.noise_multiplier * query.bound * query.grid / self.plan.expected_batch
+        full = self.parts.round.full
+        if full is None:
+            return usual
+        anchor = full.mechanism.noise_multiplier * full.query.bound * full.query.grid / self.plan.n
+        return anchor if self.plan.is_full(self.rounds_begun) else math.hypot(anchor, usual)
 
     @property
     def averaged(self) -> torch.nn.Module:
         """The exponential moving average of the weights, where ``average=`` asked for one; else the model."""
-        return self.model if self.parts.average is None else self.parts.average.module
+        return self.parts.module if self.parts.average is None else self.parts.average.module
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -116,11 +131,11 @@ class Trainer:
             self._watching.close()
             self._line.close()
 
-    def step(self, loss: torch.Tensor) -> None:
+    def step(self, loss: torch.Tensor | Callable[[], torch.Tensor]) -> None:
         """Take the loss of the physical batch that was given last; moves the model where a logical batch is complete.
 
         Args:
-            loss: one entry a slot, or their mean.
+            loss: one entry a slot, or their mean; with ``svrg=`` a function without arguments that computes it.
 
         Raises:
             InvalidInput: no batch is waiting for its loss.
@@ -150,18 +165,20 @@ class Trainer:
         if compiled and self._replays(loss_fn):
             return self
         for batch in self:
-            self.step(loss_fn(self.model(batch.x), batch.y))
+            if self.parts.round.full is None:
+                self.step(loss_fn(self.model(batch.x), batch.y))
+            else:
+                self.step(lambda given=batch: loss_fn(self.model(given.x), given.y))  # type: ignore[misc]
         return self
 
     def _replays(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> bool:
         """Run all charged steps by a compiled engine; False where there is none."""
-        query = self.parts.round.query
-        usual = query.engine
-        if usual.model is not self.model or self._waiting:
-            return False
         from discreet.torch.cuda.fitting import replayed_for
 
-        compiled = replayed_for(usual, loss_fn)
+        parts = self.parts.round
+        query, usual = parts.query, parts.query.engine
+        plain = parts.full is None and parts.ranks.size == 1 and usual.rows_each == 1 and not self._waiting
+        compiled = replayed_for(usual, loss_fn, plain)
         if compiled is None:
             return False
         query.engine = compiled
@@ -181,6 +198,7 @@ class Trainer:
         self._watching.close()
         self._line.close()
         self.parts.run.close()
+        self.parts.round.ranks.close()
         if self.journal is not None:
             self.journal.close()
 
@@ -208,21 +226,28 @@ class Trainer:
             return False
         if self.journal is not None:
             self.journal.claim()
-        self._talk = run.answer(self.parts.round)
+        full = self.parts.round.full if self.plan.is_full(self.rounds_begun) else None
+        self._talk, self._full = run.answer(full or self.parts.round), full is not None
         return True
 
     def _apply(self, released: NoisySum) -> None:
         """Move the model by a released step; everything here is post-processing."""
         query = self.parts.round.query
-        for parameter, total in zip(query.engine.parameters, released.gradients, strict=True):
-            parameter.grad = (total / self.plan.expected_batch).to(dtype=parameter.dtype, device=parameter.device)
-        if isinstance(self.optimizer, Adam):
+        divisor = self.plan.n if self._full else self.plan.expected_batch
+        means = [total / divisor for total in released.gradients]
+        if isinstance(query, GradientDifferenceSum):
+            if self._full:
+                query.anchor.put(query.engine.parameters, means)
+            else:
+                means = query.anchor.added(means)
+        self.parts.round.ranks.set_gradients(query.engine.parameters, means)
+        if isinstance(self.optimizer, PrivateOptimizer):
             self.optimizer.noise_std = self.noise_std
         self.optimizer.step()
         if self.parts.adaptive is not None and released.within is not None:
             query.value = self.parts.adaptive.next(query.value, released.within / self.plan.expected_batch + 0.5)
         if self.parts.average is not None:
-            self.parts.average.update_parameters(self.model)
+            self.parts.average.update_parameters(self.parts.module)
         self.steps_done += 1
         self._line.show(self.steps_done, self.rounds_begun)
 
@@ -239,5 +264,9 @@ class Trainer:
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
-        """Write a checkpoint, from which `discreet.torch.resume` goes on; see `discreet.torch.checkpoint`."""
-        save(self, path)
+        """Write a checkpoint, from which `discreet.torch.resume` goes on; see `discreet.torch.checkpoint`.
+
+        In a training in several processes all ranks call it, and rank 0 writes.
+        """
+        self.parts.round.ranks.require_whole("a checkpoint")
+        self.parts.round.ranks.at_first(lambda: save(self, path))

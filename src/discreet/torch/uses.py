@@ -6,15 +6,17 @@ respect to the used part of the parameter, from tensors of these slots alone.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter, functional
+from torch.nn import Parameter
 
-__all__ = ["ConvolutionUse", "DirectUse", "EmbeddingUse", "MatrixUse", "OuterUse", "Target", "Use", "patches"]
+from discreet.torch.patches import patches
+
+__all__ = ["ConvolutionUse", "DirectUse", "EmbeddingUse", "MatrixUse", "OuterUse", "Target", "Use"]
 
 LARGE = 1 << 14
 """Entries of a matrix from which a product for each example is faster than one product of batches (in host memory)."""
@@ -49,6 +51,15 @@ class Use(ABC):
     def gradients(self, first: int, last: int) -> Tensor:
         """Gradients of the slots ``first`` to ``last``, of shape [slots, …shape of the target]."""
 
+    def fill(self, first: int, last: int, out: Tensor) -> None:
+        """Write these gradients to ``out``, of type `kind`."""
+        out.copy_(self.gradients(first, last))
+
+    @property
+    @abstractmethod
+    def kind(self) -> torch.dtype:
+        """The type of the gradients."""
+
     @property
     @abstractmethod
     def kept(self) -> int:
@@ -62,7 +73,7 @@ class Use(ABC):
     @property
     def work(self) -> int:
         """Entries of the largest tensor that is made for one slot's gradient."""
-        return _product(self.target.shape)
+        return math.prod(self.target.shape)
 
 
 def _work_type(*tensors: Tensor) -> torch.dtype:
@@ -76,9 +87,14 @@ class DirectUse(Use):
 
     values: Tensor
 
+    @property
+    def kind(self) -> torch.dtype:
+        """The type of the gradients."""
+        return _work_type(self.values)
+
     def gradients(self, first: int, last: int) -> Tensor:
         """The slots' gradients as they were recorded."""
-        return self.values[first:last].to(_work_type(self.values))
+        return self.values[first:last].to(self.kind)
 
     @property
     def count(self) -> int:
@@ -92,49 +108,12 @@ class DirectUse(Use):
 
 
 @dataclass(frozen=True)
-class OuterUse(Use):
-    """A matrix that met one vector of each slot: the gradient is the outer product g aᵀ, or a gᵀ if transposed."""
+class _ProductUse(Use):
+    """A matrix that met vectors of each slot: inputs a and output gradients g; the parameter is g aᵀ, or a gᵀ."""
 
     inputs: Tensor
     outputs: Tensor
     transposed: bool = False
-
-    def gradients(self, first: int, last: int) -> Tensor:
-        """Outer products of the slots' output gradients and inputs."""
-        kind = _work_type(self.inputs, self.outputs)
-        a, g = self.inputs[first:last].to(kind), self.outputs[first:last].to(kind)
-        return a[:, :, None] * g[:, None, :] if self.transposed else g[:, :, None] * a[:, None, :]
-
-    @property
-    def count(self) -> int:
-        """Number of slots."""
-        return len(self.inputs)
-
-    @property
-    def kept(self) -> int:
-        """Entries of one slot's input and output gradient."""
-        return self.inputs.shape[1] + self.outputs.shape[1]
-
-
-@dataclass(frozen=True)
-class MatrixUse(Use):
-    """A matrix that met several vectors of each slot (a time axis): the gradient is Σ_t g_t a_tᵀ."""
-
-    inputs: Tensor
-    outputs: Tensor
-    transposed: bool = False
-
-    def gradients(self, first: int, last: int) -> Tensor:
-        """Products of the slots' output gradients and inputs, summed over time."""
-        kind = _work_type(self.inputs, self.outputs)
-        a, g = self.inputs[first:last].to(kind), self.outputs[first:last].to(kind)
-        left, right = (a, g) if self.transposed else (g, a)
-        if left.is_cuda or left.shape[2] * right.shape[2] < LARGE:
-            return left.transpose(1, 2) @ right
-        products = left.new_empty(len(left), left.shape[2], right.shape[2])
-        for one, other, product in zip(left, right, products, strict=True):
-            torch.mm(one.T, other, out=product)
-        return products
 
     @property
     def count(self) -> int:
@@ -146,25 +125,45 @@ class MatrixUse(Use):
         """Entries of one slot's inputs and output gradients."""
         return self.inputs[0].numel() + self.outputs[0].numel()
 
+    @property
+    def kind(self) -> torch.dtype:
+        """The type of the gradients."""
+        return _work_type(self.inputs, self.outputs)
 
-def patches(x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
-    """The patches that a convolution without padding sees: [n, channels, ∏ kernel, ∏ positions]."""
-    x = x.contiguous()
-    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)]
-    steps = x.stride()
-    strided = x.as_strided(
-        (x.shape[0], x.shape[1], *kernel, *sizes),
-        (steps[0], steps[1], *(d * t for d, t in zip(dilation, steps[2:], strict=True)),
-         *(s * t for s, t in zip(stride, steps[2:], strict=True))),
-    )  # fmt: skip
-    return strided.reshape(x.shape[0], x.shape[1], -1, _product(sizes))
+    def factors(self, first: int, last: int) -> tuple[Tensor, Tensor]:
+        """Left and right factor of the slots' gradients: output gradients and inputs, or inputs first if transposed."""
+        a, g = self.inputs[first:last].to(self.kind), self.outputs[first:last].to(self.kind)
+        return (a, g) if self.transposed else (g, a)
 
 
-def _product(sizes: Sequence[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
+@dataclass(frozen=True)
+class OuterUse(_ProductUse):
+    """A matrix that met one vector of each slot: the gradient is the outer product g aᵀ, or a gᵀ if transposed."""
+
+    def gradients(self, first: int, last: int) -> Tensor:
+        """Outer products of the slots' output gradients and inputs."""
+        left, right = self.factors(first, last)
+        return left[:, :, None] * right[:, None, :]
+
+
+@dataclass(frozen=True)
+class MatrixUse(_ProductUse):
+    """A matrix that met several vectors of each slot (a time axis): the gradient is Σ_t g_t a_tᵀ."""
+
+    def gradients(self, first: int, last: int) -> Tensor:
+        """Products of the slots' output gradients and inputs, summed over time."""
+        found = self.inputs.new_empty(last - first, *self.target.shape, dtype=self.kind)
+        self.fill(first, last, found)
+        return found
+
+    def fill(self, first: int, last: int, out: Tensor) -> None:
+        """Write these gradients to ``out``."""
+        left, right = self.factors(first, last)
+        if left.is_cuda or left.shape[2] * right.shape[2] < LARGE:
+            torch.bmm(left.transpose(1, 2), right, out=out)
+            return
+        for one, other, product in zip(left, right, out, strict=True):
+            torch.mm(one.T, other, out=product)
 
 
 @dataclass(frozen=True)
@@ -179,20 +178,27 @@ class ConvolutionUse(Use):
     groups: int
     slots: int
 
+    @property
+    def kind(self) -> torch.dtype:
+        """The type of the gradients."""
+        return _work_type(self.inputs, self.outputs)
+
     def gradients(self, first: int, last: int) -> Tensor:
         """Products of the slots' output gradients and patches, summed over positions."""
-        kind = _work_type(self.inputs, self.outputs)
-        several, shape = self.inputs.shape[0] // self.slots, self.target.shape
-        x = self.inputs[first * several : last * several].to(kind)
-        if any(self.padding):
-            x = functional.pad(x, [side for width in reversed(self.padding) for side in (width, width)])
-        seen = patches(x, shape[2:], self.stride, self.dilation)
-        g = self.outputs[first * several : last * several].to(kind)
-        n, positions = (last - first), seen.shape[-1]
-        seen = seen.reshape(n, several, self.groups, -1, positions).permute(0, 2, 1, 4, 3)
+        found = self.inputs.new_empty(last - first, *self.target.shape, dtype=self.kind)
+        self.fill(first, last, found)
+        return found
+
+    def fill(self, first: int, last: int, out: Tensor) -> None:
+        """Write these gradients to ``out``."""
+        several, shape, n = self.inputs.shape[0] // self.slots, self.target.shape, last - first
+        x = self.inputs[first * several : last * several].to(self.kind)
+        seen = patches(x, shape[2:], self.stride, self.padding, self.dilation)
+        g, positions = self.outputs[first * several : last * several].to(self.kind), seen.shape[1]
+        seen = seen.reshape(n, several, positions, self.groups, -1).permute(0, 3, 1, 2, 4)
         g = g.reshape(n, several, self.groups, -1, positions).permute(0, 2, 3, 1, 4)
-        product = g.reshape(n, self.groups, g.shape[2], -1) @ seen.reshape(n, self.groups, -1, seen.shape[-1])
-        return product.reshape(n, *shape)
+        left, right = g.reshape(n * self.groups, g.shape[2], -1), seen.reshape(n * self.groups, -1, seen.shape[-1])
+        torch.bmm(left, right, out=out.view(n * self.groups, left.shape[1], right.shape[2]))
 
     @property
     def count(self) -> int:
@@ -207,9 +213,9 @@ class ConvolutionUse(Use):
     @property
     def work(self) -> int:
         """Entries of one slot's patches, or of its gradient if that is larger."""
-        several, positions = self.inputs.shape[0] // self.slots, _product(self.outputs.shape[2:])
-        seen = several * positions * self.inputs.shape[1] * _product(self.target.shape[2:])
-        return max(seen, _product(self.target.shape))
+        several, positions = self.inputs.shape[0] // self.slots, math.prod(self.outputs.shape[2:])
+        seen = several * positions * self.inputs.shape[1] * math.prod(self.target.shape[2:])
+        return max(seen, math.prod(self.target.shape))
 
 
 @dataclass(frozen=True)
@@ -220,12 +226,17 @@ class EmbeddingUse(Use):
     outputs: Tensor
     ignored: int | None = None
 
+    @property
+    def kind(self) -> torch.dtype:
+        """The type of the gradients."""
+        return _work_type(self.outputs)
+
     def rows(self) -> tuple[Tensor, Tensor, Tensor]:
         """(slot, code, gradient) of each row of the table that a slot looked up, every pair of slot and code once."""
         count, slots = self.target.shape[0], self.codes.shape[0]
         keys = self.codes + count * torch.arange(slots, device=self.codes.device)[:, None]
         pairs, place = torch.unique(keys.reshape(-1), return_inverse=True)
-        values = self.outputs.to(_work_type(self.outputs)).reshape(-1, self.outputs.shape[-1])
+        values = self.outputs.to(self.kind).reshape(-1, self.outputs.shape[-1])
         merged = values.new_zeros(len(pairs), values.shape[1]).index_add_(0, place, values)
         slot, code = pairs // count, pairs % count
         if self.ignored is not None:

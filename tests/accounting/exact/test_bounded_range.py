@@ -71,6 +71,28 @@ def test_the_lower_bound_is_reached_by_an_adversary_on_the_lattice(eta, times) -
         assert found.lower >= float(reached) * (1 - 1e-9) or found.lower >= 0.97 * found.upper
 
 
+@pytest.mark.parametrize("eta", [0.1, 0.7, 3.0])
+def test_two_releases_against_the_best_of_all_windows(eta) -> None:
+    """δ of two releases by trying 4000 windows for each, wherever they begin: within the bounds, which are close."""
+
+    def highest(before, ratio):
+        """The highest chord over windows [a, a·e^η] that hold each ratio."""
+        left = ratio[:, None] * np.exp(-eta * np.linspace(0.0, 1.0, 4001))
+        right = left * np.exp(eta)
+        chords = (right - ratio[:, None]) * before(left) + (ratio[:, None] - left) * before(right)
+        return (chords / (right - left)).max(axis=1)
+
+    grid = np.exp(np.linspace(-3 * eta, 3 * eta, 6001))
+    once = highest(lambda r: np.maximum(r - 1, 0.0), grid)
+    for share in (0.03, 0.211, 0.487, 0.733):
+        target = 2 * eta * share
+        twice = math.exp(target) * highest(lambda r: np.interp(r, grid, once), np.array([math.exp(-target)]))[0]
+        found = BoundedRange(eta).delta(2, target)
+        assert found.lower <= twice * (1 + 1e-5)
+        assert found.upper >= twice * (1 - 1e-5)
+        assert found.upper - found.lower <= 0.01 * found.upper
+
+
 @pytest.mark.parametrize(("eta", "times"), [(0.1, 100), (0.5, 10), (1.0, 30), (0.2, 2), (0.05, 400)])
 @pytest.mark.parametrize("target", [1e-3, 1e-6, 1e-10])
 def test_intervals_are_a_hundredth_wide_and_agree_with_the_fourier_accountant(eta, times, target) -> None:

@@ -103,7 +103,7 @@ def test_random_runs_have_intervals_that_meet(seed) -> None:
 def exact_ratio(pair: Mixture, c: float, omega: float, nodes: int = 4000) -> complex | flint.acb:
     """M(c + iω)/M(c) by the trapezoid rule at 200 bits, on steps far finer than needed."""
     arb, acb = flint.arb, flint.acb
-    slope = {"remove": c + 1, "add": c, "replace": 2 * c + 1}[pair.kind]
+    slope = {"remove": c + 1, "add": c * min(1.0, 2 * sum(pair.weights)), "replace": 2 * c + 1}[pair.kind]
     low, high = -16.0, slope * len(pair.weights) * pair.shift + 16
     rest = 1 - sum((arb(b) for b in pair.weights), arb(0))
 
@@ -140,6 +140,8 @@ def digits():
         (3.4, (1.4e-6,), 4.0, 30.0),
         (0.5, (0.999999,), 9.0, 12.0),
         (0.4, (0.4, 0.3, 0.2), 6.0, 25.0),
+        (0.5, (1e-4,), 50.0, 1500.0),
+        (1.0, (1e-5,), 15.0, 22000.0),
     ],
 )
 def test_the_charged_error_of_a_factor_holds(digits, kind, shift, weights, c, omega) -> None:
@@ -153,6 +155,33 @@ def test_the_charged_error_of_a_factor_holds(digits, kind, shift, weights, c, om
         allowed = found.errors[k] + abs(complex(value)) * math.expm1(found.slips[k])
         assert float(abs(truth - value).mid()) <= allowed
         assert allowed <= 1e-10
+
+
+def test_orders_far_out_are_charged_right_where_a_unit_that_is_added_rarely_takes_part(digits) -> None:
+    """Its loss is at most −log(1 − q), so that c may be 1e5 where sooner or later c·L' outgrows t for other pairs."""
+    pair, c, spacing = Mixture(0.6, (2e-6,), "add"), 1e5, 2000.0
+    found = pair.on_contour(c, spacing, 64)
+    for k in (1, 63):
+        truth = exact_ratio(pair, c, spacing * k)
+        value = flint.acb(flint.arb(found.logs[k].real), flint.arb(found.logs[k].imag)).exp()
+        allowed = found.errors[k] + abs(complex(value)) * math.expm1(found.slips[k])
+        assert float(abs(truth - value).mid()) <= allowed <= 1e-9
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "steps", "level"),
+    [(1e-5, 1.0, 1000, 1e-9), (1e-4, 2.0, 10_000, 1e-9), (2e-6, 0.7, 20_000, 1e-7), (3e-4, 1.3, 500, 1e-10)],
+)
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_rare_participation_goes_along_a_contour(rate, sigma, steps, level, adjacency) -> None:
+    """One rare loss outweighs all others: the saddle point approximation is off by orders of magnitude there."""
+    event = Repeat(Poisson(rate, Gaussian(sigma)), steps)
+    found, other = epsilon(event, level, adjacency), epsilon(event, level, adjacency, method="fourier")
+    assert found.upper - found.lower <= 1e-3 * found.upper
+    assert max(found.lower, other.lower) <= min(found.upper, other.upper)
+    there = delta(event, found.upper, adjacency)
+    assert there.lower <= level <= delta(event, found.lower * (1 - 1e-9), adjacency).upper
+    assert there.upper - there.lower <= 0.01 * there.upper
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ _WINDOWS = ((8, 64), (40, 32), (256, 16), (4096, 8))  # up to so many repetition
 _LARGEST_RANGE = 5.0
 _LEAST_DELTA = 1e-200
 _REACH = 1e-4  # of δ: the lattice reaches as far as V matters beside it
-_MOST_WORK = 6e7  # lattice points, times windows, times repetitions
+_MOST_WORK = 2e8  # lattice points, times windows, times repetitions
 _ROUNDING = 1024 * UNIT_ROUNDOFF  # relative, of a step; docs/maths/accounting.md says of what
 _UNDERFLOW = 1e-300
 
@@ -51,7 +52,7 @@ class BoundedRange:
             NotCertifiable: there are too many repetitions, η is too large or δ too small.
         """
         windows = _windows(times)
-        spacing, rates = self._rates(times, windows, delta, upper=True)
+        spacing, rates = self._rates(times, windows, delta)
         enough = np.flatnonzero(rates <= delta)
         if len(enough) == 0:
             raise NotCertifiable("δ is too small for the lattice of repeated selections.")
@@ -73,46 +74,39 @@ class BoundedRange:
         guess = max(
             math.exp(-(max(0.0, epsilon - rho) ** 2) / (4 * rho)), _LEAST_DELTA
         )  # by zCDP: where the lattice ends
-        spacing, rates = self._rates(times, windows, guess, upper=True)
+        spacing, rates = self._rates(times, windows, guess)
         place = math.floor(epsilon / spacing)
         if place + 1 >= len(rates):
             raise NotCertifiable("ε is too large for the lattice of repeated selections.")
         share = math.expm1(max(epsilon - place * spacing, 0.0)) / math.expm1(spacing)
         share = min(share * (1 - 1e-12), 1.0)  # of the farther point, in α = e^ε
         high = ((1 - share) * float(rates[place]) + share * float(rates[place + 1])) * (1 + 1e-12)
-        # δ falls: what an adversary reaches at the nearest lattice point above
-        finer = min(range(windows, 2 * windows), key=lambda n: math.ceil(epsilon * n / self.eta * (1 + 1e-9)) / n)
-        spacing, reached = self._rates(times, finer, guess, upper=False)
-        above = math.ceil(epsilon / spacing * (1 + 1e-12))
-        low = float(reached[above]) if above < len(reached) else 0.0
-        return Bounds(min(low, high), min(high, 1.0))
+        return Bounds(min(self._adversary(times, windows, guess).delta(epsilon), high), min(high, 1.0))
 
     def _below(self, times: int, delta: float, windows: int) -> float:
-        """A lower bound of ε(δ): what an adversary reaches at a lattice point; of several lattices one has a point near
-        the ε at which the first has δ.
-        """
-        best = 0.0
-        for attempt in range(2):
-            try:
-                spacing, reached = self._rates(times, windows, delta, upper=False)
-            except NotCertifiable:  # a finer lattice may have too many points
-                if attempt == 0:
-                    raise
-                return best
-            enough = np.flatnonzero(reached >= delta)
-            if len(enough) == 0:
-                return best
-            m = int(enough[-1])
-            best = max(best, spacing * m)
-            part = 0.9
-            if m + 1 < len(reached) and reached[m + 1] > 0:
-                part = math.log(reached[m] / delta) / math.log(reached[m] / reached[m + 1])
-            near = spacing * (m + part) * (1 - 2e-4)
-            windows = max(range(windows, 2 * windows), key=lambda n: math.floor(near * n / self.eta) / n)
-        return best
+        """A lower bound of ε(δ): where what an adversary reaches is still δ."""
+        adversary = self._adversary(times, windows, delta)
+        least, most = 0.0, times * self.eta
+        if adversary.delta(least) < delta:
+            return 0.0
+        while most - least > 1e-6 * most:
+            middle = (least + most) / 2
+            least, most = (middle, most) if adversary.delta(middle) >= delta else (least, middle)
+        return least
 
-    def _rates(self, times: int, windows: int, delta: float, *, upper: bool) -> tuple[float, Array]:
-        """A spacing of about η/windows, and δ at its multiples: from above, or what choices on the lattice reach.
+    def _adversary(self, times: int, windows: int, delta: float) -> _Adversary:
+        lattice = self._lattice(times, windows, delta, upper=False)
+        return _Adversary(lattice.places, lattice.whole(lattice.values(times - 1)), windows)
+
+    def _rates(self, times: int, windows: int, delta: float) -> tuple[float, Array]:
+        """A spacing of about η/windows, and δ at its multiples, from above."""
+        lattice = self._lattice(times, windows, delta, upper=True)
+        values = lattice.values(times)
+        epsilons = lattice.spacing * np.arange(len(values))
+        return lattice.spacing, np.exp(epsilons) * values[::-1] * (1 + 8 * UNIT_ROUNDOFF * (2 + epsilons))
+
+    def _lattice(self, times: int, windows: int, delta: float, *, upper: bool) -> _Lattice:
+        """A lattice that reaches as far as V matters beside δ.
 
         The spacing has 33 bits, so that its multiples are exact; windows are longer than η by a relative 2^−30 at most,
         or shorter.
@@ -125,14 +119,69 @@ class BoundedRange:
         count = max(math.ceil(reach / spacing) + 2, windows + 2)
         if count * windows * times > _MOST_WORK:
             raise NotCertifiable("too many lattice points for repeated selections.")
-        steps = spacing * np.arange(1 - count - windows, windows + 1)
-        t, eta = spacing * np.arange(windows + 1), spacing * windows
+        return _Lattice(spacing, windows, count, upper)
+
+
+@dataclass(frozen=True)
+class _Lattice:
+    """Likelihood ratios e^{hj}: ``count`` of them up to 1, and a window more at each end."""
+
+    spacing: float
+    windows: int
+    count: int
+    upper: bool  # whether V is bounded from above, or reached by choices on the lattice
+
+    @cached_property
+    def _steps(self) -> Array:
+        return self.spacing * np.arange(1 - self.count - self.windows, self.windows + 1)
+
+    @cached_property
+    def places(self) -> Array:
+        """The ratios, rising."""
+        return np.asarray(np.exp(self._steps))
+
+    @cached_property
+    def _gains(self) -> Array:
+        return np.asarray(np.expm1(self._steps[-self.windows :]))
+
+    def values(self, times: int) -> Array:
+        """V_times at the ``count`` ratios up to 1."""
+        t, eta = self.spacing * np.arange(self.windows + 1), self.spacing * self.windows
         ahead = -math.expm1(-eta) * np.exp(t)  # e^t − e^{t−η}
         low, high = np.expm1(t) / ahead, -np.expm1(t - eta) / ahead
-        values = _highest_chords(times, low, high, np.exp(steps), np.expm1(steps[-windows:]), upper)
-        epsilons = spacing * np.arange(count)
-        rounding = 8 * UNIT_ROUNDOFF * (2 + epsilons)
-        return spacing, np.asarray(np.exp(epsilons) * values[::-1] * (1 + rounding if upper else 1 - rounding))
+        return _highest_chords(times, low, high, self.places, self._gains, self.upper)
+
+    def whole(self, values: Array) -> Array:
+        """V at all ratios: 0 below those of ``values``, r − 1 + rV(1/r) above 1."""
+        n = self.windows
+        beyond = self._gains + self.places[-n:] * values[-2 : -2 - n : -1]
+        return np.concatenate([np.zeros(n), values, beyond])
+
+
+@dataclass(frozen=True)
+class _Adversary:
+    """Chooses the first release at any ratio, over windows that begin on a lattice, and the others on the lattice."""
+
+    places: Array
+    values: Array  # V of the releases after the first, from below
+    windows: int
+
+    def delta(self, epsilon: float) -> float:
+        """A δ(ε) that is reached.
+
+        The chord over [a, b] is read at r = e^{−ε}. The three are off by a relative 2u(8 + ε), η ≤ 5, the weight of b
+        by that times 2r/(b − a), and the chord, V(a) ≤ V(b), by a relative 2r/(r − a) times that. Windows of which r
+        lies at least one lattice point inside have r/(r − a) ≤ 1/(1 − e^{−h}) ≤ n/(1 − e^{−η}).
+        """
+        n, ratio = self.windows, math.exp(-epsilon)
+        after = int(np.searchsorted(self.places, ratio))
+        starts = np.arange(max(after + 1 - n, 0), min(after - 1, len(self.places) - n))
+        if len(starts) == 0:
+            return 0.0
+        a, b = self.places[starts], self.places[starts + n]
+        chords = ((b - ratio) * self.values[starts] + (ratio - a) * self.values[starts + n]) / (b - a)
+        rounding = _ROUNDING + 64 * n * UNIT_ROUNDOFF * (8 + epsilon) / float(1 - a[0] / b[0])
+        return max(0.0, float(chords.max()) / ratio * (1 - rounding))
 
 
 def _windows(times: int) -> int:
@@ -150,7 +199,7 @@ def _crossing(before: float, after: float, spacing: float, m: int, delta: float)
     return spacing * (m - 1) + math.log1p(share * math.expm1(spacing)) * (1 + 1e-12)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _highest_chords(
     times: int, low: Array, high: Array, places: Array, gains: Array, upper: bool
 ) -> Array:  # pragma: no cover - compiled
@@ -159,14 +208,18 @@ def _highest_chords(
     For r > 1 the gain is r − 1 (``gains``) + r·V(1/r), by exchanging P and Q, so that V is kept for r ≤ 1. Below the
     least place V lies under the straight line to the origin, and above 0. ``low`` and ``high`` are the weights of the
     ends of a window, from the one that ends at r to the one that begins there.
+
+    From above, a window that begins between two places has a chord, as a function of where it begins, that is concave
+    with a second derivative of at most 2s over the square of their distance: it exceeds the greater of its values at
+    the two, D apart, by at most (s − D)₊²/4s.
     """
     n = len(low) - 1
     count = len(places) - 2 * n
     step, factor = places[1] / places[0], places[n] / places[0]
     blur = 64 * UNIT_ROUNDOFF * (factor + 1 / (factor - 1))
-    ratios = places[n] / places[:n] / (factor - 1)  # of r to the left end of a window, which does not depend on r
+    rooms = places[n] / places[:n] / (factor - 1) * (step - 1) ** 2  # r over the left end does not depend on r
     whole, slopes, cuts = np.zeros(len(places)), np.zeros(len(places)), np.zeros(len(places))
-    values, most, chords = np.zeros(count), np.zeros(count), np.zeros((n + 1, count))
+    values, chords = np.zeros(count), np.zeros((n + 1, count))
     for _ in range(times):
         for i in range(n):
             whole[i] = values[0] * places[i] / places[n] if upper else 0.0
@@ -185,16 +238,13 @@ def _highest_chords(
         for i in range(len(places) - 1):
             slopes[i] = (whole[i + 1] - whole[i]) / (places[i + 1] - places[i])
             cuts[i] = whole[i] - slopes[i] * places[i]
-        most[:] = values
         for j in range(n):
-            here, after, room = chords[j], chords[j + 1], ratios[j] * (step - 1) ** 2
+            here, after, falls, rises = chords[j], chords[j + 1], cuts[j : j + count], cuts[j + n : j + n + count]
             for i in range(count):
-                drop = cuts[i + j] - cuts[i + j + n]
-                if max(here[i], after[i]) + drop * room > values[i]:
-                    scale = max(drop * ratios[j], 0.0)
-                    bend = factor * (slopes[i + j + n] - slopes[i + j]) * places[i + j] / (factor - 1)
-                    x = math.sqrt(scale / bend) if bend > 0 and scale > 0 else step
-                    most[i] = max(most[i], here[i] + scale * (1 - 1 / min(max(x, 1.0), step)) ** 2)
+                spare = (falls[i] - rises[i]) * rooms[j]
+                excess = spare - abs(here[i] - after[i])
+                most = max(here[i], after[i]) + (0.25 * excess * (excess / spare) if excess > 0 else 0.0)
+                values[i] = most if most > values[i] else values[i]
         for i in range(count):
-            values[i] = (most[i] + blur * slopes[i + 2 * n - 1] * places[i + 2 * n]) * (1 + _ROUNDING) + _UNDERFLOW
+            values[i] = (values[i] + blur * slopes[i + 2 * n - 1] * places[i + 2 * n]) * (1 + _ROUNDING) + _UNDERFLOW
     return values

@@ -26,24 +26,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.bounds import Bounds, guarded, meet
-from discreet.accounting.exact.transform import OnContour, short
+from discreet.accounting.exact.cumulants import Cumulants, Moments, log_kappa
+from discreet.accounting.exact.placement import Aim, Placement, placed
+from discreet.accounting.exact.transform import OnContour
 from discreet.errors import NotCertifiable
 from discreet.floats import UNIT_ROUNDOFF
 
-__all__ = ["MOST_NODES", "Contour", "Placement", "Transform"]
+__all__ = ["MOST_NODES", "Contour", "Transform"]
 
 Array = NDArray[Any]
 _SMALLEST = 2.0**-1020  # what underflow may take from a term
 MOST_NODES = 1 << 19
 """Multiples of a spacing of 33 bits are exact up to this."""
-_ORDERS = np.exp(np.arange(-16.0, 30.0, 0.7))
+_SHORT = 1 << 10  # nodes that are cheaper than asking whether they are needed
+_LOOSE, _ROUGH = 1e-5, 1e-2  # tolerances of δ where fewer nodes are wanted: for a bound, and for a guess of ε
+_SETTLED = 0.25  # nodes serve an ε as far from theirs as changes log δ by so much
 
 
-class Transform(Protocol):
+class Transform(Moments, Protocol):
     """A privacy loss that knows its moment generating function."""
-
-    def log_moments(self, cs: Array) -> Array:
-        """log M(c), roughly; inf where unknown."""
 
     def on_contour(self, c: float, spacing: float, count: int) -> OnContour:
         """M(c + iω) on equally spaced nodes, with bounds."""
@@ -53,12 +54,6 @@ class Transform(Protocol):
 
     def log_tails(self, c: float, omegas: Array) -> Array:
         """Bounds on log sup_{ω ≥ Ω} |M(c + iω)|/M(c)."""
-
-
-def log_kappa(c: float | Array) -> Array:
-    """log max_x e^{−cx}(1 − e^{−x}) = c log c − (c + 1) log(c + 1), so that δ(ε) ≤ κ(c)e^{K(c) − cε}."""
-    c = np.asarray(c)
-    return -c * np.log1p(1 / c) - np.log1p(c)
 
 
 @dataclass
@@ -83,8 +78,8 @@ class _Nodes:
         scale = abs(self.log_moment) + self.c * epsilon + 64
         phase = self.omegas * epsilon
         terms = self.weights * np.exp(self.logs - 1j * phase)
-        value = float(terms.real.sum())
-        relative = self.slips + 4 * UNIT_ROUNDOFF * (phase + np.abs(self.logs.imag) + len(terms) + 32)
+        value = float(np.ascontiguousarray(terms.real).sum())  # pairwise
+        relative = self.slips + 4 * UNIT_ROUNDOFF * (phase + np.abs(self.logs.imag) + 96)
         error = self.fixed_error + 1.01 * float(np.abs(terms) @ np.expm1(relative)) + len(terms) * _SMALLEST
         if not 0 < value + error < math.inf:
             raise NotCertifiable("the contour sum has no positive upper end")
@@ -108,24 +103,13 @@ class _Nodes:
         return float(np.logaddexp(below, above)) + rounding + 2 * self.moment_error + 1e-9
 
     def log_slope(self, epsilon: float) -> tuple[float, float]:
-        """log δ̃(ε) and its derivative."""
+        """log δ̃(ε) and its derivative; −∞ where rounding has left nothing of it."""
         terms = self.weights * np.exp(self.logs - 1j * self.omegas * epsilon)
         value = float(terms.real.sum())
         if not 0 < value < math.inf:
-            raise NotCertifiable("the contour sum lost its sign")
+            return -math.inf, math.nan
         slope = -float(((self.c + 1j * self.omegas) * terms).real.sum()) / value
         return self.log_moment - self.c * epsilon + math.log(value), slope
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where a contour's nodes are, and the ε they were made for."""
-
-    c: float
-    spacing: float
-    count: int
-    alias_at: float
-    epsilon: float
 
 
 class Contour:
@@ -143,127 +127,16 @@ class Contour:
         most_nodes: int = MOST_NODES,
     ) -> None:
         self.parts = list(parts)
+        self.cumulants = Cumulants(self.parts)
         self.most_nodes = most_nodes
         self.tolerance = tolerance
         self.near = near
         self.placement: Placement | None = None
-        self._map: tuple[Array, Array] | None = None
 
-    def _cumulants(self) -> tuple[Array, Array]:
-        """The c and K(c) seen so far: first on a grid wide enough for every ε and δ, then finer where asked."""
-        if self._map is None:
-            cs = _ORDERS
-            moments = self._log_moments(cs)
-            usable = np.isfinite(moments) & (moments < 1e8)
-            if not usable.any():
-                raise NotCertifiable("no moment of the privacy loss could be computed")
-            cs, moments = cs[usable], moments[usable]
-            keep = max(int(np.searchsorted(moments, 1e-3)) - 2, 0)
-            keep = min(keep, len(cs) - 2) if len(cs) > 2 else 0
-            self._map = cs[keep:], moments[keep:]
-            if len(self._map[0]) < 3:
-                self._refine(0)
-        return self._map
-
-    def _refine(self, j: int) -> None:
-        """Add orders around the j-th."""
-        assert self._map is not None
-        cs, moments = self._map
-        last = math.log(cs[j + 2]) if j + 2 < len(cs) else math.log(cs[-1]) + 0.6
-        extra = np.exp(np.linspace(math.log(cs[max(j - 2, 0)]), last, 37)[1:-1])
-        found = self._log_moments(extra)
-        usable = np.isfinite(found) & (found < 1e8)
-        cs, moments = np.concatenate([cs, extra[usable]]), np.concatenate([moments, found[usable]])
-        order = cs.argsort(kind="stable")
-        order = order[np.diff(cs[order], prepend=0.0) > 0]
-        cs = cs[order]
-        self._map = cs, moments[order]
-        if len(cs) < 3:
-            raise NotCertifiable("too few moments of the privacy loss could be computed")
-
-    def _log_moments(self, cs: Array) -> Array:
-        total = np.zeros(len(cs))
-        for part, count in self.parts:
-            total += count * part.log_moments(cs)
-        return total
-
-    def _saddle(self, epsilon: float) -> tuple[float, float, float]:
-        """c near the least of K(c) − cε − log c(c + 1); the approximate log δ there; the second derivative."""
-        cs, moments = self._cumulants()
-        height = moments - cs * epsilon - np.log(cs) - np.log1p(cs)
-        j = int(np.clip(np.argmin(height), 1, len(cs) - 2))
-        left, right = cs[j] - cs[j - 1], cs[j + 1] - cs[j]
-        rise, fall = (height[j + 1] - height[j]) / right, (height[j] - height[j - 1]) / left
-        curvature = max(2 * (rise - fall) / (left + right), 1e-300)
-        return float(cs[j]), float(height[j] - 0.5 * math.log(2 * math.pi * curvature)), float(curvature)
-
-    def _refine_near_saddle(self, epsilon: float) -> None:
-        """Make the map fine around the saddle point for ε."""
-        cs, moments = self._cumulants()
-        j = int(np.argmin(moments - cs * epsilon - np.log(cs) - np.log1p(cs)))
-        if cs[min(j + 1, len(cs) - 1)] > cs[max(j - 1, 0)] * 1.5 or j >= len(cs) - 2:
-            self._refine(j)
-
-    def _guess(self, delta: float) -> float:
-        cs, moments = self._cumulants()
-        target = math.log(delta)
-        epsilon = max(0.0, float(np.min((moments - target + log_kappa(cs)) / cs)))
-        self._refine_near_saddle(epsilon)
-        cs, moments = self._cumulants()
-        epsilon = max(0.0, float(np.min((moments - target + log_kappa(cs)) / cs)))
-        for _ in range(8):
-            c, value, _ = self._saddle(epsilon)
-            step = (value - target) / c
-            epsilon = max(0.0, epsilon + step)
-            if abs(step) < 1e-3 * epsilon:
-                break
-        return epsilon
-
-    def _nodes(self, epsilon: float, *, at_saddle: bool = False) -> _Nodes:
-        self._refine_near_saddle(epsilon)
-        saddle, log_delta, curvature = self._saddle(epsilon)
-        log_delta = min(log_delta, 0.0)
-        cs, moments = self._cumulants()
-        height = moments - cs * epsilon - np.log(cs) - np.log1p(cs)
-        need = math.log(2 / self.tolerance)
-
-        # The longer the period the more nodes. A contour left of the saddle may allow a shorter one, at the price of
-        # cancellation e^{height}/δ, which must not raise the rounding of n steps above the tolerance.
-        steps = sum(times for _, times in self.parts)
-        bearable = math.log(self.tolerance / (3e-14 * steps))
-        least = float(height.min()) - log_delta
-        bearable = least + 0.1 if at_saddle else max(min(bearable, 9.2), least + 0.7)
-        chernoff = moments - cs * epsilon + log_kappa(cs) - log_delta + need
-        places = ((cs <= saddle * 1.0001) & (height - log_delta < bearable) & (cs * 1.02 < cs[-1])).nonzero()[0]
-        if len(places) == 0:
-            raise NotCertifiable("the saddle point lies outside the moments that exist")
-        ahead = cs - cs[places, None]
-        ahead[ahead <= 0.02 * cs[places, None]] = np.nan
-        aliases = np.where(ahead > 0, chernoff / ahead, np.inf)
-        further = aliases.argmin(axis=1)
-        periods = np.maximum((need - log_delta) / cs[places], aliases[np.arange(len(places)), further])
-        best = int(periods.argmin())
-        period, c = float(periods[best]), float(cs[places[best]])
-        beyond, level = float(cs[further[best]]), float(height[places[best]])
-        spacing = short(2 * math.pi / period, 33)  # its multiples up to 2^19 are exact
-        # The tail after Ω is at most (1/π)(1/Ω + spacing/Ω²)·exp(log tail), against c(c + 1)-scaled terms.
-        allowed = math.log(self.tolerance) + log_delta - level - math.log(c) - math.log1p(c)
-        natural = max(spacing, math.sqrt(max(1.0, -2 * allowed) / curvature))
-        for start in (-2.0, 8.0, 18.0, 28.0, 38.0, 48.0):
-            omegas = natural * 1.25 ** np.arange(start, start + 10)
-            log_tails = self._log_tails(c, omegas)
-            needed = log_tails + np.log((1 / omegas + spacing / omegas**2) / math.pi)
-            enough = np.flatnonzero(needed < allowed)
-            if len(enough) or omegas[-1] > self.most_nodes * spacing:
-                break
-        if len(enough) == 0:
-            raise NotCertifiable("the privacy loss is too rough (nearly atomic) for the contour sum")
-        i = int(enough[0])
-        count = int(omegas[i] / spacing) + 2
-        if count > self.most_nodes:
-            raise NotCertifiable(f"{count} nodes would be needed on the contour")
-        self.placement = Placement(c, spacing, count, beyond, epsilon)
-        return self._sum(c, spacing, count, beyond, math.exp(float(log_tails[i])))
+    def _nodes(self, aim: Aim) -> _Nodes:
+        place, log_tail = placed(self.cumulants, self._log_tails, aim)
+        self.placement = place
+        return self._sum(place.c, place.spacing, place.count, place.alias_at, math.exp(log_tail))
 
     def _nodes_near(self, near: Placement) -> _Nodes:
         """Nodes at the places of another run's, with the errors that they have for this one."""
@@ -314,9 +187,22 @@ class Contour:
         period = 2 * math.pi / spacing
         return _Nodes(c, period, log_moment, moment_error, omegas, weights, logs, slips, 1.01 * error, beyond, alias)
 
-    def log_delta(self, epsilon: float) -> tuple[float, float]:
-        """Certified bounds of log δ(ε)."""
-        return self._nodes(epsilon).log_bounds(epsilon)
+    def log_delta(self, epsilon: float, about: float | None = None) -> tuple[float, float]:
+        """Certified bounds of log δ(ε), which may be known to be ``about`` so much.
+
+        The nodes are made for the δ of the saddle point approximation; a poor one is replaced by what they found.
+        """
+        self.cumulants.refine_near_saddle(epsilon)
+        low, high = -math.inf, math.inf
+        expected = self.cumulants.saddle(epsilon)[1] if about is None else about
+        for _ in range(1 if about is not None else 3):
+            nodes = self._nodes(Aim(epsilon, expected, self.tolerance, self.most_nodes))
+            below, above = nodes.log_bounds(epsilon)
+            low, high = max(low, below), min(high, above)
+            if high - low <= 3 * self.tolerance or abs(high - expected) < 1:
+                break
+            expected = min(high, 0.0)
+        return low, high
 
     def delta(self, epsilon: float) -> Bounds:
         """Certified bounds of δ(ε)."""
@@ -338,6 +224,8 @@ class Contour:
         size = abs(moment) + near.c * epsilon + abs(target)
         if moment - near.c * epsilon + float(log_kappa(near.c)) < target - 1e-9 - 32 * UNIT_ROUNDOFF * size:
             return True
+        if near.count > _SHORT:  # nodes of its own may be fewer
+            return False
         return self._nodes_near(near).log_bounds(epsilon)[1] <= target - 4 * UNIT_ROUNDOFF * (1 + abs(target))
 
     def _epsilon_near(self, near: Placement, target: float) -> Bounds | None:
@@ -346,7 +234,8 @@ class Contour:
             guess, found = guarded(lambda: self._close(self._nodes_near(near), near.epsilon, target))
         except NotCertifiable:
             return None
-        if not found.upper - found.lower <= 3 * self.tolerance * found.upper < math.inf:
+        enough = 3 * self.tolerance if near.count <= _SHORT else _LOOSE  # of many nodes rounding leaves less
+        if not found.upper - found.lower <= enough * found.upper < math.inf:
             return None
         self.placement = replace(near, epsilon=guess)
         return found
@@ -356,30 +245,69 @@ class Contour:
         target = math.log(delta)
         if self.near is not None and (known := self._epsilon_near(self.near, target)) is not None:
             return known
-        guess = self._guess(delta)
-        best = Bounds(0.0, math.inf)
-        for _ in range(3):  # the nodes are made for a guess; a poor one is replaced by what they found
-            try:
-                guess, found = self._close(self._nodes(guess), guess, target)
-            except NotCertifiable:  # too much cancellation so far left, or too few moments there
-                guess, found = self._close(self._nodes(guess, at_saddle=True), guess, target)
-            best = meet(best, found, "two contours")
-            if best.upper - best.lower <= 3 * self.tolerance * best.upper:
+        guess, best, settled, tolerance = self.cumulants.guess(delta), Bounds(0.0, math.inf), False, self.tolerance
+        refusal = NotCertifiable("the contour's upper bound did not close")
+        for attempt in range(4):
+            narrow = best.upper - best.lower <= 3 * self.tolerance * best.upper
+            if math.isfinite(best.upper) and (settled or narrow):  # no other nodes would prove more
                 break
+            try:
+                most_nodes = self.most_nodes if attempt > 0 else min(_SHORT, self.most_nodes)
+                found_at, found = self._about(Aim(guess, target, tolerance, most_nodes))
+            except NotCertifiable as reason:
+                refusal = reason
+                if attempt == 0:  # before many nodes are made for a guess
+                    guess = self._scouted(guess, target)
+                elif tolerance == _LOOSE:
+                    break
+                else:
+                    tolerance = _LOOSE
+                continue
+            best = meet(best, found, "two contours")
+            assert self.placement is not None
+            many = self.placement.count > _SHORT
+            settled = abs(found_at - guess) * self.placement.c < (_SETTLED if many else _SETTLED / 1000)
+            guess = found_at  # the nodes are made for a guess; a poor one is replaced by what they found
         if math.isinf(best.upper):
-            raise NotCertifiable("the contour's upper bound did not close")
+            raise refusal
         return best
+
+    def _scouted(self, guess: float, target: float) -> float:
+        """ε(δ) to a few per cent by the fewest nodes, or the guess where even they are too many."""
+        try:
+            return self._root(self._nodes(Aim(guess, target, _ROUGH, self.most_nodes // 4)), guess, target)[0]
+        except NotCertifiable:
+            return guess
+
+    def _about(self, aim: Aim) -> tuple[float, Bounds]:
+        """ε(δ) and its bounds by nodes made for an aim, else at the saddle point, where terms cancel less."""
+        nodes = self._nodes(aim)
+        try:
+            return self._close(nodes, aim.epsilon, aim.log_delta)
+        except NotCertifiable:
+            return self._close(self._nodes(replace(aim, at_saddle=True)), aim.epsilon, aim.log_delta)
+
+    def _root(self, nodes: _Nodes, guess: float, target: float) -> tuple[float, float]:
+        """Where the sum itself has log δ(ε) = target, and its slope there.
+
+        Newton's method within what is known to lie above and below. Far to the right δ drowns in the sum's errors.
+        """
+        least, most = 0.0, math.inf
+        for _ in range(60):
+            value, slope = nodes.log_slope(guess)
+            least, most = (guess, most) if value > target else (least, min(most, guess))
+            step = (target - value) / slope if math.isfinite(value) and slope < 0 else -guess
+            next_guess = guess + min(max(step, -0.75 * guess), 4 * guess + 1 / nodes.c)
+            if not least <= next_guess <= most:
+                next_guess = (least + most) / 2
+            if abs(value - target) <= 1e-6 or guess == 0 or most - least <= 1e-13 * most:
+                return next_guess, slope  # what is left of log δ is of the order of its square
+            guess = next_guess
+        raise NotCertifiable("no ε of the contour sum has this δ")
 
     def _close(self, nodes: _Nodes, guess: float, target: float) -> tuple[float, Bounds]:
         """Solve log δ(ε) = target on these nodes, then step outwards until both sides are proved."""
-        slope = -1.0
-        for _ in range(40):
-            value, slope = nodes.log_slope(guess)
-            step = (target - value) / slope
-            guess = max(0.0, guess + min(max(step, -0.5 * guess), 4 * guess + 1 / nodes.c))
-            if abs(step * slope) <= 1e-6 or guess == 0:  # what is left of log δ is of the order of its square
-                break
-
+        guess, slope = self._root(nodes, guess, target)
         unsure = 4 * UNIT_ROUNDOFF * (1 + abs(target))  # of the logarithm that was taken of δ
         low, high = nodes.log_bounds(guess)
         upper, lower = guess, guess

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.bounds import Bounds, meet
-from discreet.accounting.exact.contour import Contour, log_kappa
+from discreet.accounting.exact.cumulants import Cumulants, log_kappa
 from discreet.accounting.exact.lattice import Law, lower_law, rough_law, upper_law
 from discreet.accounting.exact.pairs import DiscretePair, Pair, ProfilePair, attained
 from discreet.accounting.exact.window import Window, lattice_norm, window_for
@@ -30,7 +30,8 @@ from discreet.floats import UNIT_ROUNDOFF
 __all__ = ["Fourier"]
 
 Array = NDArray[Any]
-_SIZES = (1 << 12, 1 << 15, 1 << 17)
+_HALFWAY = 1 << 16
+_SIZES = (1 << 12, 1 << 15, _HALFWAY, 1 << 17)
 _FFT = 8.0  # ‖error‖ ≤ 8u·log₂N·‖·‖: Higham 2002, Theorem 24.2, with twiddle factors to 2u
 _SIZES_DISAGREE = "two lattices of the Fourier accountant"
 _ROOM = 0.05  # of the window, which `_spacing` leaves a tenth of its points
@@ -133,11 +134,11 @@ class Fourier:
         self.log_tail = max(-25.0, 1.5 * math.log(tolerance) - 3)  # what is cut off a step, in δ over their number
         self.steps = sum(times for _, times in parts)
 
-    def _guide(self, log_tail: float) -> tuple[float, Contour]:
+    def _guide(self, log_tail: float) -> tuple[float, Cumulants]:
         """The probability of failure, and moments, of rough laws: they say where to look, and prove nothing."""
         laws = [rough_law(pair, log_tail) for pair, _ in self.parts]
         finite = sum(t * math.log1p(-min(law.infinite, 0.5)) for law, (_, t) in zip(laws, self.parts, strict=True))
-        return -math.expm1(finite), Contour([(law, times) for law, (_, times) in zip(laws, self.parts, strict=True)])
+        return -math.expm1(finite), Cumulants([(law, times) for law, (_, times) in zip(laws, self.parts, strict=True)])
 
     def _spacing(self, width: float, size: int, log_tail: float) -> float:
         """A lattice that fits the window, and meets the atoms of a part where there are some."""
@@ -282,11 +283,13 @@ class Fourier:
     def delta(self, epsilon: float) -> Bounds:
         """Certified bounds of δ(ε)."""
         _, guide = self._guide(-700.0)
-        guide._refine_near_saddle(epsilon)
-        log_delta = min(0.0, guide._saddle(epsilon)[1])
+        guide.refine_near_saddle(epsilon)
+        log_delta = min(0.0, guide.saddle(epsilon)[1])
         log_tail = max(-745.0, log_delta - math.log(self.steps) + self.log_tail)
         best = Bounds(0.0, 1.0)
         for size in _SIZES:
+            if size == _HALFWAY and best.upper - best.lower > 4 * self.tolerance * best.upper:
+                continue
             window = window_for(guide, self.steps, epsilon, log_delta, size, self.tolerance)
             upper, lower = self._both(window, log_tail, size)
             low = lower.delta(epsilon, upper=False) if lower is not None else 0.0
@@ -306,11 +309,11 @@ class Fourier:
         """Whether the bounds cannot meet however fine the lattice."""
         return any(attained(pair) is not pair for pair, _ in self.parts)
 
-    def _start(self, delta: float) -> tuple[float, Contour, float]:
+    def _start(self, delta: float) -> tuple[float, Cumulants, float]:
         """The tail that may be cut off each loss, the moments of rough laws, and a first ε."""
         log_tail = max(-745.0, math.log(delta) - math.log(self.steps) + self.log_tail)
         infinite, guide = self._guide(log_tail)
-        return log_tail, guide, guide._guess(max(delta - infinite, delta * 1e-9))
+        return log_tail, guide, guide.guess(max(delta - infinite, delta * 1e-9))
 
     def estimate(self, delta: float) -> float:
         """ε(δ) to a per cent or so, from the coarsest lattice."""
@@ -324,6 +327,8 @@ class Fourier:
         log_tail, guide, guess = self._start(delta)
         best, before = Bounds(0.0, math.inf), math.inf
         for size in sizes:
+            if size == _HALFWAY and best.upper - best.lower > 4 * self.tolerance * best.upper:
+                continue  # errors fall with the square of the spacing: it would not be enough
             window = window_for(guide, self.steps, guess, math.log(delta), size, self.tolerance)
             # the coarsest lattice says where to look, unless it is exact
             above, below = self._both(window, log_tail, size, lower=lower and (size > sizes[0] or self._exact()))

@@ -50,9 +50,16 @@ class MixtureMoments(LikelihoodRatio):
     _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def reach(self, c: float) -> float:
-        """Beyond this t the integrand of M(c) falls at least as fast as e^{−9t}: L' ≤ kν (2kν for replace)."""
-        slope = {"remove": c + 1, "add": c, "replace": 2 * c + 1}[self.kind]
-        return slope * self._many * self.shift + 9.5
+        """Beyond this t the integrand of M(c) falls at least as fast as e^{−9t}: L' ≤ kν (2kν for replace).
+
+        For add and t ≥ 0, L'(t) = Σ jν b_j e^{y_j}/Σ b_j e^{y_j} at −t, where all e^{y_j} ≤ 1 and the denominator is at
+        least P(not taking part): much less where a unit rarely takes part.
+        """
+        steepest = self._many * self.shift
+        if self.kind == "add":
+            mean = self.shift * math.fsum(j * b for j, b in enumerate(self.weights, start=1))
+            return c * (min(steepest, 1.01 * mean / self._rest) if self._rest > 0.5 else steepest) + 9.5
+        return (c + 1 if self.kind == "remove" else 2 * c + 1) * steepest + 9.5
 
     def _step(self, c: float, omega: float) -> float:
         """A step for which the trapezoid over t errs by at most e^−40·M(c), at every frequency up to ``omega``.
@@ -66,7 +73,7 @@ class MixtureMoments(LikelihoodRatio):
         negative = 0.0 if self.kind == "remove" else c
         widest = min(12.0, (3.1 if negative == 0 else 2.9) / angle)
         best = 0.0
-        for share in (0.03, 0.06, 0.1, 0.15, 0.22, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
+        for share in (0.003, 0.01, 0.03, 0.06, 0.1, 0.15, 0.22, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
             a = widest * share
             cost = _QUADRATURE + math.log(4) + a * a / 2 + ratios * omega * angle * a
             if negative:
@@ -76,9 +83,10 @@ class MixtureMoments(LikelihoodRatio):
 
     def log_moments(self, cs: Array) -> Array:
         """log M(c) for many real c at once, in plain floating point: a map to find the way, not a proof."""
-        slope = (2 if self.kind == "replace" else 1) * self._many * self.shift
-        usable = cs[(cs + 1) * slope <= 190]
-        if self.kind != "add":  # beyond log M(c) = 3000 for one step nothing is ever asked
+        usable = cs[self.reach(0.0) + cs * (self.reach(1.0) - self.reach(0.0)) <= 199.5]  # it is linear in c
+        if self.kind == "add":  # the greater c the finer the nodes
+            usable = usable[usable * (self._many * self.shift) ** 2 <= 1e5]
+        else:  # beyond log M(c) = 3000 for one step nothing is ever asked
             usable = usable[
                 (usable + 1) * (usable * (self._many * self.shift) ** 2 / 2 + math.log(self.weights[-1])) < 3000
             ]
@@ -183,7 +191,8 @@ class MixtureMoments(LikelihoodRatio):
 
         Summed as Σ f·(e^{iωL} − 1); at high frequencies on a line above the axis, where the integrand no longer swings
         (`_lifted`). ``spacing`` times an integer below ``count`` must be exact. A relative error ρ of a term costs
-        ρ|f|·min(2, ω|L|), as do the 3 sums, with 4n + 64 units each; an error of L costs ω|f| times itself.
+        ρ|f|·min(2, ω|L|), as do the 3 sums, with 4n + 64 units each; an error of L costs ω|f| times itself. The sum
+        that the terms are divided by errs by Σρ|f| relatively, which costs that of the computed sum.
         """
         lift, wide = self._lift(c)
         real = self._step(c, spacing * count)
@@ -202,14 +211,16 @@ class MixtureMoments(LikelihoodRatio):
         sums += fine @ terms
         weight, reach = np.abs(terms), np.abs(loss)
         unsure = weight * (size + 4 * len(loss) + 64)
-        total, far = float(unsure.sum()), float(unsure @ reach) + float(unsure.sum()) * float(weight @ reach)
-        omegas = spacing * np.arange(count)
+        total, far = float(unsure.sum()), float(unsure @ reach)
+        omegas, changes = spacing * np.arange(count), sums.ravel()[:count]
         phase = omegas * float(weight @ (loss_blur + 8 * reach))
         quadrature = moment.quadrature + missing
+        if not total * UNIT_ROUNDOFF < 1e-3:
+            raise NotCertifiable("the sum that the terms on the contour are divided by drowns in rounding")
         errors = 2 * quadrature + 1.01 * UNIT_ROUNDOFF * (
-            4 * np.minimum(total * (1 + float(weight.sum())), omegas * far) + phase
+            4 * np.minimum(total, omegas * far) + phase + total * np.abs(changes)
         )
-        return on_contour(moment.log_moment, moment.quadrature + moment.rounding, sums.ravel()[:count], errors)
+        return on_contour(moment.log_moment, moment.quadrature + moment.rounding, changes, errors)
 
     def _lift(self, c: float) -> tuple[float, float]:
         """The height y of a line Im t = y, and the step of a trapezoid on it that errs by e^−40·M(c) at every ω ≥ 0.
@@ -219,7 +230,7 @@ class MixtureMoments(LikelihoodRatio):
         """
         angle = self._many * self.shift
         negative = 0.0 if self.kind == "remove" else c
-        y = min(3.0, 1.4 / angle, 1.5 / (angle * math.sqrt(negative + 1e-9)))
+        y = min(1.6, 1.4 / angle, 1.5 / (angle * math.sqrt(negative + 1e-9)))  # the terms' moduli sum up to e^{y²/2}
         cost = _QUADRATURE + math.log(4) + 2 * y * y - negative * math.log(math.cos(angle * y))
         return y, 2 * math.pi * y / cost
 
@@ -265,8 +276,9 @@ class MixtureMoments(LikelihoodRatio):
         terms, loss, log_moment = moment.terms, moment.loss, moment.log_moment
         # The best shift is y = ω·E L' for small phases and about θ = π/2 for large ones.
         pull = float(terms[1:] @ (loss[1:] - loss[:-1])) / step
-        wanted = np.minimum(omegas[:: max(1, len(omegas) // 4)] * pull, 1.57 / angle)
-        y = np.sort(np.concatenate([wanted, [0.5 / angle, 1.57 / angle]]))
+        widest = 1.57 / angle * min(1.0, 6 / math.sqrt(negative + 1e-9))  # higher up negative powers grow too much
+        wanted = np.minimum(omegas[:: max(1, len(omegas) // 4)] * pull, widest)
+        y = np.sort(np.concatenate([wanted, [widest / 3, widest]]))
         y = y[(y > 0) & (y <= 12) & (np.diff(y, prepend=0.0) > 0)]
         if len(y) == 0:
             return np.zeros(len(omegas))

@@ -173,12 +173,13 @@ class Spliced:
         """Bins above 0, bins below 0, and the atom in the bin that holds 0."""
         cut = int(np.searchsorted(edges, 0.0, side="left"))
         whole = np.insert(edges, cut, 0.0)
-        over, under = self.remove.masses(whole), self.add.masses(whole)
+        over = [mass[1:] for mass in self.remove.masses(whole[cut:])]
+        under = [mass[:-1] for mass in self.add.masses(whole[: cut + 1])]
         both = []
         unsure = 4 * self.bin_error(-745.0)  # of the sums that the atom is left over from
-        atom = 1 - self.infinite - float(over[0][cut + 1 :].sum()) - float(under[0][: cut + 1].sum())
+        atom = 1 - self.infinite - float(over[0].sum()) - float(under[0].sum())
         for above, below in zip(over, under, strict=True):
-            joined = np.concatenate([below[: cut + 1], above[cut + 1 :]])
+            joined = np.concatenate([below, above])
             joined[cut] += max(atom, 0.0) + unsure  # P and Q agree at loss 0
             joined[cut] += joined[cut + 1]  # undo the inserted edge: the bin (…, 0] and (0, …] belong together
             both.append(np.delete(joined, cut + 1))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.accounting.exact.contour import Contour, log_kappa
+from discreet.accounting.exact.cumulants import Cumulants, log_kappa
 from discreet.accounting.exact.pairs import DiscretePair
 from discreet.floats import UNIT_ROUNDOFF
 
@@ -39,7 +39,7 @@ def lattice_norm(c: float, spacing: float) -> float:
     return math.sqrt(1 / (2 * c * (2 * c + 1) * (c + 1)) / spacing + math.exp(2 * float(log_kappa(c))))
 
 
-def window_for(guide: Contour, steps: int, epsilon: float, log_delta: float, size: int, tolerance: float) -> Window:
+def window_for(guide: Cumulants, steps: int, epsilon: float, log_delta: float, size: int, tolerance: float) -> Window:
     """A tilt, and a window that holds the tilted sum.
 
     The saddle point loses fewest digits. Where losses have a heavy tail it also lifts that tail into the window: a
@@ -53,9 +53,9 @@ def window_for(guide: Contour, steps: int, epsilon: float, log_delta: float, siz
         size: the number of lattice points.
         tolerance: how much of δ may be lost to what lies outside the window and to rounding.
     """
-    guide._refine_near_saddle(epsilon)
-    saddle, _, _ = guide._saddle(epsilon)
-    cs, moments = guide._cumulants()
+    guide.refine_near_saddle(epsilon)
+    saddle, _, _ = guide.saddle(epsilon)
+    cs, moments = guide.known()
     at_saddle = best = _window(guide, saddle, epsilon, log_delta + math.log(_OUTSIDE * tolerance))
     tilts = cs[(cs < saddle) & (cs > saddle / 100)]
     for c in tilts[:: max(1, len(tilts) // 8)].tolist():
@@ -70,19 +70,21 @@ def window_for(guide: Contour, steps: int, epsilon: float, log_delta: float, siz
     return best if best.top - best.bottom < 0.5 * (at_saddle.top - at_saddle.bottom) else at_saddle
 
 
-def _window(guide: Contour, c: float, epsilon: float, log_rest: float) -> Window:
+def _window(guide: Cumulants, c: float, epsilon: float, log_rest: float) -> Window:
     """The window that holds the sum tilted by c, but for what is worth e^log_rest of δ."""
-    cs, moments = guide._cumulants()
-    here = float(guide._log_moments(np.array([c]))[0])
+    cs, moments = guide.known()
+    negative, their_moments = guide.negative()
+    here = float(np.interp(c, cs, moments))  # c is one of them
     margin = float(log_kappa(c)) + here - c * epsilon - log_rest
     margin = min(max(margin, _LEAST_MARGIN), _MOST_MARGIN)
-    up, down = cs[cs > c * 1.001], np.concatenate([cs[cs < c * 0.999], -cs[::-1][cs[::-1] < 5]])
+    up, lower = cs > c * 1.001, cs < c * 0.999
     top, bottom, above, below = math.inf, -math.inf, c, c
-    if len(up):
-        ends = (moments[len(cs) - len(up) :] - here + margin) / (up - c)
-        top, above = float(ends.min()), float(up[ends.argmin()]) - c
+    if up.any():
+        ends = (moments[up] - here + margin) / (cs[up] - c)
+        top, above = float(ends.min()), float(cs[up][ends.argmin()]) - c
+    down = np.concatenate([negative, cs[lower]])
     if len(down):
-        ends = (here - margin - guide._log_moments(down)) / (c - down)
+        ends = (here - margin - np.concatenate([their_moments, moments[lower]])) / (c - down)
         bottom, below = float(ends.max()), c - float(down[ends.argmax()])
     reach = sum(t * float(part.losses.max()) for part, t in guide.parts if isinstance(part, DiscretePair))
     floor = sum(t * float(part.losses.min()) for part, t in guide.parts if isinstance(part, DiscretePair))

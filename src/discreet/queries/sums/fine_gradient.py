@@ -88,7 +88,7 @@ class FineGradientSum:
         """
         if len(data) > self.most_rows:
             raise InvalidInput(f"the sum was planned for at most {self.most_rows} rows.")
-        return data.map_sum(self._block_sum, self.shape)
+        return data.map_sum(self._block_sum, self.shape).astype(np.int64, copy=False)  # it fits, however many rows
 
     def unrounded(self, data: Dataset) -> NDArray[Any]:
         """The gradient sum in floating point."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock
+from discreet.data.slope_sums import SlopeCaps, SlopeSum
 from discreet.errors import InvalidInput
 from discreet.losses import Loss, Tabulated
 from discreet.queries.base import Integers, Norm
@@ -91,17 +92,17 @@ class GradientSum(ClippedGradient):
 
     def integers(self, data: Dataset) -> Integers:
         """The exact sum in grid steps."""
-        slope_steps = self._slope_steps()
+        self._slope_steps()  # refuses what has no bound
+        plain = self.anchor is None and self.rows.outputs == 1
+        return data.map_sum(_GradientBlocks(self) if plain else self._block_sum, self.shape)
 
-        def block_sum(block: Block) -> Integers:
-            from discreet.queries.kernels.slope_caps import whole_slope_caps
+    def _block_sum(self, block: Block) -> Integers:
+        from discreet.queries.kernels.slope_caps import whole_slope_caps
 
-            cap = block.per_row(
-                ("largest slopes", self.bound), lambda whole: whole_slope_caps(whole.squared_length, self.bound)
-            )
-            return self._sum(block, cap, slope_steps, rounded=True)
-
-        return data.map_sum(block_sum, self.shape)
+        cap = block.per_row(
+            ("largest slopes", self.bound), lambda whole: whole_slope_caps(whole.squared_length, self.bound)
+        )
+        return self._sum(block, cap, self._slope_steps(), rounded=True)
 
     def unrounded(self, data: Dataset) -> NDArray[Any]:
         """The gradient sum in floating point, rows and gradients clipped where a bound is given."""
@@ -153,6 +154,35 @@ class GradientSum(ClippedGradient):
         known = (y >= 0) & (y < len(theta))  # an unknown label contributes nothing
         labels = np.where(known, y, 0.0).astype(np.int64)
         return np.where(known[:, None], self.loss.slope((rows @ theta.T) * z_unit, labels), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _GradientBlocks(SlopeSum):
+    """The sums of a `GradientSum` of one output, for backends that compute them in their own way."""
+
+    query: GradientSum
+
+    @property
+    def loss(self) -> Loss:
+        """The query's loss."""
+        return self.query.loss
+
+    @property
+    def steps(self) -> float:
+        """A slope of 1 in whole steps."""
+        return self.query._slope_steps()
+
+    def parameter(self) -> tuple[NDArray[np.float64], float]:
+        """θ in whole steps, and the unit of scores."""
+        return whole_parameter(self.query.theta, self.query.rows.unit)
+
+    def caps(self) -> SlopeCaps:
+        """Slopes with which the rows themselves keep the bound."""
+        return SlopeCaps(("largest slopes", self.query.bound), self.query.bound)
+
+    def __call__(self, block: Block) -> Integers:
+        """The sum of a block."""
+        return self.query._block_sum(block)
 
 
 def block_gradient(

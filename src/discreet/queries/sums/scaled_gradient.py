@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.data.base import Block, Dataset, DenseBlock
+from discreet.data.slope_sums import SlopeCaps, SlopeSum
 from discreet.errors import InvalidInput
 from discreet.losses import Loss
 from discreet.queries.base import Integers
@@ -87,15 +88,19 @@ class Scaling:
         from discreet.data.entries import entries, mostly_zero
         from discreet.queries.kernels.scaled_lengths import dense_lengths, sparse_lengths
 
-        d = self.rows.n_features
-        squares, centre = self.weights.astype(np.float64) ** 2, self.centre.astype(np.float64)
-        own = float(squares[d:].sum()) * self.rows.constant**2
+        facts = self.length_facts()
         out = np.empty(len(block.y))
         if isinstance(block, DenseBlock) and not mostly_zero(block):
-            dense_lengths(block.X, block.scale, rounded, squares[:d], centre, own, out)
+            dense_lengths(block.X, block.scale, rounded, *facts, out)
         else:
-            sparse_lengths(*entries(block, rounded=rounded), squares[:d], centre, own, out)
+            sparse_lengths(*entries(block, rounded=rounded), *facts, out)
         return out
+
+    def length_facts(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Squared weights of the features, their centre, and what the constant column adds to ‖m‖²."""
+        d = self.rows.n_features
+        squares = self.weights.astype(np.float64) ** 2
+        return squares[:d], self.centre.astype(np.float64), float(squares[d:].sum()) * self.rows.constant**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,17 +127,9 @@ class ScaledGradientSum(ClippedGradient):
 
     def integers(self, data: Dataset) -> Integers:
         """The exact sum in grid steps."""
-        from discreet.queries.kernels.slope_caps import whole_slope_caps
-
-        steps = self._slope_steps()
-        theta, z_unit = whole_parameter(self.scaling.scores(self.theta), self.rows.unit)
-
-        def block_sum(block: Block) -> Integers:
-            squared = self.scaling.squared_lengths(block, rounded=True).astype(np.int64)
-            cap = np.minimum(whole_slope_caps(squared, self.bound), _LARGEST_SLOPE)
-            return block_gradient(block, self.loss, theta, z_unit, cap, steps, rounded=True)
-
-        return self.scaling.of_sum(data.map_sum(block_sum, self.shape))
+        self._slope_steps()  # refuses what has no bound
+        blocks = _ScaledBlocks(self)
+        return self.scaling.of_sum(data.map_sum(blocks if self.rows.outputs == 1 else blocks.__call__, self.shape))
 
     def unrounded(self, data: Dataset) -> NDArray[Any]:
         """The gradient sum over centred and scaled rows in floating point."""
@@ -144,3 +141,37 @@ class ScaledGradientSum(ClippedGradient):
             return block_gradient(block, self.loss, theta, unit, cap, 1.0, rounded=False)
 
         return unit * self.scaling.of_sum(np.sum(data.map_blocks(block_sum), axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class _ScaledBlocks(SlopeSum):
+    """The sums of a `ScaledGradientSum`, for backends that compute them in their own way."""
+
+    query: ScaledGradientSum
+
+    @property
+    def loss(self) -> Loss:
+        """The query's loss."""
+        return self.query.loss
+
+    @property
+    def steps(self) -> float:
+        """A slope of 1 in whole steps."""
+        return self.query._slope_steps()
+
+    def parameter(self) -> tuple[NDArray[np.float64], float]:
+        """The parameter of the given rows in whole steps, and the unit of scores."""
+        return whole_parameter(self.query.scaling.scores(self.query.theta), self.query.rows.unit)
+
+    def caps(self) -> SlopeCaps:
+        """Slopes with which the rows that the given ones stand for keep the bound."""
+        scaling = self.query.scaling
+        return SlopeCaps(scaling, self.query.bound, _LARGEST_SLOPE, *scaling.length_facts())
+
+    def __call__(self, block: Block) -> Integers:
+        """The sum of a block."""
+        from discreet.queries.kernels.slope_caps import whole_slope_caps
+
+        squared = self.query.scaling.squared_lengths(block, rounded=True).astype(np.int64)
+        cap = np.minimum(whole_slope_caps(squared, self.query.bound), _LARGEST_SLOPE)
+        return block_gradient(block, self.loss, *self.parameter(), cap, self.steps, rounded=True)

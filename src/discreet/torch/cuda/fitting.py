@@ -43,14 +43,22 @@ class ReplayedGradients:
         return self.engine.sums_of(self.engine.forward, fields, present, bound)
 
 
-def replayed_for(engine: TrainingGradients, loss_fn: Callable[[Any, Any], Tensor]) -> ReplayedGradients | None:
+def replayed_for(
+    engine: TrainingGradients, loss_fn: Callable[[Any, Any], Tensor], plain: bool = True
+) -> ReplayedGradients | None:
     """The compiled engine for ``loss_fn(model(batch.x), batch.y)``, or None where the usual one has to be used.
 
     It is tested on made-up examples: hypothesis (H) for the program that will be replayed, and that its sums are those
     of the usual engine. Where it does not exist or fails, a warning says why; the usual engine passed its own test.
+
+    Args:
+        engine: the usual engine, checked.
+        loss_fn: the losses of the slots, or their mean.
+        plain: whether the training is one of single rows, in one process, without variance reduction.
     """
     made = engine.made_up
-    if engine.parameters[0].device.type not in DEVICES or not engine.exact or made is None:
+    if engine.parameters[0].device.type not in DEVICES or not engine.exact or made is None or not plain:
+        _warn("this is for exact sums of single rows in one process, on a GPU")
         return None
 
     def forward(fields: Any) -> Tensor:
@@ -66,12 +74,16 @@ def replayed_for(engine: TrainingGradients, loss_fn: Callable[[Any, Any], Tensor
         _require_same(compiled, engine, forward, made)
         return ReplayedGradients(compiled)
     except (NotCompiled, HypothesisViolated) as problem:
-        warnings.warn(f"the training runs without compiling, which is slower: {problem}", stacklevel=3)
+        _warn(str(problem))
         return None
     finally:
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
+
+
+def _warn(reason: str) -> None:
+    warnings.warn(f"the training runs without compiling, which is slower: {reason}", stacklevel=5)
 
 
 def _require_same(

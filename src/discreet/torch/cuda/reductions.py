@@ -267,12 +267,14 @@ def _window(use: ConvolutionUse) -> segments.Window | None:
 
 
 def _convolved(use: ConvolutionUse, kind: torch.dtype) -> Tensor:
-    """The kernel's gradients of each slot, by products of output gradients and patches."""
-    seen = _patches(_last(use.inputs).to(kind), use.target.shape[2:], use.stride, use.padding, use.dilation)
-    left = _last(use.outputs).to(kind).reshape(use.slots, -1, use.target.shape[0])
-    found = left.transpose(1, 2) @ seen.reshape(use.slots, left.shape[1], -1)
+    """The kernel's gradients of each slot, by products of output gradients and patches, group by group."""
     p, d, *kernel = use.target.shape
-    whole = found.reshape(use.slots, p, *kernel, d)
+    slots, groups = use.slots, use.groups
+    seen = _patches(_last(use.inputs).to(kind), kernel, use.stride, use.padding, use.dilation)
+    left = _last(use.outputs).to(kind).reshape(slots, -1, groups, p // groups)
+    right = seen.reshape(slots, left.shape[1], -1, groups, d).permute(0, 3, 1, 2, 4)
+    found = left.permute(0, 2, 3, 1) @ right.reshape(slots, groups, left.shape[1], -1)
+    whole = found.reshape(slots, p, *kernel, d)
     return whole.permute(0, 1, whole.dim() - 1, *range(2, whole.dim() - 1)).contiguous()
 
 
@@ -344,7 +346,7 @@ def reduction_of(uses: Sequence[Use], grid: float, kind: torch.dtype, kept: set[
 
 def _convolution(use: ConvolutionUse, grid: float, kind: torch.dtype) -> Reduction:
     if use.groups > 1:
-        return _Kept(use.target, use.gradients(0, use.slots))
+        return _Kept(use.target, _convolved(use, torch.float32))
     several = len(use.inputs) // use.slots
     if several * math.prod(use.outputs.shape[2:]) > 1:
         kept = use.slots * math.prod(use.target.shape) <= use.inputs.numel() + use.outputs.numel()
@@ -370,6 +372,11 @@ def _several(uses: Sequence[Use], kind: torch.dtype) -> Reduction | DirectUse:
 
 
 def _dense(use: Use) -> Tensor:
+    if isinstance(use, ConvolutionUse):
+        return _convolved(use, torch.float32)
+    if isinstance(use, MatrixUse):
+        left, right = (use.inputs, use.outputs) if use.transposed else (use.outputs, use.inputs)
+        return left.float().transpose(1, 2) @ right.float()
     if not isinstance(use, EmbeddingUse):
         return use.gradients(0, use.count)
     rows = _merged(use)
