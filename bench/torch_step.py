@@ -9,7 +9,8 @@ A step is: forward pass, clipped sum, noise, update by SGD. ``exact`` adds exact
 fastDP is not on the package registry.
 
     python bench/torch_step.py --device cpu --rounds 15
-    python bench/torch_step.py --device cuda --methods exact float
+    python bench/torch_step.py --device cuda                        # large models, compiled: bench/torch_step_gpu.py
+    python bench/torch_step.py --device cuda --models MLP --methods exact float
 """
 
 from __future__ import annotations
@@ -298,6 +299,13 @@ def main() -> None:
     options = parser.parse_args()
     if options.worker:
         worker(options.worker, options.model, options.device, options.threads)
+        return
+    small = options.models and any(part in name for part in options.models for name in MODELS)
+    if options.device == "cuda" and not small:
+        import torch_step_gpu
+
+        store = peers.RESULTS / options.store if options.store else None
+        torch_step_gpu.main(options.models, None if options.methods == list(METHODS) else options.methods, store)
         return
     methods = ["non-private", *(m for m in options.methods if m != "non-private")]
     results = {}
