@@ -8,7 +8,8 @@ class has probability ½ or more.
 Steps decrease linearly from η to 0, the rule of the best known bounds for the last iterate: η = D/(G·√T) for a start at
 distance D and gradients of size G (Zamani and Glineur 2023; Defazio et al. 2023). Entry by entry, G is the noise in the
 mean gradient, which is what limits private training, and D is 1, the scale of the weights at the start. No number is
-tuned; `bench/torch_tables.py` varies this η on synthetic tables.
+tuned; `bench/torch_tables.py` varies this η on synthetic tables. Numbers of a schema are seen on two scales
+(`discreet.torch.ends`).
 """
 
 from __future__ import annotations
