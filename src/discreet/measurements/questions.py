@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from discreet.floats import as_number
+from discreet.measurements.best_of import BestOf
 from discreet.measurements.program import drive
 from discreet.queries.base import replace_one_factor
 
@@ -52,6 +54,8 @@ def questions(measurement: Any) -> tuple[Question, ...]:
         return tuple(one for part in measurement.measurements for one in questions(part))
     if hasattr(measurement, "measurement"):
         return questions(measurement.measurement)
+    if isinstance(measurement, BestOf):  # every run asks the same
+        return _of_program(partial(measurement.program, 0))
     if hasattr(measurement, "program"):
         return _of_program(measurement.program)
     if isinstance(own := getattr(measurement, "question", None), Question):
