@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from discreet.floats import as_number
@@ -54,8 +53,8 @@ def questions(measurement: Any) -> tuple[Question, ...]:
         return tuple(one for part in measurement.measurements for one in questions(part))
     if hasattr(measurement, "measurement"):
         return questions(measurement.measurement)
-    if isinstance(measurement, BestOf):  # every run asks the same
-        return _of_program(partial(measurement.program, 0))
+    if isinstance(measurement, BestOf):  # how many runs there are is no one's to know: one stands for all
+        return _of_program(lambda: measurement.program(0))
     if hasattr(measurement, "program"):
         return _of_program(measurement.program)
     if isinstance(own := getattr(measurement, "question", None), Question):

@@ -239,7 +239,7 @@ def rehearsed(plan: TrainingPlan, gradient_round: GradientRound) -> list[Any]:
 def _asked(plan: TrainingPlan, gradient_round: GradientRound) -> dict[Question, int]:
     """What the rounds ask, and how often."""
     full = sum(plan.is_full(number) for number in range(plan.rounds))
-    found = dict.fromkeys(questions(gradient_round), plan.rounds - full)
+    found = dict.fromkeys(questions(gradient_round), (plan.rounds - full) * plan.batches.steps)
     if gradient_round.full is not None:
         found |= dict.fromkeys(questions(gradient_round.full), full)
     return found
@@ -264,8 +264,8 @@ def assembled(
         decay = torch.optim.swa_utils.get_ema_multi_avg_fn(options.average)
         average = torch.optim.swa_utils.AveragedModel(ranks.model(model), multi_avg_fn=decay)
     settings = settings_of(plan, options, gradient_round)
-    asked = _asked(plan, gradient_round)
-    certificate = ranks.from_first(lambda: _certificate(vault, plan, type(model).__name__, settings, asked))
+    asked, name = _asked(plan, gradient_round), type(ranks.model(model)).__name__
+    certificate = ranks.from_first(lambda: _certificate(vault, plan, name, settings, asked))
     parts = Parts(
         model, optimizer, vault, run, gradient_round, plan, certificate, options, options.adaptive, average,
         options.verbose,
@@ -317,7 +317,8 @@ def _certificate(
     rows, counted = (plan.n, None) if plan.count is None else (None, plan.count.epsilon)
     record = record_of(
         model, vault.ledger, vault.charge_ids, protective=vault.protective, rows=rows, unit=guarantee.unit,
-        bounds=rows_bounds(guarantee.unit, rows, counted) + clip_bounds(settings), asked=asked,
+        bounds=rows_bounds(guarantee.unit, rows, counted) + clip_bounds(settings),
+        asked={**vault.asked, **asked},  # with the number of rows, where it was counted
     )  # fmt: skip
     return Certificate(
         spent, guarantee.delta, guarantee.unit, event, "torch", settings, tuple(unprotected), vault.protective,
