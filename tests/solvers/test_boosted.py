@@ -90,3 +90,9 @@ def test_a_run_that_diverges_unseen_does_not_raise():
 
     theta = Vault(DATA, UNIT, Ledger(), Bits.seeded(2)).run(Boosted(Diverging(), 3.0, 5.0, 1.0), PROBLEM)
     assert np.isfinite(theta).all()
+
+
+def test_a_certificate_can_name_what_a_run_asks():
+    vault = Vault(DATA, UNIT, Ledger(), Bits.seeded(0))
+    vault.run(Boosted(Descent(20.0, 2, 1.0, Sgd(0.5)), 3.0, 50.0, 2.0), PROBLEM)
+    assert {question.query for question in vault.asked} == {"GradientSum", "OneScore"}
