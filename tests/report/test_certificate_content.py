@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import discreet as dp
+from discreet.data.unprotected import UnprotectedFloat
 from discreet.geometry import L1Ball
 from discreet.report.card import model_card
 from discreet.report.certificate import Certificate
@@ -225,3 +226,22 @@ def test_compositions_that_take_a_second_a_point_are_known_beforehand() -> None:
     assert dp.accounting.curve(Compose([Laplace(50.0), minimum]), "add-remove").is_slow
     assert not dp.accounting.curve(minimum, "add-remove").is_slow
     assert not dp.accounting.curve(Repeat(Gaussian(8.0), 9), "add-remove").is_slow
+
+
+@pytest.mark.parametrize(
+    "void", [{"solver_options": {"clip": UnprotectedFloat(0.7)}}, {"row_norm": UnprotectedFloat(1.0)}]
+)
+def test_no_bound_that_follows_from_the_data_is_called_public(void: dict[str, Any]) -> None:
+    settings = {"row_norm": 1.0, "classes": [False, True], "solver": "descent"} | void
+    found = dp.LogisticRegression(1.0, 1e-6, **settings).fit(TABLE.to_numpy(), SICK.to_numpy()).privacy_
+    length = next(line for line in found.record["bounds"] if line["of"] == "length of a row's gradient")
+    assert not found.private
+    assert length["provenance"] == FROM_DATA
+    assert "value" not in length
+
+
+def test_a_declared_clip_is_said_to_be_declared() -> None:
+    settings = {"row_norm": 1.0, "classes": [False, True], "solver": "descent", "solver_options": {"clip": 0.7}}
+    found = dp.LogisticRegression(1.0, 1e-6, **settings).fit(TABLE.to_numpy(), SICK.to_numpy()).privacy_
+    length = next(line for line in found.record["bounds"] if line["of"] == "length of a row's gradient")
+    assert (length["provenance"], length["how"], length["value"]) == (PUBLIC, "declared", 0.7)

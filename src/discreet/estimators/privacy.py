@@ -37,7 +37,10 @@ from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
 
-__all__ = ["NUMBERS", "SOME_ROWS", "CountNumbers", "PlanFor", "PrivateEstimator", "bits_for", "opened", "summable"]
+__all__ = [
+    "NUMBERS", "SOME_ROWS", "CountNumbers", "PlanFor", "PrivateEstimator", "bits_for", "opened", "require_summable",
+    "summable",
+]  # fmt: skip
 
 PlanFor: TypeAlias = Callable[[float, Guarantee], Plan]
 """From a number of rows, public or released, and a guarantee to a plan."""
@@ -287,7 +290,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """When, where, of what and by what questions the certificate came to be; where its bounds come from."""
         counted = current(NUMBERS).count_share * guarantee.epsilon if self._must_count(guarantee) else None
         rows = None if counted else plan.problem.n
-        bounds = declared_bounds(self) + rows_bounds(guarantee.unit, rows, counted) + settings_bounds(plan.settings)
+        bounds = declared_bounds(self) + rows_bounds(guarantee.unit, rows, counted)
+        given, void = getattr(self, "solver_options", None), bool(self._bounds_from_the_data())
+        bounds += settings_bounds(plan.settings, given, void=void)
         return record_of(
             type(self).__name__, vault.ledger, vault.charge_ids, protective=vault.protective, rows=rows,
             unit=guarantee.unit, target=getattr(self, "_target", None), bounds=bounds, asked=vault.asked,
@@ -319,14 +324,19 @@ def summable(plan_for: PlanFor, n: int) -> PlanFor:
 
     def checked(count: float, guarantee: Guarantee) -> Plan:
         plan = plan_for(count, guarantee)
-        if plan.name != "descent" or not guarantee.private:
-            raise InvalidInput(
-                f"more than {limits.MOST_ROWS} rows are summed exactly by solver='descent' alone: name it. Nothing was "
-                "released."
-            )
+        require_summable(plan, n, guarantee.private)
         return plan
 
     return checked
+
+
+def require_summable(plan: Plan, n: int, private: bool = True) -> None:
+    """Refuse a plan whose sums are not proved exact for so many rows; see `summable`."""
+    if n > limits.MOST_ROWS and (plan.name != "descent" or not private):
+        raise InvalidInput(
+            f"more than {limits.MOST_ROWS} rows are summed exactly by solver='descent' alone: name it. Nothing was "
+            "released."
+        )
 
 
 def _stays_charged(vault: Vault, guarantee: Guarantee) -> str:
