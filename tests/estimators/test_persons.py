@@ -89,8 +89,8 @@ def test_everything_that_opens_a_vault_bounds_persons(name: str, drawn: list[tup
 def test_whoever_opens_a_vault_says_whose_the_rows_are() -> None:
     """Or says by ``persons=None`` that there is nothing to bound: nobody can forget it.
 
-    Networks say so: they refuse ids, a schema with a `Person` and a unit that claims bounded persons, and take
-    ``rows_per_unit`` as declared (tests/torch/test_tabular.py).
+    Networks make one example of a person's rows (tests/torch/test_persons.py); without ids they take ``rows_per_unit``
+    as declared, and refuse a unit that claims bounded persons (tests/torch/test_tabular.py).
     """
     calls = [
         (file.name, {keyword.arg for keyword in node.keywords})

@@ -140,6 +140,10 @@ def test_a_cycle_is_charged_as_one_turn_of_every_row(relation) -> None:
     run_through(trainer)
     assert trainer.steps_done == 18
     assert trainer.privacy_.settings["bands"] == BANDS
+    (asked,) = trainer.privacy_.record["queries"]
+    length = math.sqrt(1 + 0.25 + 0.375**2)  # of the coefficients, for a clipping bound of 1
+    assert (asked["query"], asked["times"]) == ("BandedGradientSum", 18)
+    assert asked["clip"] == pytest.approx(length, rel=1e-3)
 
 
 def test_all_rows_of_a_group_are_a_gaussian_release() -> None:

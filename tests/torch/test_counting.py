@@ -33,6 +33,7 @@ def test_count_and_training_are_one_charge_that_keeps_the_guarantee() -> None:
     assert isinstance(count, Laplace)
     assert isinstance(overflow, ApproxDP)
     assert isinstance(rounds.event, Poisson)
+    assert [asked["query"] for asked in trainer.privacy_.record["queries"]] == ["RowCount", "ClippedGradientSum"]
     assert trainer.privacy_.epsilon == 2.0
     assert trainer.privacy_.recompute().upper <= 2.0
     assert 1 / count.noise_multiplier == pytest.approx(trainer.plan.count.epsilon, rel=1e-3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ model = DistributedDataParallel(shared.network())
 shared.compare(rank, model, sys.argv[2])
 shared.refuse(rank, model, sys.argv[2])
 shared.shard(rank, sys.argv[2])
+shared.go_on(rank, model, sys.argv[2])
 shared.lose(rank, model, sys.argv[2])
 """
 """What each process runs; the last act ends it."""
@@ -67,9 +69,15 @@ def losses(scores: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return (scores - y).square()
 
 
+def _losses_of(model, batch) -> torch.Tensor:
+    return losses(model(batch.x), batch.y)
+
+
 SETTINGS = {
     "plain": {"average": 0.9},
     "add-remove": {"adjacency": "add-remove", "n_public": ROWS, "clip": dp.torch.QuantileBound(0.7)},
+    "bands": {"bands": 2},
+    "svrg": {"svrg": dp.torch.Svrg(2, 0.5)},
 }
 
 
@@ -88,7 +96,8 @@ def compare(rank: int, model, folder: str) -> None:
         trainer = started(model, ledger=ledger, **settings)
         batches, saved = 0, False
         for batch in trainer:
-            trainer.step(losses(model(batch.x), batch.y))
+            later = partial(_losses_of, model, batch)
+            trainer.step(later if name == "svrg" else later())
             batches += 1
             if name == "plain" and trainer.steps_done == 2 and not saved:
                 trainer.save(f"{folder}/training.pt")
@@ -125,6 +134,26 @@ def shard(rank: int, folder: str) -> None:
     torch.save(
         {"state": state, "event": trainer.privacy_.event.to_json(), "refused": refused}, f"{folder}/shard.{rank}"
     )
+
+
+def go_on(rank: int, model, folder: str) -> None:
+    """A training that ends after its first step, and is resumed by both processes."""
+    ledger = dp.Ledger(f"{folder}/budget.db", epsilon=2.0, delta=1e-4, adjacency="replace-one") if rank == 0 else None
+    trainer = started(model, ledger=ledger, random_state=None, average=0.5)
+    for batch in trainer:
+        trainer.step(losses(model(batch.x), batch.y))
+        if trainer.steps_done == 1:
+            break
+    trainer.save(f"{folder}/again.pt")
+    if rank == 0:
+        trainer.journal.close()
+    optimizer = dp.torch.Adam(model.parameters(), 0.1)
+    again = dp.torch.resume(f"{folder}/again.pt", model, optimizer, rows(), ledger=ledger).fit(losses)
+    torch.save(
+        {"state": _state(again), "same": again.privacy_ == trainer.privacy_, "steps": again.steps_done},
+        f"{folder}/again.{rank}",
+    )
+    assert rank or [charge.status for charge in ledger.history()] == ["completed"]
 
 
 def lose(rank: int, model, folder: str) -> None:
@@ -212,6 +241,15 @@ def test_parameters_that_are_split_move_as_whole_ones(folder) -> None:
         assert "average=… is not supported" in found["refused"]
         assert "checkpoint is not supported" in found["refused"]
     assert not (folder / "never.pt").exists()
+
+
+def test_both_processes_go_on_from_a_checkpoint(folder) -> None:
+    first, second = (torch.load(folder / f"again.{rank}") for rank in (0, 1))
+    assert first["steps"] == second["steps"] == 5
+    assert first["same"]
+    assert second["same"]
+    for key, value in first["state"].items():
+        assert torch.equal(value, second["state"][key]), key
 
 
 def test_a_step_that_a_rank_left_is_not_released(folder) -> None:

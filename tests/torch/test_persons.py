@@ -134,11 +134,14 @@ def test_a_training_goes_on_with_the_same_persons(tmp_path) -> None:
     assert again.privacy_.unit.enforced
 
 
-def test_ids_that_do_not_fit_are_refused() -> None:
+def test_ids_that_do_not_fit_are_refused_where_that_is_public() -> None:
     with pytest.raises(InvalidInput, match="one id a row"):
         training(groups=IDS[1:])
     with pytest.raises(InvalidInput, match="no row says"):
         training(groups=[None] * ROWS)
+
+    nobody = training(groups=[None] * ROWS, adjacency=Unit("add-remove", K), n_public=PEOPLE).fit(losses)
+    assert nobody.steps_done == 4  # that nobody is there is private, and the steps are noise
 
     class Own(torch.nn.Module):
         def __init__(self) -> None:

@@ -130,7 +130,7 @@ def _estimator(
     if inference:
         settings["inference"] = _with_intervals(kind)
     if interactions:
-        settings["interactions"] = _read_interactions(kind, interactions)
+        settings.update(interactions=_read_interactions(kind, interactions))
     settings = _taken(kind, settings)
     found = kind(**settings, **model_parameters(kind, param, [*settings, *_FROM_THE_SCHEMA]))
     found._check_parameters()

@@ -28,6 +28,7 @@ from discreet.mechanisms import Laplace
 from discreet.noise.bits import Bits
 from discreet.planning.plan import Plan, spent_epsilon
 from discreet.queries.sums.count import RowCount
+from discreet.recipes import OF_MANY_ROWS
 from discreet.report.certificate import FROM_THE_DATA, PREPROCESSING, Certificate, unprotected_kind
 from discreet.report.record import record_of
 from discreet.solvers import Filtered
@@ -332,10 +333,10 @@ def summable(plan_for: PlanFor, n: int) -> PlanFor:
 
 def require_summable(plan: Plan, n: int, private: bool = True) -> None:
     """Refuse a plan whose sums are not proved exact for so many rows; see `summable`."""
-    if n > limits.MOST_ROWS and (plan.name != "descent" or not private):
+    if n > limits.MOST_ROWS and (plan.name not in OF_MANY_ROWS or not private):
         raise InvalidInput(
-            f"more than {limits.MOST_ROWS} rows are summed exactly by solver='descent' alone: name it. Nothing was "
-            "released."
+            f"more than {limits.MOST_ROWS} rows are summed exactly by solver={OF_MANY_ROWS[0]!r} alone: name it. "
+            "Nothing was released."
         )
 
 

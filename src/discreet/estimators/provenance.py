@@ -145,5 +145,5 @@ def void_names(**declared: Any) -> tuple[str, ...]:
 
 
 def void_items(names: Sequence[str]) -> tuple[str, ...]:
-    """The same for a certificate's list of what is not protected."""
+    """Declarations that were taken from the data, as items of a certificate's list of what is not protected."""
     return tuple(f"{name}, {FROM_THE_DATA}" for name in names)

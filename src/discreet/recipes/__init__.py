@@ -13,7 +13,7 @@ from typing import Any
 
 from discreet.errors import InvalidInput, did_you_mean
 
-__all__ = ["INFERRING", "RECIPES", "STARTED", "recipe"]
+__all__ = ["INFERRING", "OF_MANY_ROWS", "RECIPES", "STARTED", "recipe"]
 
 RECIPES = (
     "bias_reduced",
@@ -37,6 +37,8 @@ STARTED = ("descent", "hard_threshold")
 """Solvers that begin where they are told to, at ``Problem.start``."""
 INFERRING = ("intervals",)
 """Solvers that release what intervals of coefficients need: naming one asks for them, as ``inference=True`` does."""
+OF_MANY_ROWS = ("descent",)
+"""Solvers whose sums are exact for more than `discreet.rows.MOST_ROWS` rows."""
 _OF_MEANS = "sparse_mean"
 _FORMER = {"preconditioned": "full", "reweighted": "diagonal", "wide_descent": "single"}
 """Solvers that are now scale models of scaled_descent."""

@@ -87,7 +87,8 @@ def certificate_of(
     rows, counted = (plan.n, None) if plan.count is None else (None, plan.count.epsilon)
     record = record_of(
         model, vault.ledger, vault.charge_ids, protective=vault.protective, rows=rows, unit=guarantee.unit,
-        bounds=rows_bounds(guarantee.unit, rows, counted) + clip_bounds(settings, void), asked=asked,
+        bounds=rows_bounds(guarantee.unit, rows, counted) + clip_bounds(settings, void),
+        asked={**vault.asked, **asked},  # with the number of rows, where it was counted
     )  # fmt: skip
     return Certificate(
         spent, guarantee.delta, guarantee.unit, event, "torch", settings, tuple(unprotected),

@@ -241,7 +241,7 @@ def rehearsed(plan: TrainingPlan, gradient_round: GradientRound) -> list[Any]:
 def _asked(plan: TrainingPlan, gradient_round: GradientRound) -> dict[Question, int]:
     """What the rounds ask, and how often."""
     full = sum(plan.is_full(number) for number in range(plan.rounds))
-    found = dict.fromkeys(questions(gradient_round), plan.rounds - full)
+    found = dict.fromkeys(questions(gradient_round), (plan.rounds - full) * plan.batches.steps)
     if gradient_round.full is not None:
         found |= dict.fromkeys(questions(gradient_round.full), full)
     return found
@@ -266,10 +266,8 @@ def assembled(
         decay = torch.optim.swa_utils.get_ema_multi_avg_fn(options.average)
         average = torch.optim.swa_utils.AveragedModel(ranks.model(model), multi_avg_fn=decay)
     settings = settings_of(plan, options, gradient_round)
-    asked = _asked(plan, gradient_round)
-    certificate = ranks.from_first(
-        lambda: certificate_of(vault, plan, type(model).__name__, settings, asked, options.void)
-    )
+    asked, name = _asked(plan, gradient_round), type(ranks.model(model)).__name__
+    certificate = ranks.from_first(lambda: certificate_of(vault, plan, name, settings, asked, options.void))
     parts = Parts(
         model, optimizer, vault, run, gradient_round, plan, certificate, options, options.adaptive, average,
         options.verbose,

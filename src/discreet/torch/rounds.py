@@ -21,6 +21,7 @@ import torch
 
 from discreet.errors import InvalidInput
 from discreet.events import ApproxDP, Event
+from discreet.measurements.questions import Question
 from discreet.mechanisms import Gaussian
 from discreet.mechanisms.base import scale_in_steps
 from discreet.noise.bits import Bits
@@ -137,6 +138,15 @@ class GradientRound:
     def event(self, unit: Unit) -> Event:
         """The sampler's event of the mechanism's."""
         return self.batches.event(self.mechanism.event(cast("Query", self.query), unit), unit)
+
+    @property
+    def question(self) -> Question | None:
+        """With correlated noise, what is asked of the rows: combinations of sums, in units of a gradient."""
+        if self.banded is None:
+            return None
+        unit = self.query.grid / self.banded.coefficients[0]
+        bound = self.banded.query(self.query.bound).bound * unit
+        return Question("BandedGradientSum", "l2", bound, self.mechanism.noise_multiplier * bound, unit)
 
     def sample(self, data: Any, unit: Unit, bits: Bits) -> RoundInProgress:
         """The round's conversation; called by the vault, after the charge."""
