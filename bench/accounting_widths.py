@@ -2,9 +2,11 @@
 
     python bench/accounting_widths.py          # about a minute; writes bench/results/accounting_widths.md
     python bench/accounting_widths.py --print  # writes nothing
+    python bench/accounting_widths.py --rare   # 200 random settings of rare participation; accounting_rare.md
 
-CPU time of one thread; the second of two questions, so that code is compiled and nothing about the event is remembered
-but what `discreet.accounting` remembers by itself. Allocations, which it remembers, are asked about for the first time.
+CPU time of one thread, of one question about an event that has not been asked about before, in a process that has
+compiled the code: the median of five such events, whose noise (or range of selections) differs by a relative 1e-9.
+Allocations are asked about once.
 """
 
 from __future__ import annotations
@@ -16,8 +18,12 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 # ruff: noqa: E402
 import argparse
+import math
+import random
+import statistics
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[1] / "src")]
@@ -51,19 +57,64 @@ def rows() -> list[tuple[str, Event, float, str]]:
     return found
 
 
+def nearby(event: Event, factor: float) -> Event:
+    """The event with a noise or a range that is larger by a factor: nothing is remembered of it."""
+    match event:
+        case Repeat(inner, times):
+            return Repeat(nearby(inner, factor), times)
+        case FixedSize() | Poisson():
+            return replace(event, event=nearby(event.event, factor))
+        case Gaussian(noise):
+            return Gaussian(noise * factor)
+        case Selection(epsilon):
+            return Selection(epsilon * factor)
+    raise TypeError(event)
+
+
 def measured(event: Event, delta: float, relation: str) -> tuple[accounting.Bounds, float]:
     """The interval, and seconds of CPU."""
-    if not isinstance(event, Repeat) or not isinstance(event.event, Allocation):
-        accounting.epsilon(event, delta, relation)  # type: ignore[arg-type]
-    begin = time.process_time()
-    found = accounting.epsilon(event, delta, relation)  # type: ignore[arg-type]
-    return found, time.process_time() - begin
+    if isinstance(event, Repeat) and isinstance(event.event, Allocation):
+        events = [event]
+    else:
+        events = [nearby(event, 1 + k * 1e-9) for k in range(6)]
+        accounting.epsilon(events.pop(), delta, relation)  # type: ignore[arg-type]
+    seconds, found = [], accounting.Bounds(0.0, 0.0)
+    for one in reversed(events):
+        begin = time.process_time()
+        found = accounting.epsilon(one, delta, relation)  # type: ignore[arg-type]
+        seconds.append(time.process_time() - begin)
+    return found, statistics.median(seconds)
+
+
+def rare(settings: int = 200) -> None:
+    """How wide and how quick intervals are where a unit rarely takes part, in random settings."""
+    generator = random.Random(20)
+    table = []
+    for _ in range(settings):
+        rate, sigma = 10 ** generator.uniform(-6, math.log10(5e-4)), 0.5 * 8 ** generator.random()
+        steps, delta = int(10 ** generator.uniform(2, 5)), 10 ** generator.uniform(-10, -6)
+        relation = generator.choice(BOTH)
+        found, seconds = measured(Repeat(Poisson(rate, Gaussian(sigma)), steps), delta, relation)
+        table.append(((found.upper - found.lower) / found.upper, 1000 * seconds, rate, sigma, steps, delta, relation))
+    lines = []
+    for name, few in [("all", 0.0), ("q ≥ 5e-6", 5e-6), ("q ≥ 2e-5", 2e-5)]:
+        widths, times = zip(*[row[:2] for row in table if row[2] >= few], strict=True)
+        slow = sum(time > 20 for time in times)
+        lines.append(
+            [name, str(len(times)), f"{100 * max(widths):.2g} %", f"{statistics.median(times):.0f}", str(slow)]
+        )
+    header = ["rates", "settings", "largest relative width", "median ms", "over 20 ms"]
+    peers.write("accounting_rare", "Rare participation", peers.markdown(header, lines), {"rows": table})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print", action="store_true", help="write nothing")
-    only_print = parser.parse_args().print
+    parser.add_argument("--rare", action="store_true", help="random settings of rare participation instead")
+    arguments = parser.parse_args()
+    only_print = arguments.print
+    if arguments.rare:
+        return rare()
     accounting.epsilon(Repeat(Allocation(8, Gaussian(1.0)), 2), 1e-6, "replace-one")  # compiles
     accounting.epsilon(Repeat(Allocation(8, Gaussian(1.0)), 2), 1e-6, "add-remove")
     table = []

@@ -179,11 +179,13 @@ def noise_multiplier(rate: float, steps: int, epsilon: float, delta: float) -> f
     raise RuntimeError(f"no noise found for rate {rate}, {steps} steps, ε = {epsilon}")
 
 
-def fit(problem: Problem, setting: Setting, epsilon: float, seed: int) -> tuple[float, float]:
-    """Test score, and CPU seconds of training."""
+def fit(
+    problem: Problem, setting: Setting, epsilon: float, seed: int, delta: float | None = None
+) -> tuple[float, float]:
+    """Test score, and CPU seconds of training; δ is 1/n² unless it is given."""
     loader = DataLoader(problem.rows, batch_size=max(1, problem.n // setting.batches), collate_fn=lambda batch: batch)
     batches = len(loader)
-    noise = noise_multiplier(1 / batches, setting.epochs * batches, epsilon, 1 / problem.n**2)
+    noise = noise_multiplier(1 / batches, setting.epochs * batches, epsilon, delta or 1 / problem.n**2)
     torch.manual_seed(seed)
     start = time.process_time()
     layer = Linear(problem.X, problem.outputs)

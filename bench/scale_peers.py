@@ -18,8 +18,8 @@ import numpy as np
 CORES = 2
 TEST_ROWS = 200_000
 EPSILON, DELTA = 1.0, 1e-9
-NORM = 4.0
-"""Rows are clipped to this length by Opacus, of which 20 columns of variance 1 are mostly longer: its best of four."""
+NORM = 20.0**0.5
+"""Rows are clipped to this length for Opacus: the root mean square of theirs, 20 columns of variance 1."""
 
 
 def rows_of(number: int, rows: int, columns: int) -> tuple[Any, Any]:
@@ -124,9 +124,9 @@ def opacus_fits(folder: str, columns: int, settings: list[dict[str, float]]) -> 
     reading, found = clock.read(), []
     for setting in settings:
         chosen = descent.Setting(**setting)  # type: ignore[arg-type]
-        descent.noise_multiplier(1 / chosen.batches, int(chosen.epochs * chosen.batches), EPSILON, 1 / problem.n**2)
+        descent.noise_multiplier(1 / chosen.batches, chosen.epochs * chosen.batches, EPSILON, DELTA)
         clock = Clock()
-        right, _ = descent.fit(problem, chosen, EPSILON, 0)
+        right, _ = descent.fit(problem, chosen, EPSILON, 0, DELTA)
         fitting = clock.read()
         spent = {key: reading[key] + fitting[key] for key in reading}
         found.append(spent | {"accuracy": right, "setting": str(chosen), "threads": CORES})

@@ -2,7 +2,8 @@
 
 The truth is a sum of effects of single columns, of pairs, of spikes (a value that most rows have, and a tail in which
 narrow ranges differ) and of fine steps, in shares that the kind says. Columns are numbers of several shapes and
-categories by Zipf's law; some columns tell nothing.
+categories by Zipf's law; some columns tell nothing. "amounts" has rarer tails, of sixty values, that tell more; in
+"grouped" some columns are made of others, so that they depend on one another without an interaction.
 
 `dependent_table` has many dependent columns of one shape (frequencies, mostly 0 with a long tail; numbers that mirror
 common causes; or nearly copies of one another), for few rows: there sampling alone makes pairs look like interactions,
@@ -28,6 +29,9 @@ SHARES = {  # of the variance of the truth: single columns, pairs, spikes, fine 
     "spikes": (0.5, 0.0, 0.5, 0.0),
     "steps": (0.5, 0.0, 0.0, 0.5),
     "all": (0.5, 0.25, 0.15, 0.1),
+    "amounts": (0.8, 0.0, 0.2, 0.0),
+    "grouped": (1.0, 0.0, 0.0, 0.0),
+    "grouped pairs": (0.85, 0.15, 0.0, 0.0),
 }
 
 
@@ -50,19 +54,27 @@ def table(rng: Generator, rows: int, kind: str) -> tuple[dict[str, Any], dict[st
         columns[f"x{j}"], cells[f"x{j}"] = dp.Numeric(low, high), value
         places[f"x{j}"] = _ranks(own)
     for j in range(2):
-        there = rng.random(rows) < rng.uniform(0.1, 0.4)
-        size = np.exp(8 + rng.normal(size=rows))
-        columns[f"s{j}"], cells[f"s{j}"] = dp.Numeric(0, 200_000), np.where(there, size, 0.0)
-        places[f"s{j}"] = np.where(there, _ranks(size), -1.0)
+        rare = kind == "amounts"
+        there = rng.random(rows) < (rng.uniform(0.03, 0.12) if rare else rng.uniform(0.1, 0.4))
+        size = np.exp(8 + (rng.choice([0.4, 0.8, 1.2]) if rare else 1.0) * rng.normal(size=rows))
+        if rare:  # amounts that are paid again and again: few values, some of them common
+            common = 1.0 / np.arange(1.0, 61.0)
+            size = np.round(size[:60], -1)[rng.choice(60, size=rows, p=common / common.sum())]
+        high = float(rng.choice([20_000, 50_000, 100_000])) if rare else 200_000
+        columns[f"s{j}"], cells[f"s{j}"] = dp.Numeric(0, high), np.where(there, size, 0.0)
+        places[f"s{j}"] = np.where(there, np.searchsorted(np.unique(size), size) / 60 if rare else _ranks(size), -1.0)
     for j, levels in enumerate([2, 4, 7, 15, 40]):
         chances = 1.0 / np.arange(1.0, levels + 1)
         level = rng.choice(levels, size=rows, p=chances / chances.sum())
         columns[f"c{j}"], cells[f"c{j}"] = dp.Categorical([str(k) for k in range(levels)], fill="0"), level.astype(str)
         places[f"c{j}"] = rng.random(levels)[level]  # levels in any order
+    told = rng.permutation(list(places))[:7].tolist()
+    if kind.startswith("grouped"):
+        told = _grouped(rng, columns, cells, places) + told[:4]
     parts = (
-        sum(_bend(rng, places[name]) for name in rng.permutation(list(places))[:7]),
+        sum(_bend(rng, places[name]) for name in told),
         sum(_pair(rng, *(places[name] for name in rng.permutation(_crossed(places))[:2])) for _ in range(4)),
-        sum(_spike(rng, places[f"s{j}"]) for j in range(2)),
+        sum(_spike(rng, places[f"s{j}"], 60 if kind == "amounts" else 10) for j in range(2)),
         sum(_steps(rng, places[f"x{j}"]) for j in rng.permutation(6)[:2]),
     )
     truth = sum(np.sqrt(share) * _unit(part) for share, part in zip(SHARES[kind], parts, strict=True))
@@ -100,6 +112,24 @@ def dependent_table(rng: Generator, rows: int, columns: int, kind: str) -> tuple
     return declared, cells, _unit(np.sqrt(1 - share) * _unit(alone) + np.sqrt(share) * _unit(pairs))
 
 
+def _grouped(rng: Generator, columns: dict[str, Any], cells: dict[str, Any], places: dict[str, Array]) -> list[str]:
+    """Adds three columns that are made of others: levels put into groups, levels under other names, rounded numbers.
+
+    Returns them and what they were made of: all of these tell something.
+    """
+    level = {name: np.array(cells[name]).astype(int) for name in ("c2", "c3")}
+    groups = rng.integers(4, size=15)[level["c3"]]
+    renamed = np.where(
+        rng.random(len(groups)) < 0.1, rng.integers(7, size=len(groups)), rng.permutation(7)[level["c2"]]
+    )
+    for name, found, many in (("g0", groups, 4), ("g1", renamed, 7)):
+        columns[name] = dp.Categorical([str(k) for k in range(many)], fill="0")
+        cells[name], places[name] = found.astype(str), rng.random(many)[found]
+    rounded = np.rint(12 * places["x0"])
+    columns["g2"], cells["g2"], places["g2"] = dp.Numeric(0, 12), rounded, rounded / 12
+    return ["c2", "c3", "x0", "g0", "g1", "g2"]
+
+
 def _ranks(values: Array) -> Array:
     return np.argsort(np.argsort(values)) / len(values)
 
@@ -130,10 +160,10 @@ def _pair(rng: Generator, u: Array, v: Array) -> Array:
     return float(rng.uniform(0.5, 1.2)) * _unit(kinds[rng.integers(4)])
 
 
-def _spike(rng: Generator, u: Array) -> Array:
+def _spike(rng: Generator, u: Array, many: int) -> Array:
     """Most rows at one value; in the tail, narrow ranges that differ."""
-    ranges = rng.normal(size=10)
-    tail = ranges[np.clip((u * 10).astype(int), 0, 9)] + rng.choice([-1.0, 1.0])
+    ranges = rng.normal(size=many)
+    tail = ranges[np.clip((u * many).astype(int), 0, many - 1)] + rng.choice([-1.0, 1.0])
     return _unit(np.where(u < 0, 0.0, tail))
 
 

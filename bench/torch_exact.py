@@ -7,6 +7,9 @@
 * ``law``: χ² of the kernels' samples against P(k) = Φ((k + ½)/σ) − Φ((k − ½)/σ), and counts in the tails.
 * ``neighbours``: for each model the integers of a batch with one slot exchanged, blanked or made hostile differ by the
   integers of that slot alone, whose ℓ2 length is at most the grid.
+* ``compiled``: the same for the program that ``trainer.fit`` replays, in TF32 and in bf16; its sums are those of the
+  usual engine to the rounding of bfloat16; planted violations of hypothesis (H) are refused.
+* ``fit``: what a compiled training releases of a step is the program's sum plus the reference's noise.
 * ``speed``: milliseconds for the noise of 1.2·10⁸ parameters.
 """
 
@@ -31,6 +34,7 @@ from torch import Tensor, nn
 import bare
 
 bare.prepare()
+import torch_exact_compiled  # noqa: E402
 
 KEY = np.array(
     [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0, 0x082EFA98, 0xEC4E6C89], np.uint32
@@ -65,10 +69,6 @@ def step(device: str) -> dict[str, Any]:
     from discreet.torch.engine import Clip, ExampleGradients
     from discreet.torch.rounds import ClippedGradientSum, GradientRound
 
-    class OneKey:
-        def words(self, count: int) -> Any:
-            return KEY.view(np.uint64)[:count].copy()
-
     model = nn.Sequential(nn.Linear(40, 64), nn.ReLU(), nn.Linear(64, 3)).to(device)
     query = ClippedGradientSum(ExampleGradients(model, Clip(1.0), slots=8, grid=GRID), 1.0)
     made: Any = GradientRound(query, Gaussian(1.3), None, None, torch.device(device))  # type: ignore[arg-type]
@@ -76,7 +76,9 @@ def step(device: str) -> dict[str, Any]:
     scale = Scale.at_least(math.nextafter(1.3 * GRID, math.inf))
     assert scale is not None
     noise = torch.from_numpy(sample(KEY, sum(one.numel() for one in total), scale))
-    released = torch.cat([one.reshape(-1).cpu() for one in made._noisy(total, OneKey()).gradients])
+    released = torch.cat(
+        [one.reshape(-1).cpu() for one in made._noisy(total, torch_exact_compiled.OneKey(KEY)).gradients]
+    )
     wanted = (torch.cat([one.reshape(-1).cpu() for one in total]) + noise).double() / GRID
     return {"entries": noise.numel(), "different": int((released != wanted).sum())}
 
@@ -173,6 +175,16 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
         lambda: nn.Sequential(nn.Linear(32, 160), nn.GELU(), nn.LayerNorm(160), nn.Linear(160, 48), nn.Flatten(),
                               nn.Linear(48 * 37, 3)), (37, 32), 0,
     ),
+    "wide layers over little time": (
+        lambda: nn.Sequential(nn.Linear(96, 320), nn.GELU(), nn.Linear(320, 112), nn.Flatten(), nn.Linear(560, 3)),
+        (5, 96), 0,
+    ),
+    "convolutions of 16 channels and more": (
+        lambda: nn.Sequential(
+            nn.Conv2d(16, 32, 3, padding=1), nn.GroupNorm(4, 32), nn.ReLU(), nn.Conv2d(32, 32, 3, stride=2),
+            nn.Flatten(), nn.Linear(32 * 36, 3),
+        ), (16, 14, 14), 0,
+    ),
     "embedding, GRU, attention": (Table, (24,), 50),
     "GPT-2, two layers": (_gpt2, (32,), 100),
 }  # fmt: skip
@@ -204,20 +216,22 @@ def neighbours(device: str, slots: int = 8, pairs: int = 24) -> dict[str, Any]:
                 model = make().to(device).train()
                 engine = ExampleGradients(model, Clip(1.0), slots=slots, grid=GRID)
                 x = _examples(shape, codes, slots, device)
-                check_slots(engine, lambda fields, m=model: m(fields).square().sum(1), x)
-                found[label] = _pairs(engine, model, x, pairs, codes)
+
+                def forward(fields: Tensor, model: nn.Module = model) -> Tensor:
+                    return model(fields).square().sum(1)
+
+                check_slots(engine, forward, x)
+                found[label] = _pairs(engine, forward, x, pairs, codes)
             except Exception as problem:  # reported in the result, beside the others
                 found[label] = {"failed": f"{type(problem).__name__}: {problem}"[:400]}
     return found
 
 
-def _pairs(engine: Any, model: nn.Module, x: Tensor, pairs: int, codes: int) -> dict[str, Any]:
+def _pairs(engine: Any, forward: Callable[[Tensor], Tensor], x: Tensor, pairs: int, codes: int) -> dict[str, Any]:
     slots = len(x)
 
     def integers(examples: Tensor, present: Tensor) -> Tensor:
-        with engine.watch():
-            loss = model(examples).square().sum(1)
-        return torch.cat([total.reshape(-1) for total in engine.clipped_sum(loss, present)])
+        return torch.cat([total.reshape(-1).long() for total in engine.sums_of(forward, examples, present)])
 
     everyone = torch.ones(slots, dtype=torch.bool, device=x.device)
     longest, unmoved, kinds = 0.0, True, set()
@@ -234,6 +248,16 @@ def _pairs(engine: Any, model: nn.Module, x: Tensor, pairs: int, codes: int) -> 
             longest = max(longest, math.isqrt(sum(int(v) ** 2 for v in difference[difference != 0].tolist())) / GRID)
         kinds |= set(engine.report.values())
     return {"longest": longest, "unmoved": bool(unmoved), "within": longest <= 1.0, "rules": sorted(kinds)}
+
+
+def compiled(device: str) -> dict[str, Any]:
+    """`neighbours` for compiled programs, how far their sums are from the usual ones, and planted violations."""
+    return torch_exact_compiled.compiled(device, ZOO, _examples, _pairs)
+
+
+def fit(device: str) -> dict[str, Any]:
+    """What a compiled training releases of a step: the program's sum plus the reference's noise, bit for bit."""
+    return torch_exact_compiled.fit(device, KEY)
 
 
 def speed(device: str, count: int = 120_000_000) -> dict[str, Any]:
@@ -266,7 +290,8 @@ def _milliseconds(work: Callable[[], Any]) -> float:
 
 
 PARTS: dict[str, Callable[[str], dict[str, Any]]] = {
-    "noise": noise, "step": step, "law": law, "neighbours": neighbours, "speed": speed,
+    "noise": noise, "step": step, "law": law, "neighbours": neighbours, "compiled": compiled, "fit": fit,
+    "speed": speed,
 }  # fmt: skip
 
 
@@ -274,9 +299,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--models", nargs="+", help="parts of the names of the models of neighbours and compiled")
     parser.add_argument("--store", help="name of a file of bench/results to write")
     options = parser.parse_args()
     torch.use_deterministic_algorithms(True)
+    if options.models:
+        for name in [name for name in ZOO if not any(part in name for part in options.models)]:
+            del ZOO[name]
     results: dict[str, Any] = {}
     for part in options.parts:
         try:

@@ -4,9 +4,12 @@
 
 Features are a public function of one image: wavelet scattering of two scales and eight angles (Bruna and Mallat 2013;
 for private learning, Tramèr and Boneh 2021), normalised in groups of channels of the image itself. δ = 1e-5,
-add-remove, 60 000 rows declared. Batch, learning rate and bound were set once, near the published ones. Epochs
-were raised from 10 to 30 after one run whose test accuracy (98.29 % at ε = 3) had been seen.
-Results are printed, and stored by ``--store``.
+add-remove, 60 000 rows declared. Steps are constant, or decrease linearly to 0.
+
+Settings were chosen by the first 50 000 training images, scored on the other 10 000 (``--held-out``), among learning
+rates of 4 to 64, bounds of 0.1 to 5, constant and decreasing steps, and weights of frequencies over places and angles.
+Test accuracies that had been seen before: at ε = 3 98.29, 98.66 (constant steps) and 98.40 % (decreasing ones), at
+ε = 1 97.90 and 98.11 %. Runs are added to stored ones of the same settings.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import json
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -108,19 +112,24 @@ def accuracy(
     train: tuple[torch.Tensor, torch.Tensor],
     test: tuple[torch.Tensor, torch.Tensor],
     epsilon: float,
+    rate: float,
+    decreasing: bool,
     options: argparse.Namespace,
 ) -> tuple[float, float]:
     """(test accuracy, CPU seconds) of one private training."""
     model = Probe(train[0].shape[1])
-    optimizer = torch.optim.SGD(model.parameters(), options.lr, momentum=0.9)
-    start = time.process_time()
+    optimizer = torch.optim.SGD(model.parameters(), rate, momentum=0.9)
+    start, loss = time.process_time(), torch.nn.CrossEntropyLoss(reduction="none")
     trainer = dp.torch.privatize(
         model, optimizer, train, epsilon=epsilon, delta=1e-5, epochs=options.epochs, expected_batch=options.batch,
-        clip=options.clip, adjacency="add-remove", n_public=len(train[0]), average=0.9,
+        clip=options.clip, adjacency="add-remove", n_public=len(train[0]),
     )  # fmt: skip
-    trainer.fit(torch.nn.CrossEntropyLoss(reduction="none"))
+    for batch in trainer:
+        if decreasing:
+            optimizer.param_groups[0]["lr"] = rate * (1 - trainer.steps_done / trainer.plan.steps)
+        trainer.step(loss(model(batch.x), batch.y))
     with torch.no_grad():
-        right = torch.cat([trainer.averaged(part).argmax(1) for part in test[0].split(1000)]) == test[1]
+        right = torch.cat([model(part).argmax(1) for part in test[0].split(1000)]) == test[1]
     return float(right.float().mean()), time.process_time() - start
 
 
@@ -129,11 +138,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--batch", type=int, default=4096)
-    parser.add_argument("--epochs", type=float, default=30)
-    parser.add_argument("--lr", type=float, default=8.0)
+    parser.add_argument("--epochs", type=float, default=20)
+    parser.add_argument("--lr", type=float, nargs="+", default=[12.0, 10.0], help="one for each ε")
+    parser.add_argument("--decreasing", type=float, nargs="*", default=[1.0], help="each ε with decreasing steps")
     parser.add_argument("--clip", type=float, default=0.1)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 3.0])
     parser.add_argument("--kept", type=Path, help="a file that keeps the features")
+    parser.add_argument("--held-out", action="store_true", help="score training images that are left out")
     parser.add_argument("--store", action="store_true")
     options = parser.parse_args()
     (pixels, labels), (test_pixels, test_labels) = images(options.data, "train"), images(options.data, "t10k")
@@ -144,15 +155,26 @@ def main() -> None:
         if options.kept:
             torch.save((train_features, test_features), options.kept)
     print(f"{train_features.shape[1]} features", flush=True)
-    results: dict[str, list[float]] = {}
-    for epsilon in options.epsilons:
-        for _ in range(options.seeds):
-            found, seconds = accuracy((train_features, labels), (test_features, test_labels), epsilon, options)
-            results.setdefault(f"{epsilon:g}", []).append(found)
+    train, test = (train_features, labels), (test_features, test_labels)
+    if options.held_out:
+        train, test = (train_features[:50000], labels[:50000]), (train_features[50000:], labels[50000:])
+    settings = {name: getattr(options, name) for name in ("batch", "epochs", "clip")}
+    for _ in range(options.seeds):
+        for epsilon, rate in zip(options.epsilons, options.lr, strict=True):
+            decreasing = epsilon in options.decreasing
+            found, seconds = accuracy(train, test, epsilon, rate, decreasing, options)
             print(f"ε = {epsilon:g}: {100 * found:.2f} %, {seconds:.0f} s", flush=True)
-    if options.store:
-        settings = {name: getattr(options, name) for name in ("batch", "epochs", "lr", "clip")}
-        STORED.write_text(json.dumps({"settings": settings, "accuracy": results}, indent=1) + "\n")
+            if options.store and not options.held_out:
+                store(f"{epsilon:g}", {**settings, "lr": rate, "decreasing": decreasing}, found)
+
+
+def store(epsilon: str, settings: dict[str, Any], found: float) -> None:
+    """Add a run to those of the same settings; runs of others at this ε are replaced."""
+    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    row = stored.get(epsilon, {})
+    runs = [*(row["accuracy"] if row.get("settings") == settings else []), found]
+    stored[epsilon] = {"settings": settings, "mean": round(float(np.mean(runs)), 5), "accuracy": runs}
+    STORED.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

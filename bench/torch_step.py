@@ -9,7 +9,8 @@ A step is: forward pass, clipped sum, noise, update by SGD. ``exact`` adds exact
 fastDP is not on the package registry.
 
     python bench/torch_step.py --device cpu --rounds 15
-    python bench/torch_step.py --device cuda --methods exact float
+    python bench/torch_step.py --device cuda                        # large models, compiled: bench/torch_step_gpu.py
+    python bench/torch_step.py --device cuda --models MLP --methods exact float
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class FloatNoise:
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.values = torch.empty(size, device=device)
-        threads = 1 if self.values.is_cuda else torch.get_num_threads()
+        threads = 1 if self.values.is_cuda or size < 1 << 16 else torch.get_num_threads()
         self.parts = self.values.chunk(threads)
         self.generators = [torch.Generator(device).manual_seed(k) for k in range(len(self.parts))]
         self.pool = ThreadPoolExecutor(threads)
@@ -103,7 +104,10 @@ class FloatNoise:
         def draw(part: Tensor, generator: torch.Generator) -> None:
             part.normal_(0.0, scale, generator=generator)
 
-        list(self.pool.map(draw, self.parts, self.generators))
+        others = [self.pool.submit(draw, *task) for task in list(zip(self.parts, self.generators, strict=True))[1:]]
+        draw(self.parts[0], self.generators[0])
+        for other in others:
+            other.result()
         for total, noise in zip(totals, self.values.split([total.numel() for total in totals]), strict=True):
             total.add_(noise.view_as(total))
 
@@ -296,6 +300,13 @@ def main() -> None:
     if options.worker:
         worker(options.worker, options.model, options.device, options.threads)
         return
+    small = options.models and any(part in name for part in options.models for name in MODELS)
+    if options.device == "cuda" and not small:
+        import torch_step_gpu
+
+        store = peers.RESULTS / options.store if options.store else None
+        torch_step_gpu.main(options.models, None if options.methods == list(METHODS) else options.methods, store)
+        return
     methods = ["non-private", *(m for m in options.methods if m != "non-private")]
     results = {}
     for name in MODELS:
@@ -309,10 +320,18 @@ def main() -> None:
                 f" {row['wall ms']:8.1f} ms {row['peak ratio']:5.2f}× memory",
                 flush=True,
             )
-    if options.store:
-        settings = {"device": options.device, "threads": options.threads, "rounds": options.rounds}
-        text = json.dumps({"settings": settings, "torch": torch.__version__, "results": results}, indent=1)
-        (peers.RESULTS / options.store).write_text(text + "\n", encoding="utf-8")
+        if options.store:
+            store(peers.RESULTS / options.store, options, results)
+
+
+def store(path: Path, options: argparse.Namespace, results: dict[str, Any]) -> None:
+    """Write the results; models that were not run keep theirs, if settings are the same."""
+    settings = {"device": options.device, "threads": options.threads, "rounds": options.rounds}
+    facts = {"settings": settings, "torch": torch.__version__}
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    kept = before["results"] if all(before.get(name) == value for name, value in facts.items()) else {}
+    text = json.dumps({**facts, "results": {**kept, **results}}, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 import discreet as dp
 from discreet.cli import app
+from discreet.cli.common import shown_place
 from discreet.errors import BudgetExceeded, InvalidInput, LedgerUnavailable
 
 RUN = CliRunner()
@@ -112,6 +113,15 @@ def test_a_restored_ledger_is_refused_by_its_witness(people: Path) -> None:
     over = run(*FIT, "--ledger", "budget.db", "--witness", "people.csv")
     assert isinstance(over.exception, LedgerUnavailable)  # not a witness; nothing was written over
     assert (people / "people.csv").read_text().startswith("age,dose,sick\n")
+
+
+def test_no_message_repeats_a_password(people: Path) -> None:
+    nowhere = "postgresql://ann:topsecret@/privacy?host=/nonexistent"
+    for words in (["ledger", "show", nowhere], ["verify", "c.json", "--ledger", nowhere], [*FIT, "--ledger", nowhere]):
+        result = run(*words)
+        assert result.exit_code != 0
+        assert "topsecret" not in f"{result.output}{result.exception}"
+    assert shown_place(nowhere) == "postgresql://ann:***@/privacy?host=/nonexistent"
 
 
 @pytest.mark.parametrize(("line", "expected"), [("ledger fr", "freeze"), ("fit --eps", "--epsilon")])

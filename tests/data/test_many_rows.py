@@ -71,9 +71,17 @@ def test_other_solvers_are_refused_before_anything_is_charged(
     adjacency: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MOST_ROWS", N - 1)
-    ledger = dp.Ledger()
+    ledger, scan = dp.Ledger(), dp.Parquet(folder, target="y")
     with pytest.raises(InvalidInput, match="solver='descent'"):
         fitted(folder, adjacency=adjacency, ledger=ledger)
+    model, given = fitted(folder, **DESCENT), {"epsilon": 1.0, "ledger": ledger}
+    for other in (
+        lambda: dp.evaluate(model, scan, **given),
+        lambda: dp.check(scan, SCHEMA, **given),
+        lambda: dp.PrivateSearchCV(model, {"alpha": [0.0]}, **given).fit(scan),
+    ):
+        with pytest.raises(InvalidInput, match="fits alone"):
+            other()
     assert not ledger.history()
 
 

@@ -43,6 +43,7 @@ def test_a_folder_that_spark_has_written() -> None:
     assert np.array_equal(found.coef_, model().fit(whole, whole.y).coef_)
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")  # of Spark about pandas
 def test_what_the_installed_spark_writes(tmp_path: Path) -> None:
     """The same with the engine itself, where it is installed."""
     sql = pytest.importorskip("pyspark.sql")
@@ -50,6 +51,10 @@ def test_what_the_installed_spark_writes(tmp_path: Path) -> None:
     try:
         frame = spark.createDataFrame(table())
         frame.write.partitionBy("job").parquet(str(tmp_path / "claims"))
+        arrow = frame.toArrow()
     finally:
         spark.stop()
     assert dp.Parquet(tmp_path / "claims").source(SCHEMA, "y").n == 600
+    assert np.array_equal(
+        model().fit(arrow, arrow["y"].to_pandas().rename("y")).coef_, model().fit(table(), table().y).coef_
+    )

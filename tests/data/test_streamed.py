@@ -14,6 +14,7 @@ import pytest
 import discreet as dp
 from discreet.data import parquet, runs
 from discreet.data.files import DataFile
+from discreet.data.frames import as_table
 from discreet.data.streamed import BlockReader, Coding, Streamed, joined_rows
 from discreet.errors import InvalidInput
 from discreet.estimators.targets import Labels
@@ -187,12 +188,9 @@ def test_declarations_that_files_need(table: pd.DataFrame, tmp_path: Path) -> No
             fit()
 
 
-def test_files_are_for_fits_alone(table: pd.DataFrame, tmp_path: Path) -> None:
-    scan = dp.Parquet(halves(table, tmp_path), target="y")
-    fitted = model().fit(scan)
-    for use in (lambda: fitted.predict(scan), lambda: dp.check(scan, BY_ROWS, epsilon=0.1)):
-        with pytest.raises(InvalidInput, match="for fit alone"):
-            use()
+def test_files_are_refused_where_a_table_is_needed(table: pd.DataFrame, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="linear models"):
+        as_table(dp.Parquet(halves(table, tmp_path), target="y"))
 
 
 def test_names_that_are_no_data_are_left_out(table: pd.DataFrame, tmp_path: Path) -> None:

@@ -227,6 +227,18 @@ def test_a_key_pays_once_and_for_one_release() -> None:
         ledger.charge(Gaussian(20.0), UNIT, key="run 7")
 
 
+def test_a_key_of_one_analyst_pays_for_no_other(tmp_path: Path) -> None:
+    """Otherwise two people's releases would be paid for once, from the part of the first."""
+    owner = opened(tmp_path / "budget.db")
+    for name in ("ann", "bob"):
+        owner.allocate(name, epsilon=0.5, delta=1e-7)
+    Ledger(tmp_path / "budget.db", analyst="ann").charge(Gaussian(40.0), UNIT, key="run 7")
+    for other in (Ledger(tmp_path / "budget.db", analyst="bob"), owner):
+        with pytest.raises(InvalidInput, match="something else"):
+            other.charge(Gaussian(40.0), UNIT, key="run 7")
+    assert len(owner.history()) == 1
+
+
 # --- the witness ------------------------------------------------------------------------------------------------------
 
 

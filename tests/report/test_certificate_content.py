@@ -141,7 +141,7 @@ def test_page_card_and_registry_hold_every_item(
         for item in (
             "clinic", record["issued"][:10], "600", "declared", "ρ (zCDP)", "μ (Gaussian DP)", "ε at δ = 1e-09",
             "AES-256-CTR", record["ledger"]["id"], record["ledger"]["head"], "numpy", "Signature", "rows of a person",
-            "number of rows", "public under replace-one", certificate.unprotected[-1],
+            "number of rows", "known under replace-one", certificate.unprotected[-1],
         ):  # fmt: skip
             assert item in text, item
         if make is not mean:

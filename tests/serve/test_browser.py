@@ -16,14 +16,20 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
 import axe_core_python
+import numpy as np
+import pandas as pd
 import pytest
 import uvicorn
 from tests.serve.conftest import TOKEN, populated
 
+from discreet import Boolean, LogisticRegression, Numeric, Schema
+from discreet.ledger import Ledger, open_book
+from discreet.ledger.sqlite import SQLiteStore
 from discreet.serve import application
 
 FLAGS = [
@@ -69,6 +75,7 @@ class Browser:
 
     def look(self, width: int, scheme: str) -> None:
         """Be a screen of this width, on which pages are light or dark."""
+        self.command("Emulation.clearDeviceMetricsOverride")  # a picture beyond the screen leaves another size behind
         self.command(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
         )
@@ -79,9 +86,9 @@ class Browser:
         self._send("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
     def picture(self) -> bytes:
-        """The whole page, up to a height of 2400."""
+        """The whole page, up to a height of 3200."""
         size = self.command("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 2400), "scale": 1}
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 3200), "scale": 1}
         shot = self.command("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
         return base64.b64decode(shot["data"])
 
@@ -102,19 +109,46 @@ def browser() -> Iterator[Browser]:
     shutil.rmtree(profile, ignore_errors=True)
 
 
+class Clock:
+    """A clock that goes on by a week at every look."""
+
+    def __init__(self) -> None:
+        self._now = datetime(2026, 8, 31, 8, 30, tzinfo=UTC)
+
+    def now(self, zone: tzinfo) -> datetime:
+        self._now += timedelta(days=7)
+        return self._now.astimezone(zone)
+
+
+def a_year_of_fits(folder: Path) -> tuple[Path, Path]:
+    """The ledger of `populated`, and a fitted model's certificate: what readers of the documentation see."""
+    place, certificates = populated(folder)
+    (certificates / "model.certificate.json").unlink()
+    clinic, random = Ledger(place, dataset="clinic"), np.random.default_rng(1)
+    table = pd.DataFrame({"age": random.uniform(18, 90, 12_000), "dose": random.uniform(0, 9, 12_000)})
+    schema = Schema({"age": Numeric(18, 90), "dose": Numeric(0, 10, bounds_epsilon=0.1), "relapse": Boolean()})
+    model = LogisticRegression(0.9, 1e-7, schema=schema, solver="descent", ledger=clinic)
+    model.fit(table, pd.Series(table["age"] + 8 * table["dose"] > 80, name="relapse"))
+    (certificates / "model.certificate.json").write_text(model.privacy_.to_json(), encoding="utf-8")
+    return place, certificates
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real server of a ledger."""
-    place, folder = populated(tmp_path_factory.mktemp("site"))
-    port = free_port()
-    pages = application(place, token=TOKEN, certificates=folder)
-    server = uvicorn.Server(uvicorn.Config(pages, port=port, log_level="error", ws="none"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    wait_for(port)
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
+    """A real server of a ledger, whose pictures show an address that is no test's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SQLiteStore, "url", property(lambda store: f"sqlite:////srv/privacy/{store.path.name}"))
+        patch.setattr(open_book, "datetime", Clock())
+        place, folder = a_year_of_fits(tmp_path_factory.mktemp("site"))
+        port = free_port()
+        pages = application(place, token=TOKEN, certificates=folder)
+        server = uvicorn.Server(uvicorn.Config(pages, port=port, log_level="error", ws="none"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        wait_for(port)
+        yield f"http://127.0.0.1:{port}"
+        server.should_exit = True
+        thread.join()
 
 
 def wait_for(port: int) -> None:
@@ -148,10 +182,12 @@ def test_a_page_is_readable_at_both_widths_light_and_dark(
         found = browser.run(AXE + ";return axe.run().then(found => found.violations.map("
                             "one => [one.id, one.nodes.map(node => node.html)]))")  # fmt: skip
         assert found == []
-    folder = Path(os.environ.get("SCREENSHOTS", tmp_path)) if name in KEPT else tmp_path
-    file = folder / f"{name}{'' if width > 600 else '-phone'}.png"
-    file.write_bytes(browser.picture())
-    assert file.stat().st_size > 10_000
+        assert "pytest" not in browser.run("return document.body.textContent")
+        kept = name in KEPT and scheme == "light"
+        folder = Path(os.environ.get("SCREENSHOTS", tmp_path)) if kept else tmp_path
+        file = folder / f"{name}{'' if width > 600 else '-phone'}.png"
+        file.write_bytes(browser.picture())
+        assert file.stat().st_size > 10_000
 
 
 def test_freezing_by_keyboard_alone(browser: Browser, address: str) -> None:

@@ -151,3 +151,14 @@ def test_a_step_that_learned_from_the_rows_is_seen() -> None:
     with pytest.warns(PrivacyWarning, match="NOT PRIVATE"):
         model.fit(X, LABELS)
     assert not model[-1].privacy_.private
+
+
+def test_a_number_that_uses_a_thousandth_of_its_bounds_is_learnt() -> None:
+    rng = np.random.default_rng(3)
+    gain = np.where(rng.random(2000) < 0.5, rng.uniform(0, 300, 2000), rng.uniform(500, 1000, 2000))
+    table = {"gain": gain, "other": rng.uniform(0, 1, 2000)}
+    declared = dp.Schema({"gain": dp.Numeric(0, 10**6), "other": dp.Numeric(0, 1)})
+    model = dp.TorchClassifier(math.inf, schema=declared, classes=[False, True], random_state=0).fit(table, gain > 400)
+    assert model.score(table, gain > 400) > 0.95
+    lengths = np.linalg.norm(model._features.encoder.transform(table).toarray(), axis=1)
+    assert lengths.max() <= model._features.row_norm == 1.0

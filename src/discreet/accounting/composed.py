@@ -17,11 +17,13 @@ import numpy as np
 from discreet.accounting.bounds import Bounds, guarded, meet
 from discreet.accounting.exact import gaussian
 from discreet.accounting.exact.best_of_family import best_of_family
-from discreet.accounting.exact.contour import MOST_NODES, Contour
+from discreet.accounting.exact.contour import MOST_NODES, Contour, Failing
 from discreet.accounting.exact.cumulants import log_kappa
 from discreet.accounting.exact.fourier import Fourier
+from discreet.accounting.exact.mixture import Mixture
 from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained, is_dear, roughly
 from discreet.accounting.exact.placement import Placement
+from discreet.accounting.exact.sampling import Spliced
 from discreet.accounting.exact.single_release import (
     delta_of_one,
     epsilon_of_one,
@@ -128,9 +130,15 @@ class ComposedLoss:
 
     @property
     def has_direct_bound(self) -> bool:
-        """Whether the loss is that of one release whose bound states ε itself, the best bound that is known of it."""
-        pair = self._single()
-        return isinstance(pair, ProfilePair) and pair.inverse is not None
+        """Whether no classical bound is lower: of one release whose bound states ε itself, and of Gaussian releases on
+        batches of fixed size, whose Rényi divergences and single ε are those of the very pair that is composed here.
+        """
+        single = self._single()
+        if isinstance(single, ProfilePair):
+            return single.inverse is not None
+        spliced = [pair.remove for pair, _ in self.parts if isinstance(pair, Spliced)]
+        sides = spliced + [pair for pair, _ in self.parts if not isinstance(pair, Spliced)]
+        return bool(spliced) and all(isinstance(side, GaussianPair | Mixture) for side in sides)
 
     def most(self, delta: float) -> float:
         """The sum of the greatest finite losses, where δ provably pays for every infinite one; else infinite.
@@ -304,14 +312,14 @@ class ComposedLoss:
         except NotCertifiable:
             return self.epsilon(delta, lower=False).upper
 
-    def _engines(self, engine: Engine) -> list[Callable[[bool], _Failing | Fourier]]:
+    def _engines(self, engine: Engine) -> list[Callable[[bool], Failing | Fourier]]:
         """Who is asked, in this order, knowing whether somebody has answered.
 
         Where few nodes do not suffice the Fourier accountant is often the quicker.
         """
 
-        def contour(answered: bool, most_nodes: int = MOST_NODES) -> _Failing:
-            return _Failing(self.contour(most_nodes), self._failure())
+        def contour(answered: bool, most_nodes: int = MOST_NODES) -> Failing:
+            return Failing(self.contour(most_nodes), self._failure())
 
         def fourier(answered: bool) -> Fourier:
             smooth = all(hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in self.parts)
@@ -376,24 +384,3 @@ class ComposedLoss:
             if proved - c * epsilon + float(log_kappa(c)) < target - rounding:
                 return True
         return contour.log_delta(epsilon, target)[1] <= target - 4 * UNIT_ROUNDOFF * (1 + abs(target))
-
-
-class _Failing:
-    """The contour accountant of finite losses, beside a probability of failure that is added to δ."""
-
-    def __init__(self, contour: Contour, failure: float) -> None:
-        self.contour = contour
-        self.most, self.least = failure * (1 + 1e-13), failure * (1 - 1e-13)
-
-    def delta(self, epsilon: float) -> Bounds:
-        """δ of the finite losses, plus the failure."""
-        finite = self.contour.delta(epsilon)
-        return Bounds(finite.lower + self.least, min(1.0, finite.upper + self.most))
-
-    def epsilon(self, delta: float, *, lower: bool = True) -> Bounds:
-        """ε at what failure leaves of δ."""
-        if delta <= self.most:
-            return Bounds(0.0, math.inf)
-        low, high = delta - self.most, delta - self.least
-        bounds = self.contour.epsilon(low)
-        return bounds if low == high or not lower else Bounds(self.contour.epsilon(high).lower, bounds.upper)

@@ -134,7 +134,7 @@ class Curve:
             return Bounds(0.0, self._other_upper(delta, self._named(failure)))
         wide = high - low > 1e-3 * high if lower else open_ended
         settled = all(loss.has_direct_bound for both in self._histories() for loss in both)
-        if (math.isinf(high) or wide) and delta > 0 and not settled:
+        if (math.isinf(high) or (wide and not settled)) and delta > 0:
             other = self._other_upper(delta)
             high = other if low <= other <= high else high  # in doubt the guarantee is the larger
         return Bounds(low, high)

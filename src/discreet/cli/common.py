@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ __all__ = [
     "say_not_private",
     "say_unprotected",
     "show_certificate",
+    "shown_place",
 ]
 
 
@@ -75,6 +77,16 @@ def ledger_at(words: str) -> str | Path:
     return words if ":" in words else Path(words)
 
 
+def shown_place(words: str) -> str:
+    """The place of a ledger for messages: a password in it is not repeated.
+
+    Example:
+        >>> shown_place("postgresql://ann:secret@db/privacy")
+        'postgresql://ann:***@db/privacy'
+    """
+    return printable(re.sub(r"(://[^:/@]*):.*@", r"\1:***@", words))
+
+
 def ledger_for(url: str | None, dataset: str, analyst: str = "", witness: Path | None = None) -> Ledger | None:
     """The ledger of a command's options; one without a budget says that it only records."""
     if url is None:
@@ -85,7 +97,8 @@ def ledger_for(url: str | None, dataset: str, analyst: str = "", witness: Path |
 
     found = Ledger(ledger_at(url), dataset=dataset, analyst=analyst, witness=witness)
     if found.budget is None:
-        errors.print(f"{url} only records what is spent. To limit it, set a budget first: discreet ledger --help")
+        advice = "To limit it, set a budget first: discreet ledger --help"
+        errors.print(f"{shown_place(url)} only records what is spent. {advice}")
     return found
 
 

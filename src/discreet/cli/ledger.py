@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from typer.core import TyperGroup
 
-from discreet.cli.common import console, ledger_at
+from discreet.cli.common import console, ledger_at, shown_place
 from discreet.text import printable
 
 if TYPE_CHECKING:
@@ -214,9 +214,9 @@ def _ledger(place: str, dataset: str, analyst: str = "") -> Ledger:
 
     names = Ledger.datasets(ledger_at(place))
     if not names:
-        raise InvalidInput(f"{place} has no dataset yet: set a budget with discreet ledger create.")
+        raise InvalidInput(f"{shown_place(place)} has no dataset yet: set a budget with discreet ledger create.")
     if dataset not in names:
-        raise InvalidInput(f"{place} has no dataset {dataset!r}; it has {', '.join(map(repr, names))}.")
+        raise InvalidInput(f"{shown_place(place)} has no dataset {dataset!r}; it has {', '.join(map(repr, names))}.")
     return Ledger(ledger_at(place), dataset=dataset, analyst=analyst)
 
 

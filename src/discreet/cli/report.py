@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli.common import console, ledger_at, require_absent, require_place
+from discreet.cli.common import console, ledger_at, require_absent, require_place, shown_place
 from discreet.errors import InvalidInput
-from discreet.text import printable, read_bounded, read_json
+from discreet.text import read_bounded, read_json
 
 __all__ = ["register", "report", "verify"]
 
@@ -90,13 +90,13 @@ def verify(
         )
     require_claims(found, tree, str(certificate))
     if ledger is not None:
-        require_in_book(found, ledger_at(ledger), printable(ledger))
+        require_in_book(found, ledger_at(ledger), shown_place(ledger))
     facts = {"private": found.private, "epsilon": found.epsilon, "delta": found.delta, "signed_by": signer}
     if as_json:
         print(json.dumps(facts | {"epsilon": "inf" if found.epsilon == float("inf") else found.epsilon}))
         return
     console.print(
-        f"{found}\nsigned by {signer or 'nobody'}" + ("" if ledger is None else f"\nfound in {printable(ledger)}")
+        f"{found}\nsigned by {signer or 'nobody'}" + ("" if ledger is None else f"\nfound in {shown_place(ledger)}")
     )
 
 

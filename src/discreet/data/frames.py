@@ -190,8 +190,8 @@ def _matrix(data: Any, names: Sequence[str] | None, skip: Collection[str]) -> Ta
             array = untyped(data)
         except TypeError:
             raise InvalidInput(
-                f"expected a table, got {type(data).__name__}. Files larger than memory are for fit alone: read others "
-                "by read_table. Nothing was released."
+                f"expected a table, got {type(data).__name__}. Files larger than memory are for linear models, "
+                "evaluate and check: read others by read_table. Nothing was released."
             ) from None
         if array.ndim != 2:
             raise InvalidInput(f"expected a table of two dimensions, got {array.ndim} ({type(data).__name__}).")

@@ -90,7 +90,7 @@ def rows_bounds(unit: Unit, rows: float | None, counted: float | None) -> list[d
     most = bound("rows of a person", PUBLIC, "enforced" if unit.enforced else "declared", unit.rows_per_unit)
     if counted is not None:
         return [most, bound("number of rows", PRIVATE, f"counted within this fit: ε = {counted:.6g}")]
-    how = "public under replace-one" if unit.relation == "replace-one" else "declared"
+    how = "known under replace-one" if unit.relation == "replace-one" else "declared"
     return [most, bound("number of rows", PUBLIC, how, rows)]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet import rows as limits
 from discreet.data.base import Dataset
 from discreet.data.columns import Ignore
 from discreet.data.encoding import Encoder
@@ -28,7 +29,7 @@ from discreet.estimators.persons import person_column, persons_of
 from discreet.rows import RowSpec
 from discreet.units import Unit
 
-__all__ = ["opened_scan", "scanned_rows", "scanned_tables"]
+__all__ = ["opened_scan", "require_summable", "scanned_rows", "scanned_tables"]
 
 _PREDICTED = 1 << 16
 """Rows that are predicted together."""
@@ -118,9 +119,22 @@ def scanned_rows(
     if isinstance(scan, FrameScan):
         raise InvalidInput("a Dask DataFrame can be fitted to; for other questions write it to Parquet files.")
     source = scan.source(*declared)
+    require_summable(source.n)
     cache = None if scan.cache is None else Path(scan.cache)
     persons = _persons(source, declared[0], unit, private)
     return Streamed(BlockReader(source, coding, scan.bytes, cache).open()), persons
+
+
+def require_summable(n: int) -> None:
+    """Refuse more rows than all queries are proved to sum exactly; fits have their own rule.
+
+    Raises:
+        InvalidInput: there are more than `MOST_ROWS`.
+    """
+    if n > limits.MOST_ROWS:
+        raise InvalidInput(
+            f"more than {limits.MOST_ROWS} rows are for fits alone; give fewer files. Nothing was released."
+        )
 
 
 def _on_device(data: Streamed, device: Any) -> Dataset:

@@ -40,7 +40,7 @@ from discreet.estimators.features import Features
 from discreet.estimators.persons import person_column, persons_of, refuse_weights
 from discreet.estimators.privacy import PrivateEstimator, bits_for, opened, require_summable
 from discreet.estimators.provenance import declared_bounds, rows_bounds
-from discreet.estimators.scans import opened_scan
+from discreet.estimators.scans import opened_scan, require_summable
 from discreet.events import Event, Laplace, Parallel, PrivateSelection, Promise
 from discreet.ledger import Ledger
 from discreet.measurements import Noisy
@@ -135,6 +135,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         with ExitStack() as files:
             unit = Unit(self.adjacency, self.rows_per_unit)  # type: ignore[arg-type]
             found = [files.enter_context(opened_scan(model, scan, y, groups, unit, True)) for model in models]
+            require_summable(len(found[0][1]))
             persons = self._checked_persons(models, found[0][2])
             return self._fit_rows(models, [(own, data) for own, data, _ in found], persons)
 

@@ -226,7 +226,8 @@ class Ledger(Managed):
 
     def _paid_before(self, lines: Lines, number: int, event: Event, unit: Unit) -> int:
         (charge,) = charges_of(lines.about(number))
-        if (charge.event, charge.unit, charge.dataset) != (event, unit, self.dataset) or charge.status != "charged":
+        paid = charge.event, charge.unit, charge.dataset, charge.analyst
+        if paid != (event, unit, self.dataset, self.analyst) or charge.status != "charged":
             raise InvalidInput(
                 f"the key of charge {number} has paid for something else, or its run has ended ({charge.status}). A "
                 "key names one release. Nothing was charged and nothing was released."

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.floats import as_number
+from discreet.measurements.best_of import BestOf
 from discreet.measurements.program import drive
 from discreet.queries.base import replace_one_factor
 
@@ -52,6 +53,8 @@ def questions(measurement: Any) -> tuple[Question, ...]:
         return tuple(one for part in measurement.measurements for one in questions(part))
     if hasattr(measurement, "measurement"):
         return questions(measurement.measurement)
+    if isinstance(measurement, BestOf):  # how many runs there are is no one's to know: one stands for all
+        return _of_program(lambda: measurement.program(0))
     if hasattr(measurement, "program"):
         return _of_program(measurement.program)
     if isinstance(own := getattr(measurement, "question", None), Question):

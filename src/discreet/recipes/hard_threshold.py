@@ -71,7 +71,8 @@ def recipe(
         peel: release s coordinates a step instead of all; None compares the two noise levels, √(2s)·(largest entry)
             against the length of a row.
         target_bound: public bound on |y|; None takes 1, or clips nothing without privacy.
-        entry_bound: public bound on |x_ij|; None takes the problem's, or else the bound on a row's length.
+        entry_bound: public bound on |x_ij|; None takes the problem's, or else the bound on a row's length. The constant
+            column of an intercept is an entry too: an estimator's ``feature_bound`` makes it as small as the others.
         radius: ℓ2 bound on θ; None takes the problem's set.
         iterations: None takes (smoothness/a)·ln n, limited by the noise as above; without privacy 2000.
         smoothness: public bound on the mean loss's smoothness along 2s-sparse directions; None takes

@@ -26,6 +26,8 @@ __all__ = [
 
 Facts: TypeAlias = list[tuple[str, str]]
 
+_NORMS = {"l1": "ℓ1", "l2": "ℓ2", "linf": "ℓ∞"}
+
 
 def guarantee_facts(certificate: Certificate) -> Facts:
     """What is guaranteed to whom: ε, δ, ρ, μ, the relation, and whether the rows of a person were enforced."""
@@ -69,6 +71,7 @@ def mechanism_facts(certificate: Certificate) -> Facts:
     found = []
     for one in certificate.figures.mechanisms:
         rest = {k: v for k, v in one.items() if k not in ("mechanism", "steps", "sampling", "sensitivity")}
+        rest = {k: v for k, v in rest.items() if (k, v) != ("replace_one_factor", 2.0)}  # what the sensitivity says
         noise = ", ".join(f"{name.replace('_', ' ')} {_number(value)}" for name, value in rest.items())
         moves = f"; sensitivity {_number(one['sensitivity'])} C" if "sensitivity" in one else ""
         steps = f"{one['steps']} {'step' if one['steps'] == 1 else 'steps'}"
@@ -80,7 +83,8 @@ def query_facts(certificate: Certificate) -> Facts:
     """What was asked of the rows: clip, sensitivity, noise and grid in the units of the sums."""
     found = []
     for one in _lines(certificate.record.get("queries")):
-        parts = [f"asked {_number(one.get('times'))} times, bounded in {_number(one.get('norm'))}"]
+        norm = _NORMS.get(str(one.get("norm")), str(one.get("norm")))
+        parts = [f"asked {_number(one.get('times'))} times, bounded in {norm}"]
         for name in ("clip", "sensitivity", "noise", "grid"):
             parts += [f"{name} {_number(one[name])}"] if one.get(name) is not None else []
         found.append((str(one.get("query", "")), ", ".join(parts)))

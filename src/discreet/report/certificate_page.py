@@ -34,10 +34,10 @@ h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin: 
 .lead { font-size: 1.15rem; } .yes { color: var(--good); } .no { color: var(--bad); } .soft { color: var(--soft); }
 table { border-collapse: collapse; width: 100%; } th { font-weight: 600; width: 16rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-top: 1px solid var(--line); }
-td.n { text-align: right; font-variant-numeric: tabular-nums; } caption { text-align: left; }
+td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; } caption { text-align: left; }
 svg { width: 100%; max-width: 26rem; height: auto; } svg text { fill: var(--soft); font: 11px system-ui, sans-serif; }
 details { margin: 1rem 0; } pre { white-space: pre-wrap; font-size: .8rem; }
-@media (max-width: 30rem) { th { width: auto; } }
+@media (max-width: 30rem) { th { width: 40%; } }
 @media print { body { margin: 0; max-width: none; } details { display: none; } }
 """
 
@@ -73,7 +73,7 @@ def _verdict(certificate: Certificate) -> str:
 
 def _risks(certificate: Certificate) -> str:
     risks = certificate.risks
-    rows = [(f"{rate:.1%} of the others are accused wrongly", risks.hits(rate)) for rate in FALSE_ALARMS]
+    rows = [(f"{100 * rate:g} % of the others are accused wrongly", risks.hits(rate)) for rate in FALSE_ALARMS]
     rows += [("Membership advantage", risks.advantage), ("A secret guessed with 10 %", risks.reconstruction(0.1))]
     cells = "".join(f"<tr><th scope=row>{name}</th><td class=n>{_upper(value)}</td></tr>" for name, value in rows)
     return (

@@ -54,9 +54,9 @@ def record_of(
         bounds: where each comes from (`bound`).
         asked: how often each question was asked of the rows.
     """
-    head = ledger.head if ledger.durable else None
+    head, now = ledger.head if ledger.durable else None, datetime.now(UTC)
     return {
-        "issued": datetime.now(UTC).isoformat(timespec="seconds"),
+        "issued": now.isoformat(timespec="seconds") if head else now.date().isoformat(),  # memory keeps no times
         "model": model,
         "dataset": ledger.dataset,
         "target": target,

@@ -10,7 +10,7 @@ it on the model itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -172,6 +172,14 @@ class ExampleGradients:
         with torch.no_grad():
             return self._sums(recorder, present.to(self.parameters[0].device), bound)
 
+    def sums_of(
+        self, forward: Callable[[Any], Tensor], fields: Any, present: Tensor, bound: float | None = None
+    ) -> list[Tensor]:
+        """The clipped sum of a batch whose losses are ``forward(fields)``; see `clipped_sum`."""
+        with self.watch():
+            loss = forward(fields)
+        return self.clipped_sum(loss, present, bound)
+
     def _differentiate(self, recorder: Recorder, loss: Tensor, reduction: Reduction | None) -> None:
         reduction = reduction or ("mean" if loss.dim() == 0 else "none")
         expected = (self.slots,) if reduction == "none" else ()
@@ -229,7 +237,7 @@ class ExampleGradients:
             words = rule.rule if isinstance(rule, Whole) else block.rule
             self.report[name] = f"{type(layer).__name__}: {words}"
 
-    def _weights(self, squares: Tensor, present: Tensor, bound: float) -> Tensor:
+    def _weights(self, squares: Tensor, present: Tensor, bound: float | Tensor) -> Tensor:
         """Integers for one unit of each layer's gradient, [layers, slots]; zero for slots that add nothing."""
         layers = len(squares)
         total = squares.sum(0)

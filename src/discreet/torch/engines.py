@@ -25,6 +25,9 @@ class TrainingGradients(ExampleGradients):
     norms: torch.Tensor
     """ℓ2 lengths of the gradients of the last sum's slots, before clipping. Not private: used inside a round alone."""
 
+    made_up: Batch | None = None
+    """Made-up examples of the rows' shapes and types, on which the engine was checked."""
+
     rows_each: int = 1
     """Rows of a slot, where persons are examples: losses of rows are averaged over them."""
 
@@ -33,7 +36,7 @@ class TrainingGradients(ExampleGradients):
             loss = loss.reshape(self.slots, self.rows_each).mean(1)
         super()._differentiate(recorder, loss, reduction)
 
-    def _weights(self, squares: torch.Tensor, present: torch.Tensor, bound: float) -> torch.Tensor:
+    def _weights(self, squares: torch.Tensor, present: torch.Tensor, bound: float | torch.Tensor) -> torch.Tensor:
         self.norms = squares.sum(0).sqrt()
         return super()._weights(squares, present, bound)
 
@@ -115,6 +118,7 @@ def checked_engine(
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
+        engine.made_up = made
     return engine
 
 

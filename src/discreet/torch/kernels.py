@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -130,7 +131,10 @@ def in_parts(work: Callable[[int, int], None], count: int, entries: int) -> None
         work(0, count)
         return
     ends = [count * k // threads for k in range(threads + 1)]
-    list(_pool(threads).map(work, ends[:-1], ends[1:]))
+    others = [_pool(threads - 1).submit(work, *part) for part in pairwise(ends[1:])]
+    work(ends[0], ends[1])  # by this thread, which would only wait otherwise
+    for other in others:
+        other.result()
 
 
 def _compiled(rows: Tensor) -> bool:

@@ -42,9 +42,7 @@ class _Runs:
         cuda = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
             torch.manual_seed(seed)
-            with self.engine.watch():
-                loss = self.forward(examples)
-            sums = self.engine.clipped_sum(loss, present)
+            sums = self.engine.sums_of(self.forward, examples, present)
         return torch.cat([total.reshape(-1) for total in sums])
 
     def only(self, slot: int) -> Tensor:

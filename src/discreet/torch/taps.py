@@ -164,11 +164,18 @@ def affine(
     return _Affine.apply(x, recorder.tap, scale, shift, (recorder, of_weight, of_bias, axes))
 
 
+def _laid_out_for(weight: Tensor, x: Tensor) -> Tensor:
+    """``x`` with channels last in memory if the weight has them so: other layouts are converted inside each kernel."""
+    last = x.dim() == 4 and weight.stride(1) == 1 and weight[0, 0].numel() > 1
+    return x.contiguous(memory_format=torch.channels_last) if last else x
+
+
 class _Convolution(Function):  # type: ignore[misc]
     """A convolution with zero padding; records uses of the kernel and of the offset."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, tap: Tensor, weight: Tensor, bias: Tensor | None, note: Any) -> Tensor:
+        x = _laid_out_for(weight, x)
         ctx.save_for_backward(x, weight)
         ctx.note = note
         layer, padding = note[3:]
@@ -180,6 +187,7 @@ class _Convolution(Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
         x, weight = ctx.saved_tensors
+        g = _laid_out_for(weight, g)
         recorder, of_weight, of_bias, layer, padding = ctx.note
         if of_weight is not None:
             recorder.uses.append(

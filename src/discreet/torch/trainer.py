@@ -153,14 +153,41 @@ class Trainer:
         else:
             self._ahead = found
 
-    def fit(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> Trainer:
-        """Run all charged steps with ``loss_fn(model(batch.x), batch.y)``."""
+    def fit(self, loss_fn: Callable[[Any, Any], torch.Tensor], *, compiled: bool = False) -> Trainer:
+        """Run all charged steps with ``loss_fn(model(batch.x), batch.y)``.
+
+        Args:
+            loss_fn: the losses of the slots, or their mean.
+            compiled: on a GPU forward pass, backward pass and sums are compiled and replayed as one CUDA graph
+                (`discreet.torch.cuda.compiled`), where that is possible; otherwise a warning says why not. Then Python
+                code of ``loss_fn`` and of the model runs once, before the first step.
+        """
+        if compiled and self._replays(loss_fn):
+            return self
         for batch in self:
             if self.parts.round.full is None:
                 self.step(loss_fn(self.model(batch.x), batch.y))
             else:
                 self.step(lambda given=batch: loss_fn(self.model(given.x), given.y))  # type: ignore[misc]
         return self
+
+    def _replays(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> bool:
+        """Run all charged steps by a compiled engine; False where there is none."""
+        from discreet.torch.cuda.fitting import replayed_for
+
+        parts = self.parts.round
+        query, usual = parts.query, parts.query.engine
+        plain = parts.full is None and parts.ranks.size == 1 and usual.rows_each == 1 and not self._waiting
+        compiled = replayed_for(usual, loss_fn, plain)
+        if compiled is None:
+            return False
+        query.engine = compiled
+        try:
+            for batch in self:
+                self.step(batch.fields)
+        finally:
+            query.engine = usual
+        return True
 
     def close(self) -> None:
         """End the training, and note it in the ledger. A training whose plan is complete has ended by itself."""

@@ -28,6 +28,7 @@ from discreet.events import (
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
+    FixedSize,
     Gaussian,
     Laplace,
     Poisson,
@@ -170,7 +171,7 @@ def test_orders_far_out_are_charged_right_where_a_unit_that_is_added_rarely_take
 
 @pytest.mark.parametrize(
     ("rate", "sigma", "steps", "level"),
-    [(1e-5, 1.0, 1000, 1e-9), (1e-4, 2.0, 10_000, 1e-9), (2e-6, 0.7, 20_000, 1e-7), (3e-4, 1.3, 500, 1e-10)],
+    [(1e-5, 1.0, 1000, 1e-9), (1e-4, 2.0, 10_000, 1e-9), (3e-4, 1.3, 500, 1e-10), (4.5e-5, 1.08, 450, 1.4e-10)],
 )
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_rare_participation_goes_along_a_contour(rate, sigma, steps, level, adjacency) -> None:
@@ -394,3 +395,21 @@ def test_calibration_stays_within_the_budget_where_contours_were_false() -> None
         noise = calibrate(make, 4.0, level, adjacency)
     for run in runs_of(make(noise), adjacency):
         assert run.epsilon(level, "fourier").lower <= 4.0
+
+
+@pytest.mark.parametrize("steps", [2, 30, 1000])
+@pytest.mark.parametrize(("sigma", "batch"), [(0.6, 3), (1.0, 100), (5.0, 900), (40.0, 999)])
+@pytest.mark.parametrize("beside", [False, True])
+def test_classical_bounds_of_batches_of_fixed_size_are_no_lower(steps, sigma, batch, beside) -> None:
+    """They are not asked for: their divergences are those of the pair that is composed."""
+    event: Event = Repeat(FixedSize(batch, 1000, Gaussian(sigma)), steps)
+    if beside:
+        event = Compose([event, Gaussian(3.0)])
+    for level in (1e-3, 1e-9):
+        found = epsilon(event, level, "replace-one").upper
+        assert math.isfinite(found)
+        for method in ("renyi", "basic"):
+            try:
+                assert found <= epsilon(event, level, "replace-one", method=method).upper
+            except NotCertifiable:
+                continue

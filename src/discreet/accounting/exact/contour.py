@@ -32,7 +32,7 @@ from discreet.accounting.exact.transform import OnContour
 from discreet.errors import NotCertifiable
 from discreet.floats import UNIT_ROUNDOFF
 
-__all__ = ["MOST_NODES", "Contour", "Transform"]
+__all__ = ["MOST_NODES", "Contour", "Failing", "Transform"]
 
 Array = NDArray[Any]
 _SMALLEST = 2.0**-1020  # what underflow may take from a term
@@ -257,7 +257,8 @@ class Contour:
             except NotCertifiable as reason:
                 refusal = reason
                 if attempt == 0:  # before many nodes are made for a guess
-                    guess = self._scouted(guess, target)
+                    guess, scouts = self._scouted(guess, target)
+                    tolerance = _LOOSE if scouts > _SHORT // 2 else tolerance
                 elif tolerance == _LOOSE:
                     break
                 else:
@@ -272,12 +273,13 @@ class Contour:
             raise refusal
         return best
 
-    def _scouted(self, guess: float, target: float) -> float:
-        """ε(δ) to a few per cent by the fewest nodes, or the guess where even they are too many."""
+    def _scouted(self, guess: float, target: float) -> tuple[float, int]:
+        """ε(δ) to a few per cent by the fewest nodes, and how many; or the guess where even they are too many."""
         try:
-            return self._root(self._nodes(Aim(guess, target, _ROUGH, self.most_nodes // 4)), guess, target)[0]
+            nodes = self._nodes(Aim(guess, target, _ROUGH, self.most_nodes // 4))
+            return self._root(nodes, guess, target)[0], len(nodes.omegas)
         except NotCertifiable:
-            return guess
+            return guess, 0
 
     def _about(self, aim: Aim) -> tuple[float, Bounds]:
         """ε(δ) and its bounds by nodes made for an aim, else at the saddle point, where terms cancel less."""
@@ -300,7 +302,7 @@ class Contour:
             next_guess = guess + min(max(step, -0.75 * guess), 4 * guess + 1 / nodes.c)
             if not least <= next_guess <= most:
                 next_guess = (least + most) / 2
-            if abs(value - target) <= 1e-6 or guess == 0 or most - least <= 1e-13 * most:
+            if abs(value - target) <= 1e-6 or guess == 0 or most - least <= 1e-13 * most < math.inf:
                 return next_guess, slope  # what is left of log δ is of the order of its square
             guess = next_guess
         raise NotCertifiable("no ε of the contour sum has this δ")
@@ -326,3 +328,24 @@ class Contour:
         else:
             lower = 0.0
         return guess, Bounds(lower, upper)
+
+
+class Failing:
+    """The contour accountant of finite losses, beside a probability of failure that is added to δ."""
+
+    def __init__(self, contour: Contour, failure: float) -> None:
+        self.contour = contour
+        self.most, self.least = failure * (1 + 1e-13), failure * (1 - 1e-13)
+
+    def delta(self, epsilon: float) -> Bounds:
+        """δ of the finite losses, plus the failure."""
+        finite = self.contour.delta(epsilon)
+        return Bounds(finite.lower + self.least, min(1.0, finite.upper + self.most))
+
+    def epsilon(self, delta: float, *, lower: bool = True) -> Bounds:
+        """ε at what failure leaves of δ."""
+        if delta <= self.most:
+            return Bounds(0.0, math.inf)
+        low, high = delta - self.most, delta - self.least
+        bounds = self.contour.epsilon(low)
+        return bounds if low == high or not lower else Bounds(self.contour.epsilon(high).lower, bounds.upper)

@@ -55,7 +55,9 @@ def _tables_on(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     return packed, heights, tail
 
 
-def sample_on(device: torch.device, key: Words, count: int, scale: Scale, slack: int = SLACK) -> Tensor:
+def sample_on(
+    device: torch.device, key: Words, count: int, scale: Scale, slack: int = SLACK, out: Tensor | None = None
+) -> Tensor:
     """What `discreet.torch.cuda.sampling.sample` computes, on a GPU: the same integers.
 
     Args:
@@ -64,9 +66,10 @@ def sample_on(device: torch.device, key: Words, count: int, scale: Scale, slack:
         count: number of samples, at most `MOST_SAMPLES`.
         scale: σ.
         slack: see `sample`.
+        out: where the samples are written, int64; by default a new tensor.
     """
     secret = torch.from_numpy(key.view(np.int32).copy()).to(device)
-    out = torch.empty(count, dtype=torch.int64, device=device)
+    out = torch.empty(count, dtype=torch.int64, device=device) if out is None else out
     room = count // 64 + (1 << 16)
     try:
         with torch.cuda.device(device):

@@ -12,5 +12,9 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-triton = SimpleNamespace(jit=_as_it_is)
+def _jit(function: Any = None, **options: Any) -> Any:
+    return _as_it_is if function is None else function
+
+
+triton = SimpleNamespace(jit=_jit)
 tl = SimpleNamespace(constexpr=_as_it_is)

@@ -1,0 +1,38 @@
+"""What Ray Data hands over, with the engine itself, where it is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import discreet as dp
+
+ray = pytest.importorskip("ray")
+SCHEMA = dp.Schema({"x": dp.Numeric(-1, 1), "y": dp.Categorical([0, 1])})
+
+
+@pytest.mark.filterwarnings("ignore")  # of Ray about its own settings
+def test_files_that_ray_has_written_and_its_tables(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 600)
+    table = pd.DataFrame({"x": x, "y": (x + rng.normal(size=600) > 0).astype(int)})
+    ray.init(num_cpus=1, include_dashboard=False)
+    try:
+        dataset = ray.data.from_pandas([table.iloc[:250], table.iloc[250:]])
+        dataset.write_parquet(str(tmp_path))
+        arrow = dataset.to_arrow_refs()
+        held = pd.concat([part.to_pandas() for part in ray.get(arrow)], ignore_index=True)
+    finally:
+        ray.shutdown()
+
+    def model() -> dp.LogisticRegression:
+        return dp.LogisticRegression(1.0, 1e-6, schema=SCHEMA, random_state=1)
+
+    written = pd.concat([pd.read_parquet(file) for file in sorted(tmp_path.glob("*.parquet"))], ignore_index=True)
+    expected = model().fit(written[["x"]], written.y).coef_
+    assert len(written) == len(held) == 600
+    assert np.array_equal(model().fit(dp.Parquet(tmp_path, target="y")).coef_, expected)
+    assert model().fit(held[["x"]], held.y).privacy_.epsilon <= 1.0
