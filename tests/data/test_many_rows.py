@@ -85,19 +85,6 @@ def test_other_solvers_are_refused_before_anything_is_charged(
     assert not ledger.history()
 
 
-@pytest.mark.parametrize("settings", [{}, {"solver": "scaled_descent"}])
-def test_searches_refuse_other_solvers_too(
-    settings: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "MOST_ROWS", N - 1)
-    ledger = dp.Ledger()
-    model = dp.LogisticRegression(schema=SCHEMA, **settings)
-    search = dp.PrivateSearchCV(model, {"alpha": [1e-3]}, epsilon=2.0, delta=1e-6, ledger=ledger, random_state=1)
-    with pytest.raises(InvalidInput, match="solver='descent'"):
-        search.fit(dp.Parquet(folder, target="y", memory=1))
-    assert not ledger.history()
-
-
 def test_scaled_sums_stay_whole_beyond_int64() -> None:
     rows = limits.RowSpec(1, 1.0, 0.5)
     scaling = Scaling(rows, np.array([1, 1]), np.array([2**17]))

@@ -38,10 +38,7 @@ from discreet.tuned import Tuned, current, tuned
 from discreet.units import Unit
 from discreet.vault import Payment, Vault
 
-__all__ = [
-    "NUMBERS", "SOME_ROWS", "CountNumbers", "PlanFor", "PrivateEstimator", "bits_for", "opened", "require_summable",
-    "summable",
-]  # fmt: skip
+__all__ = ["NUMBERS", "SOME_ROWS", "CountNumbers", "PlanFor", "PrivateEstimator", "bits_for", "opened", "summable"]
 
 PlanFor: TypeAlias = Callable[[float, Guarantee], Plan]
 """From a number of rows, public or released, and a guarantee to a plan."""
@@ -325,19 +322,14 @@ def summable(plan_for: PlanFor, n: int) -> PlanFor:
 
     def checked(count: float, guarantee: Guarantee) -> Plan:
         plan = plan_for(count, guarantee)
-        require_summable(plan, n, guarantee.private)
+        if plan.name not in OF_MANY_ROWS or not guarantee.private:
+            raise InvalidInput(
+                f"more than {limits.MOST_ROWS} rows are summed exactly by solver={OF_MANY_ROWS[0]!r} alone: name it. "
+                "Nothing was released."
+            )
         return plan
 
     return checked
-
-
-def require_summable(plan: Plan, n: int, private: bool = True) -> None:
-    """Refuse a plan whose sums are not proved exact for so many rows; see `summable`."""
-    if n > limits.MOST_ROWS and (plan.name not in OF_MANY_ROWS or not private):
-        raise InvalidInput(
-            f"more than {limits.MOST_ROWS} rows are summed exactly by solver={OF_MANY_ROWS[0]!r} alone: name it. "
-            "Nothing was released."
-        )
 
 
 def _stays_charged(vault: Vault, guarantee: Guarantee) -> str:

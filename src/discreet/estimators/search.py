@@ -38,7 +38,7 @@ from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.callers import warned_of_steps
 from discreet.estimators.features import Features
 from discreet.estimators.persons import person_column, persons_of, refuse_weights
-from discreet.estimators.privacy import PrivateEstimator, bits_for, opened, require_summable
+from discreet.estimators.privacy import PrivateEstimator, bits_for, opened
 from discreet.estimators.provenance import declared_bounds, rows_bounds
 from discreet.estimators.scans import opened_scan, require_summable
 from discreet.events import Event, Laplace, Parallel, PrivateSelection, Promise
@@ -159,8 +159,6 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         ]
         aim = replace(guarantee, delta=ledger.portion(guarantee.delta))
         plan = self._plan(models, problems, aim)
-        for each in plan.fits:
-            require_summable(each, n)
         event, charged = plan.event, unit
         if persons is not None and persons.most_rows > 1:  # the same (ε, δ), in terms of a budget for so many rows
             if not ledger.keeps(event, unit, aim.stated):
