@@ -17,6 +17,7 @@ from discreet.errors import InvalidInput
 from discreet.mechanisms import Gaussian
 from discreet.noise.bits import Bits
 from discreet.queries.sums.gradient import GradientSum
+from discreet.queries.sums.scaled_gradient import Scaling
 
 N = 900
 SCHEMA = dp.Schema({"x": dp.Numeric(-1, 1, encoding="linear"), "y": dp.Categorical([0, 1])})
@@ -82,3 +83,12 @@ def test_other_solvers_are_refused_before_anything_is_charged(
         with pytest.raises(InvalidInput, match="fits alone"):
             other()
     assert not ledger.history()
+
+
+def test_scaled_sums_stay_whole_beyond_int64() -> None:
+    rows = limits.RowSpec(1, 1.0, 0.5)
+    scaling = Scaling(rows, np.array([1, 1]), np.array([2**17]))
+    constant = int(rows.constant)
+    slopes, features = 2**53 + 1, 2**70
+    total = np.array([features, slopes * constant], dtype=object)
+    assert scaling.of_sum(total).tolist() == [features - slopes * 2**17, slopes * constant]

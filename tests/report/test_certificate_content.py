@@ -15,16 +15,20 @@ import pytest
 import yaml
 
 import discreet as dp
+from discreet.data.unprotected import UnprotectedFloat
+from discreet.events import Gaussian
 from discreet.geometry import L1Ball
 from discreet.report.card import model_card
 from discreet.report.certificate import Certificate
 from discreet.report.figures import DELTAS
 from discreet.report.record import FROM_DATA, PRIVATE, PUBLIC
+from discreet.units import Unit
 
 RNG = np.random.default_rng(3)
 TABLE = pd.DataFrame({"age": RNG.uniform(20, 80, 600), "dose": RNG.uniform(0, 4, 600)})
 SICK = pd.Series(TABLE["age"] + 10 * TABLE["dose"] > 70, name="sick")
 SCHEMA = dp.Schema({"age": dp.Numeric(0, 120), "dose": dp.Numeric(0, 10), "sick": dp.Boolean()})
+GAUSSIAN = Gaussian(10.0)
 BUDGET = {"epsilon": 5.0, "delta": 1e-4, "adjacency": "replace-one", "dataset": "clinic"}
 
 
@@ -225,3 +229,31 @@ def test_compositions_that_take_a_second_a_point_are_known_beforehand() -> None:
     assert dp.accounting.curve(Compose([Laplace(50.0), minimum]), "add-remove").is_slow
     assert not dp.accounting.curve(minimum, "add-remove").is_slow
     assert not dp.accounting.curve(Repeat(Gaussian(8.0), 9), "add-remove").is_slow
+
+
+@pytest.mark.parametrize(
+    "void", [{"solver_options": {"clip": UnprotectedFloat(0.7)}}, {"row_norm": UnprotectedFloat(1.0)}]
+)
+def test_no_bound_that_follows_from_the_data_is_called_public(void: dict[str, Any]) -> None:
+    settings = {"row_norm": 1.0, "classes": [False, True], "solver": "descent"} | void
+    found = dp.LogisticRegression(1.0, 1e-6, **settings).fit(TABLE.to_numpy(), SICK.to_numpy()).privacy_
+    length = next(line for line in found.record["bounds"] if line["of"] == "length of a row's gradient")
+    assert not found.private
+    assert length["provenance"] == FROM_DATA
+    assert "value" not in length
+
+
+def test_a_declared_clip_is_said_to_be_declared() -> None:
+    settings = {"row_norm": 1.0, "classes": [False, True], "solver": "descent", "solver_options": {"clip": 0.7}}
+    found = dp.LogisticRegression(1.0, 1e-6, **settings).fit(TABLE.to_numpy(), SICK.to_numpy()).privacy_
+    length = next(line for line in found.record["bounds"] if line["of"] == "length of a row's gradient")
+    assert (length["provenance"], length["how"], length["value"]) == (PUBLIC, "declared", 0.7)
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_persons_with_one_row_that_takes_part_are_protected_as_persons(relation: Any) -> None:
+    """One row less of a person with several exchanges what takes part: under add-remove that is no neighbour."""
+    enforced, declared = (Certificate(1.0, 1e-6, Unit(relation, 1, known), GAUSSIAN, "x") for known in (True, False))
+    assert "all rows of one person" in enforced.to_html()
+    assert "one row, " not in enforced.to_html()
+    assert "one row, " in declared.to_html()

@@ -288,7 +288,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """When, where, of what and by what questions the certificate came to be; where its bounds come from."""
         counted = current(NUMBERS).count_share * guarantee.epsilon if self._must_count(guarantee) else None
         rows = None if counted else plan.problem.n
-        bounds = declared_bounds(self) + rows_bounds(guarantee.unit, rows, counted) + settings_bounds(plan.settings)
+        bounds = declared_bounds(self) + rows_bounds(guarantee.unit, rows, counted)
+        given, void = getattr(self, "solver_options", None), bool(self._bounds_from_the_data())
+        bounds += settings_bounds(plan.settings, given, void=void)
         return record_of(
             type(self).__name__, vault.ledger, vault.charge_ids, protective=vault.protective, rows=rows,
             unit=guarantee.unit, target=getattr(self, "_target", None), bounds=bounds, asked=vault.asked,

@@ -7,21 +7,22 @@ its value is not repeated.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from discreet.data.columns import Boolean, Categorical, Column, Numeric
 from discreet.data.unprotected import is_unprotected
+from discreet.report.certificate import FROM_THE_DATA
 from discreet.report.record import FROM_DATA, PRIVATE, PUBLIC, bound
 from discreet.units import Unit
 
-__all__ = ["clip_bounds", "declared_bounds", "rows_bounds", "settings_bounds"]
+__all__ = ["clip_bounds", "declared_bounds", "rows_bounds", "settings_bounds", "void_items", "void_names"]
 
 _NUMBERS = ("row_norm", "target_bounds", "feature_bound", "radius")
 _SETTINGS = {"clip": "length of a row's gradient", "slope_bound": "length of a row's gradient"}
 _SCALES = ("scales", "scale_multiplier")
-_VOID = "taken from the data without protection"
+_VOID = FROM_THE_DATA
 
 
 def declared_bounds(model: Any) -> list[dict[str, Any]]:
@@ -93,10 +94,16 @@ def rows_bounds(unit: Unit, rows: float | None, counted: float | None) -> list[d
     return [most, bound("number of rows", PUBLIC, how, rows)]
 
 
-def settings_bounds(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The bounds that a solver set itself: from public facts, or by releases of its own that are part of the fit."""
+def settings_bounds(settings: Mapping[str, Any], given: Any = None, *, void: bool = False) -> list[dict[str, Any]]:
+    """The bounds that a solver set itself: from public facts, or by releases of its own that are part of the fit.
+
+    Args:
+        settings: of the solver.
+        given: options that the user declared, which the solver has taken as they are.
+        void: whether a declaration was taken from the data: what follows from it is then not public either.
+    """
     found = [
-        bound(of, PUBLIC, "from public facts, by the solver's recipe", settings[name])
+        bound(of, *(_where(True) if void else _of_setting(name, given)), settings[name])
         for name, of in _SETTINGS.items()
         if isinstance(settings.get(name), int | float) and math.isfinite(settings[name])
     ]
@@ -105,9 +112,38 @@ def settings_bounds(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def clip_bounds(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The clipping bound of a training of PyTorch: declared, or following a quantile of its own gradients' lengths."""
+def _of_setting(name: str, given: Any) -> tuple[str, str]:
+    declared = isinstance(given, Mapping) and given.get(name) is not None
+    return PUBLIC, "declared" if declared else "from public facts, by the solver's recipe"
+
+
+def clip_bounds(settings: Mapping[str, Any], void: Sequence[str]) -> list[dict[str, Any]]:
+    """The clipping bound of a training of PyTorch: declared, or following a quantile of its own gradients' lengths.
+
+    Args:
+        settings: of the training.
+        void: declarations that were taken from the data without protection.
+    """
     of = "length of an example's gradient"
+    found = [bound(name, FROM_DATA, _VOID) for name in void if name != "clip"]
+    if "clip" in void:
+        return [*found, bound(of, FROM_DATA, _VOID)]
     if settings.get("clip") == "quantile":
-        return [bound(of, PRIVATE, "a quantile that every step releases with its sum: part of this training's ε")]
-    return [bound(of, PUBLIC, "declared", settings["clip_bound"])]
+        return [*found, bound(of, PRIVATE, "a quantile that every step releases with its sum: part of its ε")]
+    return [*found, bound(of, PUBLIC, "declared", settings["clip_bound"])]
+
+
+def void_names(**declared: Any) -> tuple[str, ...]:
+    """Which of these declarations were taken from the data without protection.
+
+    Example:
+        >>> from discreet.data.unprotected import UnprotectedFloat
+        >>> void_names(clip=UnprotectedFloat(0.7), grid=2.0**20)
+        ('clip',)
+    """
+    return tuple(name for name, value in declared.items() if is_unprotected(value))
+
+
+def void_items(names: Sequence[str]) -> tuple[str, ...]:
+    """Declarations that were taken from the data, as items of a certificate's list of what is not protected."""
+    return tuple(f"{name}, {FROM_THE_DATA}" for name in names)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from discreet.units import Unit
+
 if TYPE_CHECKING:
     from discreet.report.certificate import Certificate
 
@@ -33,7 +35,7 @@ def guarantee_facts(certificate: Certificate) -> Facts:
     return [
         ("ε, proved upper bound", "∞" if math.isinf(certificate.epsilon) else f"{certificate.epsilon:.6g}"),
         ("δ", f"{certificate.delta:.3g}"),
-        ("Neighbouring data differ by", relation_in_words(unit.relation, unit.rows_per_unit)),
+        ("Neighbouring data differ by", relation_in_words(unit)),
         ("Rows of a person", "enforced" if unit.enforced else "declared by the user"),
         ("ρ (zCDP)", _or_none(figures.rho)),
         ("μ (Gaussian DP)", _or_none(figures.mu)),
@@ -44,10 +46,19 @@ def _or_none(value: float | None) -> str:
     return "none is proved" if value is None else f"{value:.4g}"
 
 
-def relation_in_words(relation: str, rows: int) -> str:
-    """The neighbouring relation for readers."""
-    what = "one row" if rows == 1 else f"all rows of one person, at most {rows}"
-    return f"{what}, replaced" if relation == "replace-one" else f"{what}, added or removed"
+def relation_in_words(unit: Unit) -> str:
+    """The neighbouring relation for readers.
+
+    Where persons are known it is about all their rows, also if one of them takes part: to take one of several rows from
+    a person exchanges what the person takes part with, which is no removal.
+
+    Example:
+        >>> relation_in_words(Unit("add-remove", 1, enforced=True)), relation_in_words(Unit("add-remove"))
+        ('all rows of one person, added or removed', 'one row, added or removed')
+    """
+    what = "one row" if unit.rows_per_unit == 1 else f"all rows of one person, at most {unit.rows_per_unit}"
+    what = "all rows of one person" if unit.enforced else what
+    return f"{what}, replaced" if unit.relation == "replace-one" else f"{what}, added or removed"
 
 
 def curve_facts(certificate: Certificate) -> Facts:

@@ -26,16 +26,15 @@ from discreet.errors import InvalidInput
 from discreet.estimators.callers import require_all_fits
 from discreet.estimators.checks import EPSILONS, check_range
 from discreet.estimators.privacy import bits_for, opened
-from discreet.estimators.provenance import clip_bounds, rows_bounds
+from discreet.estimators.provenance import void_items, void_names
 from discreet.events import compose
 from discreet.measurements.questions import Question, questions
 from discreet.mechanisms import Gaussian
 from discreet.noise.bits import Bits
-from discreet.planning.plan import spent_epsilon
-from discreet.report.certificate import Certificate
-from discreet.report.record import record_of
+from discreet.report.certificate import unprotected_kind
 from discreet.torch.banded import BandedNoise, Cyclic, square_root_coefficients
 from discreet.torch.batches import places_for
+from discreet.torch.certifying import aim_of, certificate_of, settings_of
 from discreet.torch.clipping import QuantileBound
 from discreet.torch.counting import plan_after_count
 from discreet.torch.distributed import ALONE, Alone, FollowingRun, ranks_of
@@ -67,6 +66,7 @@ class Options:
         rows_each: rows of an example, where persons are protected.
         random_state: a seed, with which nothing is private.
         verbose: whether a progress line is shown.
+        void: declarations that were taken from the data without protection.
     """
 
     clip: Clip
@@ -78,6 +78,7 @@ class Options:
     rows_each: int = 1
     random_state: int | None = None
     verbose: bool = False
+    void: tuple[str, ...] = ()
 
 
 def privatize(
@@ -130,6 +131,10 @@ def privatize(
     n = _number_of_rows(len(rows) if persons is None else persons.count, unit, n_public, private, ranks)
     guarantee = _guarantee(epsilon, delta, n, unit)
     options = _options(clip, grid, exact, average, svrg, persons, random_state, verbose and ranks.first)
+    options = replace(options, void=void_names(
+        epsilon=epsilon, delta=delta, epochs=epochs, expected_batch=expected_batch, clip=clip, n_public=n_public,
+        slots=slots, grid=grid, average=average, svrg=svrg,
+    ))  # fmt: skip
     vault = ranks.at_first(lambda: vault_of(rows, unit, ledger, bits_for(random_state), persons))
     shapes = rows if persons is None else persons.shapes(rows)
     how = {"epochs": epochs, "expected_batch": expected_batch, "sampling": sampling, "slots": slots, "bands": bands}
@@ -137,7 +142,7 @@ def privatize(
     made = partial(make_round, model, optimizer, shapes, options=options, forward=forward, ranks=ranks)
     plan = ranks.from_first(lambda: _planned(vault, guarantee, n, how, made))
     gradient_round = ranks.agreed(lambda: made(plan))
-    charged = ranks.at_first(lambda: _charged(vault, model, plan, gradient_round))
+    charged = ranks.at_first(lambda: _charged(vault, model, plan, gradient_round, options.void))
     run = charged or FollowingRun(rows, len(rehearsed(plan, gradient_round)), 0)
     return assembled(model, optimizer, vault, run, gradient_round, plan, options)
 
@@ -146,7 +151,7 @@ def _planned(
     vault: Vault | None, guarantee: Guarantee, n: int | None, how: dict[str, Any], made: Callable[[TrainingPlan], Any]
 ) -> TrainingPlan:
     """The plan for a public number of rows, or for one that is counted first."""
-    aim = _aim(guarantee, vault)
+    aim = aim_of(guarantee, vault)
     if n is not None:
         return plan_training(guarantee, n, least_noise_for=aim, **how)
     assert vault is not None, "rank 0 plans"
@@ -173,22 +178,19 @@ def vault_of(rows: TorchRows, unit: Unit, ledger: Any, bits: Bits, persons: Pers
     return Vault(rows, unit, opened(ledger), bits, persons=persons)  # type: ignore[arg-type]
 
 
-def _aim(guarantee: Guarantee, vault: Vault | None) -> Guarantee:
-    """The guarantee, with the part of δ that the ledger leaves to one charge."""
-    assert vault is not None, "rank 0 plans and certifies"
-    return replace(guarantee, delta=vault.ledger.portion(guarantee.delta)) if guarantee.private else guarantee
-
-
-def _charged(vault: Vault | None, model: torch.nn.Module, plan: TrainingPlan, gradient_round: GradientRound) -> Run:
+def _charged(
+    vault: Vault | None, model: torch.nn.Module, plan: TrainingPlan, gradient_round: GradientRound, void: Sequence[str]
+) -> Run:
     """Charge the whole plan."""
     assert vault is not None, "rank 0 charges"
-    aim, events = _aim(plan.guarantee, vault), rehearsed(plan, gradient_round)
+    aim, events = aim_of(plan.guarantee, vault), rehearsed(plan, gradient_round)
     if plan.count is not None:
         return vault.open(events, Payment(promised_by=vault.charge_ids[-1]))
     stated = aim.stated if aim.private else None
     require_all_fits(vault.ledger, lambda: compose(events), vault.unit, stated)
     name = type(gradient_round.ranks.model(model)).__name__
-    return vault.open(events, Payment(f"torch {name}, {plan.steps} steps", stated))
+    mark = f", NOT PRIVATE: {unprotected_kind(void_items(void))}" if void else ""
+    return vault.open(events, Payment(f"torch {name}, {plan.steps} steps{mark}", stated))
 
 
 def make_round(
@@ -265,65 +267,12 @@ def assembled(
         average = torch.optim.swa_utils.AveragedModel(ranks.model(model), multi_avg_fn=decay)
     settings = settings_of(plan, options, gradient_round)
     asked, name = _asked(plan, gradient_round), type(ranks.model(model)).__name__
-    certificate = ranks.from_first(lambda: _certificate(vault, plan, name, settings, asked))
+    certificate = ranks.from_first(lambda: certificate_of(vault, plan, name, settings, asked, options.void))
     parts = Parts(
         model, optimizer, vault, run, gradient_round, plan, certificate, options, options.adaptive, average,
         options.verbose,
     )  # fmt: skip
     return Trainer(parts)
-
-
-def settings_of(plan: TrainingPlan, options: Options, gradient_round: GradientRound) -> dict[str, Any]:
-    """The public settings of a training, for its certificate."""
-    sampler = plan.batches.event(Gaussian(1.0).event(gradient_round.query, plan.guarantee.unit), plan.guarantee.unit)  # type: ignore[arg-type]
-    found: dict[str, Any] = {
-        "steps": plan.steps,
-        "sampling": type(sampler).__name__,
-        "expected_batch": plan.expected_batch,
-        "noise_multiplier": plan.noise_multiplier,
-        "clip": options.clip.style if options.adaptive is None else "quantile",
-        "clip_bound": options.clip.bound,
-        "slots": plan.places.slots,
-        "exact": options.exact,
-    }
-    if gradient_round.banded is not None:
-        found |= {"sampling": "groups in turn", "bands": len(gradient_round.banded.coefficients)}
-    if options.svrg is not None:
-        found |= {"svrg_period": options.svrg.period, "clip_of_differences": options.svrg.clip,
-                  "noise_multiplier_of_full_steps": plan.full_noise_ratio * plan.noise_multiplier}  # fmt: skip
-    if plan.guarantee.unit.enforced:
-        found["rows_in_an_example"] = gradient_round.query.engine.rows_each
-    if gradient_round.ranks.size > 1:
-        found["processes"] = gradient_round.ranks.size
-    if plan.guarantee.unit.relation == "add-remove" and plan.count is None:
-        found["most_rows"] = plan.most_rows
-    if not options.exact:
-        found["assumed"] = "sums of floats move by no more than the clipping bound between neighbours"
-    return found
-
-
-def _certificate(
-    vault: Vault | None, plan: TrainingPlan, model: str, settings: dict[str, Any], asked: dict[Question, int]
-) -> Certificate:
-    assert vault is not None, "rank 0 certifies"
-    guarantee, event, aim = plan.guarantee, compose(vault.charged), _aim(plan.guarantee, vault)
-    if plan.count is not None:
-        spent = guarantee.epsilon  # of the count and of the training, which keeps what the count's charge promised
-    else:
-        spent = spent_epsilon(event, aim) if guarantee.private else math.inf
-    unprotected = ["what the training loop itself keeps or prints of a batch"]
-    if guarantee.unit.relation == "replace-one":
-        unprotected.append("number of people" if guarantee.unit.enforced else "number of rows")
-    rows, counted = (plan.n, None) if plan.count is None else (None, plan.count.epsilon)
-    record = record_of(
-        model, vault.ledger, vault.charge_ids, protective=vault.protective, rows=rows, unit=guarantee.unit,
-        bounds=rows_bounds(guarantee.unit, rows, counted) + clip_bounds(settings),
-        asked={**vault.asked, **asked},  # with the number of rows, where it was counted
-    )  # fmt: skip
-    return Certificate(
-        spent, guarantee.delta, guarantee.unit, event, "torch", settings, tuple(unprotected), vault.protective,
-        record=record,
-    )  # fmt: skip
 
 
 # --- declarations -----------------------------------------------------------------------------------------------------

@@ -75,8 +75,8 @@ class Scaling:
         d = self.rows.n_features
         kind = total.dtype
         if d < self.rows.dimension and self.centre.any():
-            constant = np.array(self.rows.constant).astype(kind)
-            slopes = total[..., d:] // constant if kind == np.int64 else total[..., d:] / constant
+            constant = self.rows.constant
+            slopes = total[..., d:] / constant if kind == np.float64 else total[..., d:] // int(constant)
             total = np.concatenate([total[..., :d] - slopes * self.centre.astype(kind), total[..., d:]], axis=-1)
         return np.asarray(total * self.weights.astype(kind))
 
