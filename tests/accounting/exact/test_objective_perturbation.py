@@ -10,7 +10,14 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from discreet.accounting import delta, epsilon
-from discreet.accounting.exact.objective_perturbation import objective_profile
+from discreet.accounting.exact.objective_perturbation import (
+    _BESIDE,
+    _COARSE_BESIDE,
+    _COARSE_DRIFT,
+    _DRIFT,
+    _drifted,
+    objective_profile,
+)
 from discreet.accounting.exact.pairs import GaussianPair
 from discreet.errors import InvalidInput
 from discreet.events import Compose, Gaussian, ObjectivePerturbation, from_json
@@ -345,3 +352,26 @@ def test_accountant_reads_the_event_alone_and_composed():
 def test_bad_events(bad):
     with pytest.raises(InvalidInput):
         ObjectivePerturbation(**({"noise_multiplier": 1.0, "log_det": 0.1} | bad))
+
+
+@pytest.mark.parametrize("deviation", [0.002041, 0.3, 1.8])
+@pytest.mark.parametrize("many", [False, True])
+def test_a_gaussian_loss_that_is_averaged_over_another_is_never_too_small(deviation: float, many: bool) -> None:
+    """The average over a grid of w is at least the exact profile of both, also where δ is far below 1e-16."""
+    grids = [(_DRIFT, _COARSE_DRIFT), (_BESIDE, _COARSE_BESIDE)]
+    asked = np.linspace(0.0, 24.0, 65 if many else 49)
+    exact = GaussianPair(math.hypot(1.0, deviation)).profile(asked)
+    assert exact[-1] < 1e-25
+    for grid in grids:
+        found = _drifted(GaussianPair(1.0).profile, deviation, *grid)(asked)
+        assert (found >= exact * (1 - 1e-12)).all()
+
+
+@pytest.mark.parametrize("method", ["auto", "fourier", "renyi"])
+@pytest.mark.parametrize("far", [1e-15, 1e-18, 1e-21, 7.269904103212292e-25, 1e-28])
+def test_beside_gaussians_it_costs_no_less_than_its_noise_alone(far: float, method: str) -> None:
+    """Rows with a linear loss move the tilt alone: ε is at least that of Gaussian releases, at every δ."""
+    beside = [Gaussian(1.695, replace_one_factor=1.0)] * 9
+    event = ObjectivePerturbation(3.713, log_det=0.2485, link=1.1284032894772404, deviation=0.002041)
+    least = epsilon(Compose([Gaussian(3.713), *beside]), far, "add-remove").lower
+    assert epsilon(Compose([event, *beside]), far, "add-remove", method=method).upper >= least

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
+from discreet.accounting.exact.normal import bin_error, normal_bins
 from discreet.accounting.exact.pairs import GaussianPair, symmetric
 from discreet.events import ObjectivePerturbation
 from discreet.units import Adjacency, Unit
@@ -41,7 +42,7 @@ _ROUNDING = 1e-12  # relative, of each term of a difference; the functions used 
 _DRIFT = np.concatenate([np.arange(-2.0, 8.5, 0.5), [40.0]])
 _COARSE_DRIFT = np.array([1.0, 3.0, 5.5, 8.5, 40.0])  # for the many ε that a composition asks for
 _BESIDE = np.concatenate([np.arange(-9.0, 12.0, 1 / 32), [40.0]])
-_COARSE_BESIDE = np.concatenate([np.arange(-6.0, 9.0, 0.25), [40.0]])
+_COARSE_BESIDE = np.concatenate([np.arange(-6.0, 9.0, 0.25), np.arange(9.0, 14.0), [40.0]])
 
 
 def objective_profile(event: ObjectivePerturbation, adjacency: Adjacency, beside: float = 0.0) -> Bound:
@@ -195,6 +196,7 @@ def _drifted(bound: Bound, deviation: float, few: Array, many: Array) -> Bound:
     ``many`` for many.
     """
     two_sided = symmetric(bound)
+    weights = {id(nodes): normal_bins(nodes)[:-1] * (1 + bin_error(nodes[-1])) for nodes in (few, many)}
 
     def drifted(epsilon: Array) -> Array:
         nodes = few if np.size(epsilon) <= 64 else many
@@ -202,9 +204,10 @@ def _drifted(bound: Bound, deviation: float, few: Array, many: Array) -> Bound:
         total = np.full(np.shape(epsilon), 5e-324)
         if np.size(epsilon) <= 64:
             at = two_sided(np.subtract.outer(epsilon, deviation * nodes + deviation**2 / 2))
-            return np.minimum(total + at @ np.diff(ndtr(nodes), prepend=0.0), 1.0)
-        for w, weight in zip(nodes, np.diff(ndtr(nodes), prepend=0.0), strict=True):
+            return np.minimum(total + at @ weights[id(nodes)], 1.0)
+        for w, weight in zip(nodes, weights[id(nodes)], strict=True):
             total += weight * two_sided(epsilon - (deviation * w + deviation**2 / 2))
         return np.minimum(total, 1.0)
 
     return drifted
+
