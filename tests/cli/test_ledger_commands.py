@@ -93,3 +93,17 @@ def test_the_short_form(folder: Path) -> None:
     assert "together" in refused("create", "new.db")
     assert "has no dataset" in refused("freeze", "nowhere.db")
     assert not (folder / "nowhere.db").exists()
+
+
+@pytest.mark.parametrize("option", [["--dataset", "people"], ["--analyst", "anna"], ["--witness", "seen.json"]])
+def test_options_of_a_ledger_need_one(option: list[str]) -> None:
+    """They were ignored, and a fit that was meant to be charged was not."""
+    from pathlib import Path
+
+    from discreet.cli.common import ledger_for
+    from discreet.errors import InvalidInput
+
+    names = {"--dataset": "dataset", "--analyst": "analyst", "--witness": "witness"}
+    value = Path(option[1]) if option[0] == "--witness" else option[1]
+    with pytest.raises(InvalidInput, match=f"{option[0]} is about the budget in a ledger"):
+        ledger_for(None, **{"dataset": "default", names[option[0]]: value})

@@ -90,8 +90,9 @@ def shown_place(words: str) -> str:
 def ledger_for(url: str | None, dataset: str, analyst: str = "", witness: Path | None = None) -> Ledger | None:
     """The ledger of a command's options; one without a budget says that it only records."""
     if url is None:
-        if dataset != "default":
-            raise InvalidInput(f"--dataset {dataset} names a budget in a ledger: give --ledger too.")
+        given = {"--dataset": dataset != "default", "--analyst": bool(analyst), "--witness": witness is not None}
+        for option in (name for name, is_given in given.items() if is_given):
+            raise InvalidInput(f"{option} is about the budget in a ledger: give --ledger too.")
         return None
     from discreet.ledger import Ledger
 
