@@ -120,7 +120,7 @@ class Vault:
         self.charge_ids: list[int] = []
         """The charges of the ledger that paid for it."""
         self.asked: Counter[Question] = Counter()
-        """How often each question was answered: public facts about measurements, for the certificate."""
+        """How often each question was answered, for the certificate: nothing in it depends on an answer."""
 
     @property
     def protective(self) -> bool:
@@ -128,7 +128,9 @@ class Vault:
         return self.__bits.protective
 
     def _sample(self, measurement: Measurement) -> Any:
-        self.asked.update(questions(measurement))
+        first = not self.asked
+        known = questions(measurement)
+        self.asked.update(one if first or one in self.asked else one.without_numbers() for one in known)
         with np.errstate(all="ignore"):  # whatever numpy has to say about floating point, it would say about rows
             return measurement.sample(self.__data, self.unit, self.__bits)
 

@@ -246,5 +246,5 @@ def test_a_vault_refuses_persons_that_the_unit_does_not_speak_of() -> None:
     with pytest.raises(InvalidInput, match="as many"):
         _vault(Unit("add-remove", 3, enforced=True), Persons(np.zeros(4999, np.int64), Person(3)))
     crowd = Persons(np.full(5000, 2**27 // 1024), Person(1024))
-    with pytest.raises(InvalidInput, match="fit the integer sums"):
+    with pytest.raises(InvalidInput, match="rows of persons can take part"):
         _vault(Unit("add-remove", 1024, enforced=True), crowd)

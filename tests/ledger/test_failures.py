@@ -54,7 +54,7 @@ def test_killed_anywhere(place: str) -> None:
     begun = time.perf_counter()
     for _ in range(5):
         opened(place, epsilon=1e6).charge(PureDP(1.0), UNIT)
-    usual = (time.perf_counter() - begun) / 5
+    longest = 1.2 * (time.perf_counter() - begun) / 5
     acknowledged, killed, runs = 5, 0, 0
     while killed < KILLS:
         reading, writing = os.pipe()
@@ -66,10 +66,12 @@ def test_killed_anywhere(place: str) -> None:
             finally:
                 os._exit(0)
         os.close(writing)
-        time.sleep(random.uniform(0.0, 1.2 * usual))
+        time.sleep(random.uniform(0.0, longest))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-        acknowledged += os.read(reading, 1) == b"!"
+        ended = os.read(reading, 1) == b"!"
+        longest *= 0.8 if ended else 1.02  # so that about one in twelve ends, however slow the machine is
+        acknowledged += ended
         killed += os.WIFSIGNALED(status)
         os.close(reading)
         runs += 1

@@ -29,6 +29,7 @@ class Question:
         noise: the scale of the noise, in the same units; 0 where there is none of its own, as for a private choice.
         grid: the value of one step of the grid on which sum and noise are integers; 0 where the measurement chooses it.
         replace_one_factor: how far two rows' contributions are from each other at most, over C.
+        after_answers: asked after other answers, from which its numbers may follow: they are left out, as 0.
     """
 
     query: str
@@ -37,6 +38,11 @@ class Question:
     noise: float = 0.0
     grid: float = 0.0
     replace_one_factor: float = 2.0
+    after_answers: bool = False
+
+    def without_numbers(self) -> Question:
+        """The same question, whose numbers may follow from answers that were given before."""
+        return Question(self.query, self.norm, 0.0, after_answers=True)
 
 
 def questions(measurement: Any) -> tuple[Question, ...]:

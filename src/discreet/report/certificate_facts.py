@@ -87,6 +87,7 @@ def query_facts(certificate: Certificate) -> Facts:
         parts = [f"asked {_number(one.get('times'))} times, bounded in {norm}"]
         for name in ("clip", "sensitivity", "noise", "grid"):
             parts += [f"{name} {_number(one[name])}"] if one.get(name) is not None else []
+        parts += ["its numbers may follow from earlier releases"] if one.get("after_answers") else []
         found.append((str(one.get("query", "")), ", ".join(parts)))
     return found
 

@@ -80,10 +80,13 @@ def record_of(
 
 
 def _queries(asked: Mapping[Question, int], unit: Unit) -> list[dict[str, Any]]:
-    """The questions, those that differ in their bounds alone in one line with the range of these."""
-    groups: dict[tuple[str, str], list[tuple[Question, int]]] = {}
+    """The questions, those that differ in their bounds alone in one line with the range of these.
+
+    Numbers of a question that was asked after other answers are left out: they may follow from them.
+    """
+    groups: dict[tuple[str, str, bool], list[tuple[Question, int]]] = {}
     for question, times in asked.items():
-        groups.setdefault((question.query, question.norm), []).append((question, times))
+        groups.setdefault((question.query, question.norm, question.after_answers), []).append((question, times))
     return [
         {
             "query": query,
@@ -93,8 +96,9 @@ def _queries(asked: Mapping[Question, int], unit: Unit) -> list[dict[str, Any]]:
             "sensitivity": _range([unit.sensitivity(one.bound, one.replace_one_factor) for one, _ in found]),
             "noise": _range([one.noise for one, _ in found]),
             "grid": _range([one.grid for one, _ in found]),
+            "after_answers": after,
         }
-        for (query, norm), found in groups.items()
+        for (query, norm, after), found in groups.items()
     ]
 
 

@@ -1,9 +1,9 @@
 """How networks see numbers: by evenly spaced knots as the schema says, and by knots that are dense at both bounds.
 
 Public bounds are often much wider than the range in which most rows are (gains, distances, counts), and a network of a
-few private steps cannot find a fine scale by itself. The second view has knots at 2^−k of the range from either bound,
-for k = 1 … 10: three decades. Both views of a column have the weight ½ in its squared length, so that a column is as
-long as before. All of it is public.
+few private steps cannot find a fine scale by itself. The second view has knots at 2^−k of the range, on the column's
+scale, from either bound, for k = 1 … 10: three decades. Both views of a column have the weight ½ in its squared length,
+so that a column is as long as before. All of it is public.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def with_fine_ends(features: Features) -> Features:
     Example:
         >>> from discreet.data.schema import Schema
         >>> from discreet.data.columns import Boolean, Numeric
-        >>> schema = Schema({"gain": Numeric(0, 1024, bins=2), "smoker": Boolean()})
+        >>> schema = Schema({"gain": Numeric(0, 512, bins=2), "smoker": Boolean()})
         >>> features = Features.declared(None, schema, None, None, True)
         >>> with_fine_ends(features).names[:5]
-        ('gain ~ 0', 'gain ~ 1024', 'gain ~ 0', 'gain ~ 1', 'gain ~ 2')
+        ('gain ~ 0', 'gain ~ 512', 'gain ~ 0', 'gain ~ 0.5', 'gain ~ 1')
     """
     columns = () if features.encoder is None else features.encoder.column_blocks
     if not any(column.kind == "number" for column in columns):

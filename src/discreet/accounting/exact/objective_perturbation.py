@@ -210,4 +210,3 @@ def _drifted(bound: Bound, deviation: float, few: Array, many: Array) -> Bound:
         return np.minimum(total, 1.0)
 
     return drifted
-
