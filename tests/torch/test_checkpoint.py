@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import traceback
 
 import numpy as np
 import pytest
@@ -162,8 +163,11 @@ def _in_a_child(folder, at: int, when: str) -> int:
                 if k == at:
                     os.kill(os.getpid(), signal.SIGKILL)
         (folder / "certificate").write_text(trainer.privacy_.to_json())
-    finally:
         os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
 
 
 def test_a_training_that_is_killed_again_and_again_never_releases_more_than_its_plan(tmp_path) -> None:

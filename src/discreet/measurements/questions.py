@@ -41,7 +41,7 @@ class Question:
     after_answers: bool = False
 
     def without_numbers(self) -> Question:
-        """The same question, whose numbers may follow from answers that were given before."""
+        """This question without its numbers, which may follow from answers that were given before."""
         return Question(self.query, self.norm, 0.0, after_answers=True)
 
 
