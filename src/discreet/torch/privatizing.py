@@ -130,15 +130,13 @@ def privatize(
     persons, unit = examples_of(groups if private else None, Unit.of(adjacency), len(rows), ranks)
     n = _number_of_rows(len(rows) if persons is None else persons.count, unit, n_public, private, ranks)
     guarantee = _guarantee(epsilon, delta, n, unit)
+    how = dict[str, Any](epochs=epochs, expected_batch=expected_batch, slots=slots, bands=bands, svrg=svrg)
+    void = void_names(epsilon=epsilon, delta=delta, clip=clip, n_public=n_public, grid=grid, average=average, **how)
     options = _options(clip, grid, exact, average, svrg, persons, random_state, verbose and ranks.first)
-    options = replace(options, void=void_names(
-        epsilon=epsilon, delta=delta, epochs=epochs, expected_batch=expected_batch, clip=clip, n_public=n_public,
-        slots=slots, grid=grid, average=average, svrg=svrg,
-    ))  # fmt: skip
+    options = replace(options, void=void)
     vault = ranks.at_first(lambda: vault_of(rows, unit, ledger, bits_for(random_state), persons))
     shapes = rows if persons is None else persons.shapes(rows)
-    how = {"epochs": epochs, "expected_batch": expected_batch, "sampling": sampling, "slots": slots, "bands": bands}
-    how |= {"svrg": svrg, "clip": options.clip.bound}
+    how |= {"sampling": sampling, "clip": options.clip.bound}
     made = partial(make_round, model, optimizer, shapes, options=options, forward=forward, ranks=ranks)
     plan = ranks.from_first(lambda: _planned(vault, guarantee, n, how, made))
     gradient_round = ranks.agreed(lambda: made(plan))

@@ -36,7 +36,7 @@ _ALIGNED = 16
 _WIDEST = 1024
 """Columns of the rows that the kernel holds in registers; wider ones are summed by PyTorch."""
 _WARPS, _ENTRIES, _PROGRAMS = 1, 32, 32
-"""Of the kernel: warps of a program, entries of a tile for each thread, programs to a processor. They change no sum."""
+"""Warps of a program of the kernel, entries of a tile for each thread, programs to a processor: for speed alone."""
 
 
 class Resident:

@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from discreet.errors import InvalidInput
 from discreet.torch.blocks import in_blocks
 from discreet.torch.cuda import segments
-from discreet.torch.cuda.reductions import Reduction, Vectors, reduction_of, worth_keeping
+from discreet.torch.cuda.reductions import NotCompiled, Reduction, Vectors, reduction_of, worth_keeping
 from discreet.torch.engine import Clip
 from discreet.torch.engines import TrainingGradients
 from discreet.torch.taps import Recorder
@@ -42,10 +42,6 @@ GAP = 64
 """Sums of parameters begin at multiples of this many entries of the common tensor."""
 ROUNDED = torch.bfloat16
 """The type to which factors of products over time are rounded, and products that are kept."""
-
-
-class NotCompiled(Exception):
-    """The model, its loss or the setting has no compiled form; says why. The usual engine computes the same sums."""
 
 
 class CompiledGradients(TrainingGradients):
@@ -147,10 +143,7 @@ class CompiledGradients(TrainingGradients):
         return traced
 
     def _reduced(self, uses: Sequence[Use]) -> Reduction | DirectUse:
-        try:
-            return reduction_of(uses, self.grid, ROUNDED, self._kept)
-        except NotImplementedError as problem:
-            raise NotCompiled(str(problem)) from problem
+        return reduction_of(uses, self.grid, ROUNDED, self._kept)
 
     def _collected(self, recorder: Recorder) -> list[Reduction]:
         """All reductions; gradients of vectors are put together, layer by layer if layers are clipped alone."""

@@ -20,10 +20,14 @@ from discreet.torch.blocks import QuantisedBlock
 from discreet.torch.cuda import segments
 from discreet.torch.uses import ConvolutionUse, DirectUse, EmbeddingUse, MatrixUse, OuterUse, Target, Use
 
-__all__ = ["Reduction", "Vectors", "reduction_of", "worth_keeping"]
+__all__ = ["NotCompiled", "Reduction", "Vectors", "reduction_of", "worth_keeping"]
 
 LONGEST = 4096
 """The longest row of codes that is merged by comparing all pairs of them."""
+
+
+class NotCompiled(Exception):
+    """The model, its loss or the setting has no compiled form; says why. The usual engine computes the same sums."""
 
 
 class Reduction(ABC):
@@ -321,7 +325,7 @@ def reduction_of(uses: Sequence[Use], grid: float, kind: torch.dtype, kept: set[
         kept: parameters whose products are kept.
 
     Raises:
-        NotImplementedError: no reduction of a fixed shape is known.
+        NotCompiled: no reduction of a fixed shape is known.
     """
     if len(uses) > 1:
         return _several(uses, kind)
@@ -332,7 +336,7 @@ def reduction_of(uses: Sequence[Use], grid: float, kind: torch.dtype, kept: set[
         return _Outer(use, grid)
     if isinstance(use, EmbeddingUse):
         if use.codes.shape[1] > LONGEST:
-            raise NotImplementedError("long rows of codes")
+            raise NotCompiled("rows of codes are too long")
         return _Rows(use)
     if isinstance(use, MatrixUse):
         if id(use.target.parameter) in kept:
@@ -341,7 +345,7 @@ def reduction_of(uses: Sequence[Use], grid: float, kind: torch.dtype, kept: set[
         return _Segmented(use, kind)
     if isinstance(use, ConvolutionUse):
         return _convolution(use, grid, kind)
-    raise NotImplementedError(type(use).__name__)
+    raise NotCompiled(f"no fixed shape is known for {type(use).__name__}")
 
 
 def _convolution(use: ConvolutionUse, grid: float, kind: torch.dtype) -> Reduction:
