@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import torch
@@ -12,6 +13,7 @@ from discreet.errors import InvalidInput
 from discreet.torch.engine import Clip, ExampleGradients, Reduction, check_slots
 from discreet.torch.rows import Batch, TorchRows
 from discreet.torch.taps import Recorder
+from discreet.torch.untrained import Buffers, Fingerprints
 
 __all__ = ["Forward", "TrainingGradients", "checked_engine"]
 
@@ -27,6 +29,9 @@ class TrainingGradients(ExampleGradients):
 
     made_up: Batch | None = None
     """Made-up examples of the rows' shapes and types, on which the engine was checked."""
+
+    check: Callable[[Forward], None] | None = None
+    """Tests other losses of the model on those examples; None where nothing is tested."""
 
     rows_each: int = 1
     """Rows of a slot, where persons are examples: losses of rows are averaged over them."""
@@ -111,15 +116,20 @@ def checked_engine(
     engine = TrainingGradients(model, clip, slots=slots, grid=grid, exact=exact)
     engine.rows_each = rows.rows_each
     if exact:
-        made = rows.public_examples(slots, engine.parameters[0].device, _entries)
-        losses = forward or _output_losses(model)
-        buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-        check_slots(engine, lambda fields: losses(Batch(rows.entries(fields), made.present)), made.fields)
-        with torch.no_grad():
-            for buffer, before in buffers:
-                buffer.copy_(before)
-        engine.made_up = made
+        engine.made_up = rows.public_examples(slots, engine.parameters[0].device, _entries)
+        engine.check = partial(_check, engine, engine.made_up, rows.no_rows())
+        engine.check(forward or _output_losses(model))
     return engine
+
+
+def _check(engine: TrainingGradients, made: Batch, shapes: TorchRows, losses: Forward) -> None:
+    """Test losses of made-up examples; the model is left as it was."""
+    buffers, before = Buffers(engine.model), Fingerprints(engine.model)
+    try:
+        check_slots(engine, lambda fields: losses(Batch(shapes.entries(fields), made.present)), made.fields)
+    finally:
+        buffers.restore()
+    before.require_same(engine.model)
 
 
 def _entries(blank: torch.Tensor) -> torch.Tensor:
