@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -95,11 +96,55 @@ def test_means_that_divide_by_what_depends_on_examples_are_refused(loss: Loss) -
         sum_of(loss, LABELS, 0)
 
 
+MIXING = [
+    lambda scores, labels: (scores.square().sum(1) - scores.mean()).square(),
+    lambda scores, labels: functional.cross_entropy(scores @ scores.T, torch.arange(len(scores)), reduction="none"),
+]
+
+
+@pytest.mark.parametrize("loss", MIXING)
+def test_a_loop_whose_losses_mix_examples_is_refused(loss: Loss) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(5, CLASSES)
+    x, y = torch.randn(40, 5), torch.arange(40) % CLASSES
+    trainer = dp.torch.privatize(
+        model, torch.optim.SGD(model.parameters(), 0.1), (x, y), epsilon=1.0, epochs=1, expected_batch=10
+    )
+    loop = iter(trainer)
+    batch = next(loop)
+    mixed = loss(model(batch.x), batch.y)
+    with pytest.raises(HypothesisViolated, match="depends on other slots"):
+        trainer.step(mixed)
+    assert trainer.steps_done == 0
+
+
+@pytest.mark.parametrize("wild", [1e38, float("inf"), float("nan"), 0.0])
+@pytest.mark.parametrize("svrg", [None, dp.torch.Svrg(2, 0.1)])
+def test_a_loop_that_keeps_examples_apart_is_not_refused_whatever_they_are(wild: float, svrg: Any) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 8), nn.LayerNorm(8), nn.Linear(8, CLASSES))
+    x, y = torch.randn(40, 5), torch.arange(40) % CLASSES
+    x[::2] = wild
+    trainer = dp.torch.privatize(
+        model, torch.optim.SGD(model.parameters(), 0.1), (x, y), epsilon=1.0, epochs=1, expected_batch=10, svrg=svrg
+    )
+    for reduction in ("none", "mean"):
+
+        def loss(given: Any = None, how: str = reduction) -> Tensor:
+            return functional.cross_entropy(model(given.x).square(), given.y, reduction=how)
+
+        for batch in trainer:
+            trainer.step((lambda given=batch: loss(given)) if svrg else loss(batch))
+            if trainer.steps_done == 2 and reduction == "none":
+                break
+    assert trainer.steps_done == trainer.plan.steps
+
+
 @pytest.mark.parametrize(
     "loss",
     [
+        *MIXING,
         lambda scores, labels: (scores.square().sum(1) - scores.detach().square().mean()).square(),
-        lambda scores, labels: functional.cross_entropy(scores @ scores.T, torch.arange(len(scores)), reduction="none"),
         lambda scores, labels: scores.square().sum(1) / (1 + labels.sum()),
     ],
 )  # fmt: skip

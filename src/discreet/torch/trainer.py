@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from discreet.errors import InvalidInput
+from discreet.errors import HypothesisViolated, InvalidInput
 from discreet.report.certificate import Certificate
 from discreet.torch.adam import PrivateOptimizer
 from discreet.torch.checkpoint import save
@@ -183,10 +183,16 @@ class Trainer:
     def _check(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> None:
         """Test that the losses keep slots apart, which no test of the model alone can tell."""
         engine, ranks = self.parts.round.query.engine, self.parts.round.ranks
-        if engine.check is None or self._waiting:
+        if engine.check is None:
             return
-        with ranks.quiet():
-            ranks.agreed(lambda: engine.check(lambda batch: loss_fn(self.parts.module(batch.x), batch.y)))
+        self._watching.close()
+        try:
+            with ranks.quiet():
+                ranks.agreed(lambda: engine.check(lambda batch: loss_fn(self.parts.module(batch.x), batch.y)))
+        except HypothesisViolated as problem:
+            raise HypothesisViolated(
+                f"{problem}. No further step was released; what was charged is there for another loss."
+            ) from None
         ranks.open()
 
     def _replays(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> bool:
