@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 
 from discreet.errors import HypothesisViolated
 
@@ -64,4 +65,6 @@ class Fingerprints:
 
 @torch.no_grad()
 def _fingerprints(model: nn.Module) -> dict[str, tuple[int, float]]:
+    if any(isinstance(module, FSDPModule) for module in model.modules()):  # parameters are gathered in every pass
+        return {}
     return {name: (p._version, float(p.detach().sum(dtype=torch.float64))) for name, p in model.named_parameters()}
