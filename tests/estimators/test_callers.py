@@ -257,3 +257,16 @@ def test_folds_that_workers_do_not_see_are_refused_with_a_budget(backend: str, t
     with parallel_config(backend, n_jobs=2), pytest.raises(ValueError, match="n_jobs=1"):
         cross_val_score(model(ledger=ledger), X, Y, n_jobs=2, error_score="raise")
     assert not ledger.history()
+
+
+@pytest.mark.filterwarnings("ignore::discreet.PrivacyWarning")
+def test_pipelines_of_other_libraries_are_seen() -> None:
+    class Resampling(Pipeline):
+        def fit(self, X: Any, y: Any) -> Any:
+            for _, step in self.steps[:-1]:
+                X = step.fit(X, y).transform(X)
+            self.steps[-1][1].fit(X, y)
+            return self
+
+    assert not Resampling([("scaler", StandardScaler()), ("model", model())]).fit(X, Y)[-1].privacy_.private
+    assert Resampling([("rows", Normalizer()), ("model", model())]).fit(X, Y)[-1].privacy_.private

@@ -80,10 +80,10 @@ def learned_before(model: Any) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for frame in _calls():
         room = str(frame.f_globals.get("__name__", ""))
-        owner = frame.f_locals.get("self") if room.startswith("sklearn.") else None
-        if isinstance(owner, Pipeline):
+        owner = frame.f_locals.get("self") if frame.f_code.co_varnames[:1] == ("self",) else None
+        if isinstance(owner, Pipeline):  # those of other libraries too, which resample rows, for example
             found |= dict.fromkeys(name for name, step in owner.steps[:-1] if _learns(step))
-        elif isinstance(owner, BaseEstimator) and owner is not model:
+        elif room.startswith("sklearn.") and isinstance(owner, BaseEstimator) and owner is not model:
             kind = type(owner).__module__
             if kind.startswith("sklearn.") and not kind.startswith(_ROWS_ONLY):
                 found[type(owner).__name__] = None
