@@ -49,12 +49,23 @@ def refined(scores: Tensor, labels: Tensor) -> Tensor:
     return functional.nll_loss(scores.log_softmax(1), labels, ignore_index=1)
 
 
+def over_time(scores: Tensor, labels: Tensor) -> Tensor:
+    return functional.cross_entropy(scores[:, :, None].repeat(1, 1, 3), labels[:, None].repeat(1, 3))
+
+
+def over_tokens(scores: Tensor, labels: Tensor) -> Tensor:
+    return functional.cross_entropy(scores.repeat(3, 1), labels.repeat(3))
+
+
 @pytest.mark.parametrize(
     ("loss", "kind"),
     [
         (entropy, ExampleGradients),
         (weighted, ExampleGradients),
         (refined, ExampleGradients),
+        (over_time, ExampleGradients),
+        (over_tokens, ExampleGradients),
+        (over_tokens, CompiledGradients),
         (entropy, CompiledGradients),
         (refined, CompiledGradients),
     ],
@@ -71,8 +82,10 @@ def test_labels_of_others_do_not_scale_a_mean_cross_entropy(loss: Loss, kind: ty
         torch.set_float32_matmul_precision(before)
 
 
-@pytest.mark.parametrize("loss", [entropy, weighted])
+@pytest.mark.parametrize("loss", [entropy, weighted, over_time, over_tokens])
 def test_a_mean_cross_entropy_is_that_of_the_slots_losses(loss: Loss) -> None:
+    """Also over several labels a slot; ignored ones count as a loss of 0."""
+
     def each(scores: Tensor, labels: Tensor) -> Tensor:
         weight = WEIGHTS if loss is weighted else None
         return functional.cross_entropy(scores, labels, weight=weight, reduction="none")
@@ -85,8 +98,6 @@ def test_a_mean_cross_entropy_is_that_of_the_slots_losses(loss: Loss) -> None:
     "loss",
     [
         lambda scores, labels: functional.cross_entropy(scores, labels, label_smoothing=0.1),
-        lambda scores, y: functional.cross_entropy(scores[:, :, None].repeat(1, 1, 2), y[:, None].repeat(1, 2)),
-        lambda scores, labels: functional.cross_entropy(scores.repeat(2, 1), labels.repeat(2)),
         lambda scores, labels: 2 * functional.cross_entropy(scores, labels) + scores.square().mean(),
         lambda scores, labels: scores.square().sum(1)[labels > 0].mean(),
     ],

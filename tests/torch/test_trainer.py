@@ -347,3 +347,27 @@ def test_blank_slots_and_buffers_learn_nothing() -> None:
     for batch in trainer:
         trainer.step(trainer.model(batch.x))
         assert trainer.model.seen == 0
+
+
+class Examples(torch.utils.data.Dataset):
+    """Numbers, one of which may have another type than all others."""
+
+    def __init__(self, numbers: list) -> None:
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: int):
+        return torch.ones(2), self.numbers[index]
+
+
+@pytest.mark.parametrize("other", [0.5, np.float32(0.5), True, 7])
+def test_the_type_of_one_example_decides_nothing_about_others(other) -> None:
+    """2^24 + 1 is no float32: beside a float among whole numbers, all of them would be rounded."""
+    large = 2**24 + 1
+    plain, mixed = TorchRows(Examples([large] * 3)), TorchRows(Examples([large, large, other]))
+    for rows in (plain, mixed):
+        batch = rows.batch(np.arange(3), np.arange(3), 4, torch.device("cpu"))
+        assert batch.y.dtype == torch.int64
+        assert batch.y[:2].tolist() == [large, large]

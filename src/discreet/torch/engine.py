@@ -22,7 +22,7 @@ from torch.nn import Parameter
 from discreet.errors import InvalidInput
 from discreet.torch.blocks import Block, block_of, in_blocks
 from discreet.torch.bookkeeping import float_block_of
-from discreet.torch.means import start_of_mean
+from discreet.torch.means import sum_over_slots
 from discreet.torch.models import check_model, fix
 from discreet.torch.rules import Rule, rule_of
 from discreet.torch.slots import check_slots
@@ -187,8 +187,9 @@ class ExampleGradients:
         expected = (self.slots,) if reduction == "none" else ()
         if tuple(loss.shape) != expected:
             raise InvalidInput(f"the loss has shape {tuple(loss.shape)}, but {reduction!r} needs {expected}")
-        start = start_of_mean(loss, self.slots) if reduction == "mean" else torch.ones_like(loss)
-        found = torch.autograd.grad(loss, [recorder.tap, *self.parameters], sign * start, allow_unused=True)
+        loss = sum_over_slots(loss, self.slots) if reduction == "mean" else loss
+        start = torch.full_like(loss, sign)
+        found = torch.autograd.grad(loss, [recorder.tap, *self.parameters], start, allow_unused=True)
         astray = [self._names[id(p)] for p, g in zip(self.parameters, found[1:], strict=True) if g is not None]
         if astray:
             raise InvalidInput(

@@ -1,4 +1,4 @@
-"""What the backward pass of a mean loss starts from, so that a slot's gradient is that of its own loss.
+"""A mean loss as a sum over slots, so that what a slot adds is the gradient of its own loss.
 
 A mean over slots is multiplied by their number. A mean that divides by anything else would let one example scale the
 gradients of all others. The mean cross entropy of PyTorch does: it divides by the weights of the labels that are not
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch import Tensor
+from torch.nn import functional
 
 from discreet.errors import HypothesisViolated
 
-__all__ = ["start_of_mean"]
+__all__ = ["sum_over_slots"]
 
 NEAR = 8
 """How many operations before the end a divisor is looked for: sums of means, and numbers that scale them."""
@@ -23,11 +23,11 @@ MEAN = 1
 """How PyTorch names the reduction of a loss inside its graph."""
 
 
-def start_of_mean(loss: Tensor, slots: int) -> Tensor:
-    """The gradient of N times the mean over N slots, with respect to the mean.
+def sum_over_slots(loss: Tensor, slots: int) -> Tensor:
+    """N times a mean over N slots.
 
-    For a cross entropy of one label a slot it is that of the sum, weights and ignored labels included: PyTorch divides
-    the start of the pass by its divisor T, and T/T = 1 without rounding.
+    A cross entropy is computed again from what PyTorch has kept of it, as the sum over labels by the public number of
+    labels a slot: an ignored label counts as a loss of 0, and one of weight w as w times its loss.
 
     Args:
         loss: a mean, a scalar.
@@ -37,14 +37,19 @@ def start_of_mean(loss: Tensor, slots: int) -> Tensor:
         HypothesisViolated: it divides by a number that depends on the examples.
     """
     node = loss.grad_fn
-    if _is_mean_entropy(node) and node._saved_self.numel() == slots * node._saved_self.shape[1]:
-        return node._saved_total_weight.to(loss.dtype).reshape(loss.shape)
+    if _is_mean_entropy(node) and node._saved_target.numel() % slots == 0:
+        ignored = node._saved_ignore_index
+        ignored = ignored - 2**64 if ignored >= 2**63 else ignored
+        total = functional.nll_loss(
+            node._saved_self, node._saved_target, node._saved_weight, ignore_index=ignored, reduction="sum"
+        )
+        return total / (node._saved_target.numel() // slots)
     for one in _nearest(node):
         if _is_mean_entropy(one):
             _refuse("its cross entropy divides by the number, or the weights, of all labels that are not ignored")
         if one.name() == "MeanBackward0" and one._saved_self_sym_numel % slots:
             _refuse(f"it is a mean of {one._saved_self_sym_numel} entries, which is no multiple of {slots} slots")
-    return torch.full_like(loss, float(slots))
+    return slots * loss
 
 
 def _is_mean_entropy(node: Any) -> bool:
