@@ -99,6 +99,11 @@ class TorchRows:
         """Rows of an example: 1, or k where persons are examples."""
         return self._source.rows_each or 1
 
+    def no_rows(self) -> TorchRows:
+        """No examples at all, of the same shapes and types; it holds no row."""
+        blank, each = self._source.blank, self._source.rows_each
+        return TorchRows(_Source(0, lambda indices: blank, blank, each))
+
     def grouped(self, members: NDArray[np.int64]) -> TorchRows:
         """Examples of several rows each: example i has rows ``members[i]``."""
         each, numbers = members.shape[1], self.numbers
