@@ -7,7 +7,6 @@ every 4096th begins, so that later ones begin in the middle of a file; compresse
 from __future__ import annotations
 
 import gzip
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,7 +158,9 @@ def _content(file: DataFile) -> Iterator[IO[bytes]]:
                     yield unpacked  # type: ignore[misc]
             else:
                 yield opened
-    except (OSError, EOFError, zlib.error) as problem:
+    except InvalidInput:
+        raise
+    except file.failures as problem:
         raise InvalidInput(f"{file.name!r} cannot be read: {type(problem).__name__}. Nothing was released.") from None
 
 
@@ -188,11 +189,7 @@ class _Lines:
         """The lines from ``low`` on, up to ``high``."""
         if self._known is not known:
             self.close()
-            if known.file.stamp() != known.stamp:
-                raise InvalidInput(
-                    f"{known.file.name!r} was written after it was opened: a fit needs the same rows at every step. "
-                    "What was charged stays charged; nothing more was released."
-                )
+            known.file.require_unchanged(known.stamp)
             self._opened, self._known = _content(known.file), known
             self._content = self._opened.__enter__()
         assert self._content is not None
@@ -200,7 +197,7 @@ class _Lines:
         try:
             self._content.seek(begin)
             text = self._content.read(end - begin)
-        except (OSError, EOFError, zlib.error) as problem:
+        except known.file.failures as problem:
             raise InvalidInput(f"{known.file.name!r} cannot be read: {type(problem).__name__}.") from None
         skip, count = low % _NOTED, high - low
         ends = np.flatnonzero(np.frombuffer(text, np.uint8) == 10) + 1

@@ -58,6 +58,10 @@ class Budget:
             raise InvalidInput(f"a budget is two numbers, got epsilon={epsilon!r} and delta={delta!r}.")
         return cls(found[0], found[1], Unit.of(adjacency))
 
+    def has_part(self, part: Budget) -> bool:
+        """Whether ``part`` is in the same unit and no larger."""
+        return part.unit == self.unit and part.epsilon <= self.epsilon and part.delta <= self.delta
+
     def advice(self, unit: Unit) -> str:
         """What to change so that a run under ``unit``, which is another one than the budget's, can be charged to it."""
         if unit.relation != self.unit.relation:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from discreet.floats import rounded_up
 from discreet.report.certificate_facts import (
     Facts,
     bound_facts,
@@ -32,6 +33,7 @@ def registry_entry(certificate: Certificate) -> str:
     record = certificate.record
     unit = certificate.unit
     name = str(record.get("model", certificate.solver))
+    at_most = rounded_up(certificate.epsilon, 6), rounded_up(certificate.delta, 6)
     metric = {"add-remove": "symmetric distance", "replace-one": "change-one distance"}[unit.relation]
     entry: dict[str, Any] = {
         "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{name}-{record.get('dataset', 'data')}".lower()).strip("-"),
@@ -52,7 +54,7 @@ def registry_entry(certificate: Certificate) -> str:
                 "input_metric": metric,
                 "bound_on_input_distance": str(unit.rows_per_unit),
                 "output_measure": "max divergence" if certificate.delta == 0 else "fixed smoothed max divergence",
-                "bound_on_output_distance": f"({certificate.epsilon:g}, {certificate.delta:g})",
+                "bound_on_output_distance": f"({', '.join(at_most)})",
                 "data_domain": _listed([f"dataset {record.get('dataset', _MISSING)}", *_rows(record)]),
                 "unprotected_quantities": _listed(certificate.unprotected) or "None known.",
             },
