@@ -92,7 +92,11 @@ class Trainer:
         return self.parts.run.done - (1 if self.plan.overflow else 0)
 
     def spent(self) -> float:
-        """The certified ε of the rounds begun so far, at the certificate's δ; at most the certificate's ε."""
+        """The certified ε of the rounds begun so far, at the certificate's δ; at most the certificate's ε.
+
+        It is that of a training of which it was fixed beforehand how many rounds it would run. A training that is ended
+        because of what it released has spent what the certificate says.
+        """
         counted = 0.0 if self.plan.count is None else self.plan.count.epsilon
         return min(counted + self.plan.spent(self.rounds_begun), self.privacy_.epsilon)
 
