@@ -270,3 +270,19 @@ def test_pipelines_of_other_libraries_are_seen() -> None:
 
     assert not Resampling([("scaler", StandardScaler()), ("model", model())]).fit(X, Y)[-1].privacy_.private
     assert Resampling([("rows", Normalizer()), ("model", model())]).fit(X, Y)[-1].privacy_.private
+
+
+@pytest.mark.filterwarnings("ignore::discreet.PrivacyWarning")
+def test_classes_that_inherit_from_scikit_learn_are_seen() -> None:
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.multiclass import OneVsRestClassifier
+
+    class Own(CalibratedClassifierCV):
+        pass
+
+    class Rest(OneVsRestClassifier):
+        pass
+
+    found = Own(model(), cv=2).fit(X, Y).calibrated_classifiers_
+    assert not any(part.estimator.privacy_.private for part in found)
+    assert all(one.privacy_.private for one in Rest(model()).fit(X, Y + 2 * (X[:, 1] > 0)).estimators_)

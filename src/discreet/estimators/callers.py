@@ -83,13 +83,16 @@ def learned_before(model: Any) -> tuple[str, ...]:
         owner = frame.f_locals.get("self") if frame.f_code.co_varnames[:1] == ("self",) else None
         if isinstance(owner, Pipeline):  # those of other libraries too, which resample rows, for example
             found |= dict.fromkeys(name for name, step in owner.steps[:-1] if _learns(step))
-        elif room.startswith("sklearn.") and isinstance(owner, BaseEstimator) and owner is not model:
-            kind = type(owner).__module__
-            if kind.startswith("sklearn.") and not kind.startswith(_ROWS_ONLY):
-                found[type(owner).__name__] = None
+        elif isinstance(owner, BaseEstimator) and owner is not model and _may_change_rows(room):
+            found[type(owner).__name__] = None
     if (worker := _worker()) and not worker.startswith(_DISCARDED):
         found[f"whoever called {worker} with n_jobs"] = None
     return tuple(found)
+
+
+def _may_change_rows(room: str) -> bool:
+    """Whether code of scikit-learn in this module may pass on other rows than it got; classes of others inherit it."""
+    return room.startswith("sklearn.") and not room.startswith((*_ROWS_ONLY, *_AROUND))
 
 
 def warned_of_steps(model: Any) -> tuple[str, ...]:
