@@ -9,7 +9,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import discreet as dp  # noqa: E402
-from discreet.errors import InvalidInput  # noqa: E402
+from discreet.errors import HypothesisViolated, InvalidInput  # noqa: E402
 
 
 class Noting(nn.Module):
@@ -99,3 +99,40 @@ def test_tables_that_are_shortened_where_they_are_looked_up_are_refused() -> Non
         training(nn.Sequential(nn.Embedding(9, 3, max_norm=1.0), nn.Flatten(), nn.Linear(6, 1)), codes)
     with pytest.raises(InvalidInput, match="table"):
         training(Renorming(), codes)
+
+
+class Centred(nn.Module):
+    """Subtracts the mean of the batch in training mode, as batch normalisation does, and a fixed one otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x - x.mean(0) if self.training else x - 1.0)[:, 0]
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_a_model_is_tested_in_every_mode_that_it_is_trained_in(fitted: bool) -> None:
+    """Models come from libraries in evaluation mode, are privatised, and then put into training mode."""
+    model = Centred().eval()
+    trainer = training(model, X)
+    model.train()
+    before = model.inner.weight.clone()
+    loop = None if fitted else iter(trainer)
+    with pytest.raises(HypothesisViolated):  # noqa: PT012
+        if loop is None:
+            trainer.fit(lambda scores, y: (scores - y).square())
+        else:
+            trainer.step(model(next(loop).x).square())
+    assert torch.equal(before, model.inner.weight)
+    model.eval()
+    for batch in trainer:
+        trainer.step(model(batch.x).square())
+    assert 1 <= trainer.steps_done <= trainer.plan.steps
+    kept = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 1), nn.Flatten(0)).eval()
+    trainer = training(kept, X)
+    kept.train()
+    for batch in trainer:
+        trainer.step(kept(batch.x).square())
+    assert trainer.steps_done == trainer.plan.steps

@@ -33,11 +33,34 @@ class TrainingGradients(ExampleGradients):
     check: Callable[[Forward], None] | None = None
     """Tests other losses of the model on those examples; None where nothing is tested."""
 
+    losses: Forward | None = None
+    """Losses of the model for further tests: those that were asked for, or the usual ones."""
+
+    modes: frozenset[tuple[bool, ...]] = frozenset()
+    """In which modes, training or not, module by module, the model has been tested."""
+
     separate: bool = True
     """False until the first losses of a loop have been seen to keep slots apart."""
 
     rows_each: int = 1
     """Rows of a slot, where persons are examples: losses of rows are averaged over them."""
+
+    @property
+    def mode(self) -> tuple[bool, ...]:
+        """Which modules are in training mode now."""
+        return tuple(module.training for module in self.model.modules())
+
+    def require_tested_mode(self) -> None:
+        """Test the model once more where it is in another mode than it was; a pass that is recorded is kept.
+
+        Raises:
+            HypothesisViolated: slots depend on each other in this mode.
+        """
+        if self.check is None or self.losses is None or self.mode in self.modes:
+            return
+        pending, self._recorder = self._recorder, None
+        self.check(self.losses)
+        self._recorder = pending
 
     def _differentiate(
         self, recorder: Recorder, loss: torch.Tensor, reduction: Reduction | None, sign: float = 1.0
@@ -147,7 +170,8 @@ def checked_engine(
     if exact:
         engine.made_up = rows.public_examples(slots, engine.parameters[0].device, _entries)
         engine.check = partial(_check, engine, engine.made_up, rows.no_rows())
-        engine.check(forward or _output_losses(model))
+        engine.losses = forward or _output_losses(model)
+        engine.check(engine.losses)
         engine.separate = False
     return engine
 
@@ -163,6 +187,7 @@ def _check(engine: TrainingGradients, made: Batch, shapes: TorchRows, losses: Fo
     finally:
         buffers.restore()
     before.require_same(engine.model)
+    engine.modes |= {engine.mode}
 
 
 def _entries(blank: torch.Tensor) -> torch.Tensor:

@@ -151,10 +151,13 @@ class Trainer:
             raise InvalidInput("step(loss) takes the loss of a batch that the trainer has given; none is waiting.")
         self._given, self._waiting = None, False
         self._watching.close()
+        talk, self._talk = self._talk, None  # a step that fails ends its round
         try:
-            found = self._talk.send(loss)
+            self.parts.round.query.engine.require_tested_mode()
+            found = talk.send(loss)
         finally:
             self._buffers.restore()
+        self._talk = talk
         if isinstance(found, NoisySum):
             self._apply(found)
         else:
