@@ -12,7 +12,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import discreet as dp  # noqa: E402
-from discreet.errors import HypothesisViolated  # noqa: E402
+from discreet.errors import HypothesisViolated, InvalidInput  # noqa: E402
 from discreet.torch.cuda.compiled import CompiledGradients  # noqa: E402
 from discreet.torch.engine import Clip, ExampleGradients  # noqa: E402
 
@@ -172,4 +172,19 @@ def test_fit_refuses_losses_that_mix_examples(loss: Loss) -> None:
     assert torch.equal(before, model.weight)
     assert trainer.rounds_begun == 0
     trainer.fit(nn.CrossEntropyLoss(weight=WEIGHTS))  # what was charged is still there
+    assert trainer.steps_done == trainer.plan.steps
+
+
+def test_fit_refuses_losses_that_end_with_an_error_on_some_examples() -> None:
+    """Probabilities that are not finite are refused by PyTorch, in the middle of a training and because of one row."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 1), nn.Sigmoid(), nn.Flatten(0))
+    x, y = torch.randn(40, 5), torch.ones(40)
+    trainer = dp.torch.privatize(
+        model, torch.optim.SGD(model.parameters(), 0.1), (x, y), epsilon=1.0, epochs=1, expected_batch=10
+    )
+    with pytest.raises(InvalidInput, match="defined everywhere"):
+        trainer.fit(nn.BCELoss(reduction="none"))
+    assert trainer.rounds_begun == 0
+    trainer.fit(nn.BCEWithLogitsLoss())
     assert trainer.steps_done == trainer.plan.steps

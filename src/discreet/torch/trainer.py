@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from discreet.errors import HypothesisViolated, InvalidInput
+from discreet.errors import DiscreetError, HypothesisViolated, InvalidInput
 from discreet.report.certificate import Certificate
 from discreet.torch.adam import PrivateOptimizer
 from discreet.torch.checkpoint import save
@@ -200,6 +200,14 @@ class Trainer:
             raise HypothesisViolated(
                 f"{problem}. No further step was released; what was charged is there for another loss."
             ) from None
+        except (RuntimeError, ValueError, IndexError, AssertionError) as problem:
+            if isinstance(problem, DiscreetError):
+                raise
+            raise InvalidInput(
+                f"the loss ends with an error ({type(problem).__name__}) on made-up examples, of which some are not "
+                "finite: in a training it would tell that somebody has such a row. Take a loss that is defined "
+                "everywhere, such as BCEWithLogitsLoss. No further step was released; what was charged is there for it."
+            ) from problem
         ranks.open()
 
     def _replays(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> bool:
