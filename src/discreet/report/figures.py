@@ -169,12 +169,15 @@ def contradictions(said: Any, figures: Figures) -> list[str]:
     for point in curve if isinstance(curve, list) else [None]:
         delta = as_number(point.get("delta")) if isinstance(point, dict) else None
         epsilon = point.get("epsilon") if isinstance(point, dict) else None
-        good = delta is not None and 0 <= delta <= 1
-        if not good or (_claims(epsilon, figures.at(delta)) and _claims(epsilon, figures.at(delta, exactly=True))):
+        if delta is None or not 0 <= delta <= 1 or _claims_below_curve(epsilon, figures, delta):
             found.append(f"curve at delta = {delta}")
     if "mechanisms" in said and said["mechanisms"] != figures.mechanisms:
         found.append("mechanisms")
     return found
+
+
+def _claims_below_curve(epsilon: Any, figures: Figures, delta: float) -> bool:
+    return _claims(epsilon, figures.at(delta)) and _claims(epsilon, figures.at(delta, exactly=True))
 
 
 def _claims(said: Any, truth: float | None) -> bool:
