@@ -57,13 +57,20 @@ def budget() -> dp.Ledger:
     return dp.Ledger(epsilon=5.0, delta=1e-3, adjacency="replace-one")
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, PERSONS], ids=["rows", "persons"])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 60}], ids=["all", "batches"])
 def test_a_killed_worker_changes_nothing_that_is_released(
-    client: Client, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    schema: dp.Schema,
+    options: dict[str, Any],
+    client: Client,
+    table: pd.DataFrame,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In the middle of a fit a worker's process is killed: its shard is read again, and the fit ends as planned."""
     table.to_parquet(tmp_path / "rows.parquet", row_group_size=100, index=False)
-    settings: dict[str, Any] = {"solver": "descent", "solver_options": {"iterations": 6}}
-    expected = model(ledger=budget(), **settings).fit(table, table.y)
+    settings: dict[str, Any] = {"solver": "descent", "solver_options": {"iterations": 6} | options}
+    expected = model(schema, ledger=dp.Ledger(), **settings).fit(table, table.y)
     asked, lost = [0], []
     ask = clusters._Shards.ask
 
@@ -78,8 +85,8 @@ def test_a_killed_worker_changes_nothing_that_is_released(
         return answer
 
     monkeypatch.setattr(clusters._Shards, "ask", killing)
-    ledger = budget()
-    found = model(ledger=ledger, **settings).fit(dp.Parquet(tmp_path, target="y", dask=client))
+    ledger = dp.Ledger()
+    found = model(schema, ledger=ledger, **settings).fit(dp.Parquet(tmp_path, target="y", dask=client))
     assert lost[-1] >= 1
     assert np.array_equal(found.coef_, expected.coef_)
     assert found.privacy_ == expected.privacy_

@@ -344,3 +344,17 @@ def test_lines_are_counted_by_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for piece in (7, 64, 1 << 20):
         monkeypatch.setattr(text_files, "_PIECE", piece)
         assert np.array_equal(fitted(dp.CSV(tmp_path)).coef_, expected)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_ids_are_read_some_after_others(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never all cells of the column at once: of ten million rows they would take a gigabyte."""
+    monkeypatch.setattr(reader, "_BATCH_ROWS", 50)
+    monkeypatch.setattr(text_files, "_NOTED", 1)
+    halves(tmp_path)
+    for name, part in (("a", FIRST), ("b", SECOND)):
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+    scan = (dp.Parquet if kind == "parquet" else dp.CSV)(tmp_path)
+    parts = list(scan.source(PERSONS, "y").ids("who"))
+    assert max(map(len, parts)) <= 64
+    assert [str(cell) for part in parts for cell in part] == [str(cell) for cell in TABLE.who]

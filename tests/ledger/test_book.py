@@ -361,6 +361,17 @@ def test_values_that_no_database_holds_are_refused(tmp_path: Path, change: dict[
     assert not (tmp_path / "other.db").exists()
 
 
+def test_a_key_that_names_two_lines_is_refused(tmp_path: Path) -> None:
+    """The database refused it, and an empty file was left behind."""
+    opened(tmp_path / "budget.db").charge(PureDP(0.1), UNIT, key="run 7")
+    text = list(export_book(tmp_path / "budget.db"))
+    kept = [Line(*json.loads(row)) for row in text[1:]]
+    rows = [text[0], *(json.dumps(one) for one in forged(kept, ("default", "freeze", {"note": ""}, None, "run 7")))]
+    with pytest.raises(InvalidInput, match="a key names two lines"):
+        import_book(tmp_path / "other.db", rows)
+    assert not (tmp_path / "other.db").exists()
+
+
 @pytest.mark.parametrize("text", ["", "[" * 100_000, "NaN", '{"discreet ledger": 3}\n[]', '{"discreet ledger": 4}'])
 def test_text_that_is_no_book_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidInput, match=r"no exported ledger.*Nothing was written"):

@@ -158,17 +158,15 @@ class ParquetSource:
         values = [dict(self.files[number].file.partition)[name] for number, _ in pieces]
         return constant_column(values, self.schema[name], [_rows(batch) for _, batch in pieces])
 
-    def ids(self, name: str) -> list[Any]:
-        """All cells of the column that says whose a row is."""
-        cells: list[Any] = []
+    def ids(self, name: str) -> Iterator[list[Any]]:
+        """All cells of the column that says whose a row is, batch by batch."""
         for _, _, (number, batch) in self._batches([(0, 0, self.n)], [name]):
             if name in self.files[number].kind_of:
                 growing = GrowingColumn(False, batch.num_rows, True)
                 growing.add(self._cells(batch, name))
-                cells.extend(np.asarray(growing.joined()).tolist())
+                yield np.asarray(growing.joined()).tolist()
             else:
-                cells.extend([dict(self.files[number].file.partition)[name]] * batch)
-        return cells
+                yield [dict(self.files[number].file.partition)[name]] * batch
 
 
 def parquet_names(file: DataFile) -> tuple[str, ...]:

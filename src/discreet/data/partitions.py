@@ -91,11 +91,11 @@ class FrameSource:
         tables = [as_table(part) for part in parts]
         return Table({name: np.concatenate([table[name] for table in tables]) for name in self.names})
 
-    def ids(self, name: str) -> list[Any]:
-        """All cells of the column that says whose a row is."""
+    def ids(self, name: str) -> Iterator[list[Any]]:
+        """All cells of the column that says whose a row is, partition by partition."""
         with self.client.as_current():
-            found = self.client.gather(self.client.map(_cells, self.parts, name=name, pure=False))
-        return [cell for cells in found for cell in cells]
+            for found in self.client.map(_cells, self.parts, name=name, pure=False):
+                yield found.result()
 
 
 def _cells(frame: Any, *, name: str) -> list[Any]:

@@ -110,21 +110,20 @@ class TextSource:
                 whole[name] = constant_column(values, self.schema[name], [rows for _, _, rows in pieces])
         return Table(whole)
 
-    def ids(self, name: str) -> list[Any]:
-        """All cells of the column that says whose a row is."""
-        cells: list[Any] = []
+    def ids(self, name: str) -> Iterator[list[Any]]:
+        """All cells of the column that says whose a row is, some lines after others."""
         for known in self.files:
-            if (known.id_slots < 0).all():
-                cells += [dict(known.file.partition)[name]] * known.rows
-                continue
-            reading = _Lines()
+            reading, inside = _Lines(), (known.id_slots >= 0).any()
             for low in range(0, known.rows, _NOTED * 64):
-                lines = reading.between(known, low, min(known.rows, low + _NOTED * 64))
+                high = min(known.rows, low + _NOTED * 64)
+                if not inside:
+                    yield [dict(known.file.partition)[name]] * (high - low)
+                    continue
                 parts = ColumnParts({name: False})
+                lines = reading.between(known, low, high)
                 parts.add(read_lines(lines, known.mark, self.form.decimal, known.id_slots, (False,)))
-                cells.extend(parts.joined()[name].tolist())
+                yield parts.joined()[name].tolist()
             reading.close()
-        return cells
 
 
 def text_names(file: DataFile, form: Delimited) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from discreet.noise.bits import process_bits
-from discreet.text import shortened
 
 __all__ = ["START", "Head", "Kind", "Line", "Lines", "as_text", "next_line", "random_name"]
 
@@ -42,7 +41,7 @@ class Head(NamedTuple):
         """
         found = _HEAD.fullmatch(text)
         if found is None:
-            raise ValueError(f"a head is number:digest, got {shortened(text)}")
+            raise ValueError("a head is number:digest, and this is none")
         return cls(int(found[1]), found[2])
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from discreet.ledger.adaptive import Accountant
 from discreet.ledger.book import Book
 from discreet.ledger.lines import START, Head, Line
 from discreet.ledger.places import store_at
-from discreet.text import checked_text, read_json, shortened
+from discreet.text import checked_text, read_json
 
 __all__ = ["export_book", "import_book", "verify_book"]
 
@@ -45,6 +45,9 @@ def import_book(url: str | os.PathLike[str], text: Iterable[str]) -> Head:
         LedgerUnavailable: there is a book already, or the store cannot be written.
     """
     found = _read(text)
+    keys = [line.key for line in found if line.key is not None]
+    if len(set(keys)) < len(keys):
+        raise InvalidInput("this is not a book as it was exported: a key names two lines.")
     store, book = store_at(url), Book(Accountant())
     for line in found:
         try:
@@ -72,11 +75,11 @@ def _read(text: Iterable[str]) -> list[Line]:
 def _line(values: Any) -> Line:
     """A line that every database can hold."""
     if not isinstance(values, list) or len(values) != len(Line._fields):
-        raise TypeError(f"a line has {len(Line._fields)} values, got {shortened(values)}")
+        raise TypeError(f"a line has {len(Line._fields)} values")
     found = Line(*values)
     for number in (found.number, 0 if found.charge is None else found.charge):
         if type(number) is not int or not 0 <= number < 1 << 63:
-            raise TypeError(f"a number of a line is a whole one, got {shortened(number)}")
+            raise TypeError("a number of a line is a whole one, and not too large")
     for word in (found.at, found.dataset, found.kind, "" if found.key is None else found.key, found.body, found.digest):
         checked_text("a part of a line", word)
     return found
