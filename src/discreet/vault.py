@@ -220,23 +220,41 @@ class Vault:
         run.close()
         return theta
 
-    def open(self, plan: Sequence[Event], payment: Payment) -> Run:
-        """Charge the whole plan once, and open a run inside it for whoever drives it from outside."""
-        return self._opened(plan, self._pay(plan, payment), 0)
+    def open(self, plan: Sequence[Event], payment: Payment, after: Sequence[Measurement] = ()) -> Run:
+        """Charge the whole plan once, and open a run inside it for whoever drives it from outside.
 
-    def reopen(self, plan: Sequence[Event], charge: int, done: int) -> Run:
+        ``after`` are measurements that another vault has answered before; they are charged together with the plan.
+        """
+        before = self._answered(after)
+        return self._opened(plan, self._pay([*before, *plan], payment), 0)
+
+    def _answered(self, measurements: Sequence[Measurement]) -> list[Event]:
+        """The events of measurements that another vault has answered, whose questions this one's certificate names."""
+        for measurement in measurements:
+            self.asked.update(questions(measurement))
+        return [measurement.event(self.unit) for measurement in measurements]
+
+    def reopen(self, plan: Sequence[Event], charge: int, done: int, after: Sequence[Measurement] = ()) -> Run:
         """Go on with a run that was charged before, after the first ``done`` measurements of its plan.
+
+        Args:
+            plan: of the run.
+            charge: paid for it, or for the measurements ``after`` and a promise that the run was said to keep.
+            done: measurements of the plan that have been answered, or given up.
+            after: what was answered before the run, under the same charge.
 
         Raises:
             InvalidInput: the ledger has no such open charge, or it paid for something else.
         """
-        paid = next((c for c in self.ledger.history() if c.id == charge), None)
-        if paid is None or paid.status != "charged" or paid.event != compose(plan) or paid.unit != self.unit:
+        paid, before = next((c for c in self.ledger.history() if c.id == charge), None), self._answered(after)
+        paid_for = None if paid is None else paid.ran if after else paid.event
+        whole = compose([*before, *plan])
+        if paid is None or paid.status != "charged" or paid_for != whole or paid.unit != self.unit:
             raise InvalidInput(
                 f"charge {charge} of dataset {self.ledger.dataset!r} in {self.ledger.url} is not an open charge for "
                 "this run. Nothing was released."
             )
-        self.charged.extend(plan)
+        self.charged.extend([*before, *plan])
         self.charge_ids.append(charge)
         return self._opened(plan, charge, done)
 
