@@ -58,7 +58,7 @@ def test_a_large_loss_that_small_ones_make_up_for_is_charged() -> None:
     truth = Contour(parts).delta(1.2).lower
     assert above.large is not None
     assert above.delta(1.2, upper=True) >= truth
-    careless = replace(above, large=replace(above.large, below=0.0, moments=((0.0, -1e9),)))
+    careless = replace(above, large=replace(above.large, moments=((0.0, -1e9, 0.0),)))
     assert careless.delta(1.2, upper=True) < 0.9 * truth
 
 

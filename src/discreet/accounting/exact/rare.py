@@ -75,7 +75,9 @@ class RareLosses(Fourier):
             if below is not None:
                 low = invert(partial(below.delta, upper=False), delta, guess, -below.c, up=False)
             best = meet(best, Bounds(low, high), SIZES_DISAGREE)
-            width = (best.upper - best.lower if lower else abs(before - high) / 4) / best.upper
+            width = 1.0
+            if 0 < best.upper < math.inf and (lower or math.isfinite(before)):
+                width = (best.upper - best.lower if lower else abs(before - high) / 4) / best.upper
             if width <= (self.tolerance if size >= _CHEAP else _FINE):
                 break
             guess = high if math.isfinite(high) else 4 * guess
