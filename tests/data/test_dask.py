@@ -125,6 +125,20 @@ def test_a_dask_frame_gives_what_its_table_gives(client: Client, table: pd.DataF
             assert np.array_equal(found.coef_, model(schema).fit(table, table.y).coef_)
 
 
+def test_a_dask_frame_that_cannot_be_computed_is_refused_uncharged(client: Client, table: pd.DataFrame) -> None:
+    """As one of Ray's, which only Ray computes; the message shows nothing of the rows."""
+    import dask.dataframe as dd
+
+    def failing(part: pd.DataFrame) -> pd.DataFrame:
+        raise RuntimeError(f"row {part.x.iloc[0]}")
+
+    frame = dd.from_pandas(table, npartitions=2).map_partitions(failing, meta=table.iloc[:0])
+    ledger = budget()
+    with client.as_current(), pytest.raises(InvalidInput, match=r"Dask DataFrame: RuntimeError\. Nothing was released"):
+        model(ledger=ledger).fit(frame, "y")
+    assert not ledger.history()
+
+
 def test_the_noise_is_drawn_by_the_client_alone(
     client: Client, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
