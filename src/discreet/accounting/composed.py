@@ -326,10 +326,7 @@ class ComposedLoss:
             return self.epsilon(delta, lower=False).upper
 
     def _engines(self, engine: Engine, *, for_epsilon: bool = False) -> list[Callable[[bool], Failing | Fourier]]:
-        """Who is asked, in this order, knowing whether somebody has answered.
-
-        Where few nodes do not suffice the Fourier accountant is often the quicker.
-        """
+        """Who is asked, in this order, knowing whether somebody has answered: lattices are quicker than many nodes."""
 
         def contour(answered: bool, most_nodes: int = MOST_NODES) -> Failing:
             return Failing(self.contour(most_nodes), self._failure())
