@@ -31,6 +31,7 @@ from discreet.accounting.exact.single_release import (
     greatest_finite_loss,
     rough_epsilon_of_one,
 )
+from discreet.accounting.exact.tabulated import tabulated
 from discreet.accounting.histories import History
 from discreet.accounting.rules import Mu, Pairs, Rho, Rule, Unbounded, zcdp_pair
 from discreet.errors import NotCertifiable
@@ -105,6 +106,11 @@ class ComposedLoss:
         self.least = least  # of ε at every δ < 1, where nothing bounds it from above
         self.near: Placement | None = None
         self._contour: Contour | None = None
+
+    def tabulated(self) -> ComposedLoss:
+        """This loss with its profiles' values on a grid, which bound it, in place of their own, which are dear."""
+        parts = [(tabulated(pair), n) for pair, n in self.parts]
+        return ComposedLoss(parts, unbounded=self.unbounded, least=self.least)
 
     @property
     def mu(self) -> float | None:
@@ -320,10 +326,7 @@ class ComposedLoss:
             return self.epsilon(delta, lower=False).upper
 
     def _engines(self, engine: Engine, *, for_epsilon: bool = False) -> list[Callable[[bool], Failing | Fourier]]:
-        """Who is asked, in this order, knowing whether somebody has answered.
-
-        Where few nodes do not suffice the Fourier accountant is often the quicker.
-        """
+        """Who is asked, in this order, knowing whether somebody has answered: lattices are quicker than many nodes."""
 
         def contour(answered: bool, most_nodes: int = MOST_NODES) -> Failing:
             return Failing(self.contour(most_nodes), self._failure())

@@ -202,6 +202,14 @@ class Curve:
             sum(n for _, n in parts) > 1 and any(isinstance(pair, ProfilePair) for pair, _ in parts) for parts in losses
         )
 
+    def tabulated(self) -> Curve:
+        """This curve, or where `is_slow` one whose upper bounds may be larger by some 1e-5, in a tenth of the time."""
+        if not self.is_slow:
+            return self
+        found = Curve(self.event, self.unit, method=self.method)
+        found._composed = [tuple(loss.tabulated() for loss in both) for both in self._histories()]
+        return found
+
     @property
     def has_contour(self) -> bool:
         """Whether the last answer was found along a contour."""
