@@ -51,9 +51,10 @@ class InteractionNumbers(Tuned):
     )
     well_used: float = tuned(
         0.6,
-        "share of the parts between evenly spaced knots that rows use (by entropy), beyond which knots stay there",
-        "judgement: on seven synthetic tables of 1500 to 6000 rows 0.6 loses 0.03 points (or R² in hundredths) where "
-        "moving all knots loses 0.5; where rows are in few places it keeps most of what moving gains",
+        "share of the parts between evenly spaced knots that rows use (by entropy), beyond which knots stay there; up "
+        "to three times least_rows, from where all knots move",
+        "judgement: on six synthetic tables of 1500 to 3000 rows 0.6 loses next to nothing where moving all knots loses "
+        "0.6 points (or R² in hundredths); of ten with more rows moving is better on eight, by 0.1",
     )
     recurring: float = tuned(
         2.0,
@@ -124,7 +125,7 @@ def recipe(
         cells=_CELLS,
         fine_cells=_FINE_CELLS,
         fine_knots=knots,
-        well_used=numbers.well_used,
+        well_used=numbers.well_used if _few_rows(problem, guarantee, numbers) else 1.0,
         recurring=numbers.recurring,
         rows_per_value=numbers.rows_per_cell,
         pair_knots=cells,
@@ -185,6 +186,11 @@ def _pair_knots(problem: Problem, guarantee: Guarantee, numbers: InteractionNumb
     if guarantee.private:
         cells = min(cells, problem.n / rough_multiplier(guarantee) / numbers.rows_per_cell)
     return int(min(8, max(_LEAST_PAIR_KNOTS, math.sqrt(cells))))
+
+
+def _few_rows(problem: Problem, guarantee: Guarantee, numbers: InteractionNumbers) -> bool:
+    """Whether n/ν is below three times what a choice needs at all, 4500."""
+    return guarantee.private and problem.n < 3 * numbers.least_rows * rough_multiplier(guarantee)
 
 
 def _fine_knots(problem: Problem, numbers: InteractionNumbers) -> int:
