@@ -51,10 +51,10 @@ class InteractionNumbers(Tuned):
     )
     well_used: float = tuned(
         0.6,
-        "share of the parts between evenly spaced knots that rows use (by entropy), beyond which knots stay there; up "
-        "to three times least_rows, from where all knots move",
-        "judgement: on six synthetic tables of 1500 to 3000 rows 0.6 loses next to nothing where moving all knots loses "
-        "0.6 points (or R² in hundredths); of ten with more rows moving is better on eight, by 0.1",
+        "share of the parts between evenly spaced knots that rows use (by entropy), beyond which knots stay; up to "
+        "three times least_rows, from where all knots move",
+        "judgement: on six synthetic tables of 1500 to 3000 rows 0.6 loses next to nothing where moving all loses 0.6 "
+        "points (or R² in hundredths); of ten with more rows moving is better on eight, by 0.1",
     )
     recurring: float = tuned(
         2.0,

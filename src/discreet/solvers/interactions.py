@@ -45,7 +45,7 @@ from discreet.refinement import ColumnBlock, Groups, Knots, RefinedBlock, Refine
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Solver, Steps
 from discreet.solvers.parts.column_histograms import ColumnHistogram, histogram_cells, split_histograms
-from discreet.solvers.parts.recurring_values import FINE_BINS, recurring_bins, spiked_columns, with_recurring
+from discreet.solvers.parts.recurring_values import FINE_BINS, recurring_bins, recurring_cells, spiked_columns
 
 __all__ = ["Interactions", "check"]
 
@@ -185,9 +185,9 @@ class Interactions:
         for table in chosen:
             if isinstance(table, FineTable):
                 j = numbers[table.column - len(columns)]
-                knots = histograms[j].knots(self.fine_knots)
-                view = with_recurring(knots.at[1:-1], values[j]) if j in values else knots
-                blocks.append(RefinedBlock((j,), (view,)))
+                blocks.append(RefinedBlock((j,), (histograms[j].knots(self.fine_knots),)))
+                if values.get(j):
+                    blocks.append(RefinedBlock((j,), (recurring_cells(values[j]),)))
             else:
                 both = table.left, table.right
                 views = tuple(_in_pair(columns[k], histograms[k], self.pair_knots) for k in both)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.refinement import ColumnBlock
 from discreet.solvers.parts.column_histograms import ColumnHistogram
-from discreet.solvers.parts.recurring_values import FINE_BINS, recurring_bins, spiked_columns, with_recurring
+from discreet.solvers.parts.recurring_values import FINE_BINS, recurring_bins, recurring_cells, spiked_columns
 
 NUMBER = ColumnBlock("amount", 0, 6, "number", 0.5)
 LEVELS = ColumnBlock("kind", 6, 8, "levels", 0.5)
@@ -52,12 +51,11 @@ def test_half_of_the_rows_in_one_cell_make_a_spike() -> None:
 
 
 @given(
-    st.sets(st.floats(1e-6, 1 - 1e-6), max_size=12),
     st.sets(st.integers(0, FINE_BINS - 1), max_size=12),
     st.lists(st.floats(0, 1), min_size=1, max_size=20),
 )
-def test_every_place_has_one_cell_and_every_bin_its_own(edges: set[float], bins: set[int], places: list[float]) -> None:
-    view = with_recurring(tuple(sorted(edges)), tuple(sorted(bins)))
+def test_every_place_has_one_cell_and_every_bin_its_own(bins: set[int], places: list[float]) -> None:
+    view = recurring_cells(tuple(sorted(bins)))
     inside = [(k + share) / FINE_BINS for k in bins for share in (0.0, 0.3, 0.7)]
     everywhere = np.array([*places, *inside])
     positions, values = np.zeros((len(everywhere), 1), np.int32), np.zeros((len(everywhere), 1))
@@ -80,10 +78,4 @@ def test_no_released_counts_are_refused(odd: dict[int, float], noise: float, mos
     bins = recurring_bins(counts, noise, 2.0, most)
     assert len(bins) <= most
     assert list(bins) == sorted(set(bins))
-    with_recurring((0.25, 0.5), bins)
-
-
-@pytest.mark.parametrize("edge", [1 / FINE_BINS, 0.5, 1023 / FINE_BINS])
-def test_an_edge_at_the_end_of_a_bin_stays(edge: float) -> None:
-    last = round(edge * FINE_BINS) - 1
-    assert edge in with_recurring((edge,), (last,)).edges
+    recurring_cells(bins)

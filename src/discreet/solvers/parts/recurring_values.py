@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from discreet.refinement import Cells
 from discreet.solvers.parts.column_histograms import ColumnHistogram
 
-__all__ = ["FINE_BINS", "recurring_bins", "spiked_columns", "with_recurring"]
+__all__ = ["FINE_BINS", "recurring_bins", "recurring_cells", "spiked_columns"]
 
 Array = NDArray[np.float64]
 
@@ -52,9 +52,6 @@ def recurring_bins(counts: Array, noise: float, clear: float, most: int) -> tupl
     return tuple(sorted(largest.tolist()))
 
 
-def with_recurring(edges: tuple[float, ...], bins: tuple[int, ...]) -> Cells:
-    """Cells between edges inside (0, 1), and each of these bins as a cell of its own, which no edge cuts."""
-    own = {place / FINE_BINS for bin in bins for place in (bin, bin + 1)} - {0.0, 1.0}
-    cut = {int(edge * FINE_BINS) for edge in edges} & set(bins)
-    others = {edge for edge in edges if int(edge * FINE_BINS) not in cut}
-    return Cells(tuple(sorted(own | others)))
+def recurring_cells(bins: tuple[int, ...]) -> Cells:
+    """Each of these bins as a cell of its own, and the places between them as cells."""
+    return Cells(tuple(sorted({place / FINE_BINS for bin in bins for place in (bin, bin + 1)} - {0.0, 1.0})))
