@@ -70,6 +70,10 @@ class Figures:
         except DiscreetError:
             return math.inf
 
+    def contradict(self, delta: float, epsilon: Any) -> bool:
+        """Whether ``epsilon``, as a file says, is less than what is proved at this δ, quickly or exactly."""
+        return _claims(epsilon, self.at(delta)) and _claims(epsilon, self.at(delta, exactly=True))
+
     @cached_property
     def rho(self) -> float | None:
         """ρ for which the event is ρ-zCDP; None where it has no such ρ, as sampled Gaussian noise."""
@@ -169,8 +173,7 @@ def contradictions(said: Any, figures: Figures) -> list[str]:
     for point in curve if isinstance(curve, list) else [None]:
         delta = as_number(point.get("delta")) if isinstance(point, dict) else None
         epsilon = point.get("epsilon") if isinstance(point, dict) else None
-        good = delta is not None and 0 <= delta <= 1
-        if not good or (_claims(epsilon, figures.at(delta)) and _claims(epsilon, figures.at(delta, exactly=True))):
+        if delta is None or not 0 <= delta <= 1 or figures.contradict(delta, epsilon):
             found.append(f"curve at delta = {delta}")
     if "mechanisms" in said and said["mechanisms"] != figures.mechanisms:
         found.append("mechanisms")
