@@ -22,6 +22,7 @@ from discreet.units import Adjacency, Unit
 __all__ = ["Curve", "Method", "curve", "delta", "epsilon"]
 
 Method = Literal["auto", "contour", "fourier", "renyi", "zcdp", "gdp", "advanced", "basic"]
+_WIDE = 0.01  # classical bounds, which hold from above only, are not nearer to the truth than that
 _UPPER_ONLY = ("renyi", "zcdp", "advanced", "basic")
 
 
@@ -132,7 +133,7 @@ class Curve:
         except NotCertifiable as failure:
             self._tell(failure)
             return Bounds(0.0, self._other_upper(delta, self._named(failure)))
-        wide = high - low > 1e-3 * high if lower else open_ended
+        wide = high - low > _WIDE * high if lower else open_ended
         settled = all(loss.has_direct_bound for both in self._histories() for loss in both)
         if (math.isinf(high) or (wide and not settled)) and delta > 0:
             other = self._other_upper(delta)

@@ -70,10 +70,6 @@ class Figures:
         except DiscreetError:
             return math.inf
 
-    def contradict(self, delta: float, epsilon: Any) -> bool:
-        """Whether ``epsilon``, as a file says, is less than what is proved at this δ, quickly or exactly."""
-        return _claims(epsilon, self.at(delta)) and _claims(epsilon, self.at(delta, exactly=True))
-
     @cached_property
     def rho(self) -> float | None:
         """ρ for which the event is ρ-zCDP; None where it has no such ρ, as sampled Gaussian noise."""
@@ -173,11 +169,15 @@ def contradictions(said: Any, figures: Figures) -> list[str]:
     for point in curve if isinstance(curve, list) else [None]:
         delta = as_number(point.get("delta")) if isinstance(point, dict) else None
         epsilon = point.get("epsilon") if isinstance(point, dict) else None
-        if delta is None or not 0 <= delta <= 1 or figures.contradict(delta, epsilon):
+        if delta is None or not 0 <= delta <= 1 or _claims_below_curve(epsilon, figures, delta):
             found.append(f"curve at delta = {delta}")
     if "mechanisms" in said and said["mechanisms"] != figures.mechanisms:
         found.append("mechanisms")
     return found
+
+
+def _claims_below_curve(epsilon: Any, figures: Figures, delta: float) -> bool:
+    return _claims(epsilon, figures.at(delta)) and _claims(epsilon, figures.at(delta, exactly=True))
 
 
 def _claims(said: Any, truth: float | None) -> bool:
