@@ -33,8 +33,8 @@ $(VENV)/.system: $(VENV)/.dev  ## PostgreSQL and Chromium, for the tests of the 
 test: $(VENV)/.dev $(VENV)/.system  ## all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-FUZZ ?= 2000
-fuzz: $(VENV)/.dev  ## malformed files, paths, options and requests, FUZZ cases of each of six kinds
+FUZZ ?= 1500
+fuzz: $(VENV)/.dev  ## malformed files, paths, options and requests, FUZZ cases of each of eight kinds
 	FUZZ=$(FUZZ) $(BIN)/python -m pytest tests/security/test_fuzz_ledger.py
 
 mlflow: $(BIN)/python  ## the tests of MLflow, which needs other versions than ours, in an environment of its own
