@@ -125,7 +125,7 @@ def test_a_line_out_of_place_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("problem", [KeyboardInterrupt, OverflowError])
-def test_a_line_that_was_read_by_halves_is_read_again(problem: type[BaseException]) -> None:
+def test_a_line_that_was_read_by_halves_is_read_again(problem: type[BaseException], tmp_path: Path) -> None:
     """Else what a promise was used for would be missing from the sums, and the next charge would be admitted."""
     broken = []
 
@@ -134,17 +134,19 @@ def test_a_line_that_was_read_by_halves_is_read_again(problem: type[BaseExceptio
             raise broken.pop()()
         return renyi.divergence(event, order, unit)
 
-    ledger = opened("memory:", accountant=Accountant(divergence=divergence))
-    ledger.charge(Gaussian(30.0), UNIT)
-    charge = ledger.charge(Promise(1.0, 1e-8), UNIT)
-    ledger.fulfil(charge, Gaussian(20.0))
+    writer = opened(tmp_path / "budget.db")
+    ledger = opened(tmp_path / "budget.db", accountant=Accountant(divergence=divergence))
+    writer.charge(Gaussian(30.0), UNIT)
+    charge = writer.charge(Promise(1.0, 1e-8), UNIT)
+    ledger.spent()
+    writer.fulfil(charge, Gaussian(20.0))
     broken.append(problem)
     with pytest.raises(problem):
         ledger.spent()
     ledger.spent()
     anew = Book(ledger._accountant)
     with ledger._store.transaction(write=False) as lines:
-        anew.follow(lines, "memory:")
+        anew.follow(lines, "here")
     (found,), (expected,) = ledger._book.limits("default"), anew.limits("default")
     assert found.tally.to_dict() == expected.tally.to_dict()
     assert min(expected.tally._sums.divergences) > 0
@@ -403,3 +405,43 @@ def test_a_dataset_is_derived_from_names(tmp_path: Path) -> None:
 def test_a_forecast_is_of_a_whole_number_of_runs(times: Any) -> None:
     with pytest.raises(InvalidInput, match="whole number"):
         opened("memory:").forecast(PureDP(0.1), UNIT, None, times)
+
+
+@pytest.mark.parametrize("epsilon", [1e30, 1e40, 1e100, 1.7e308])
+def test_a_budget_beyond_all_sense_keeps_its_book_readable(place: str, epsilon: float) -> None:
+    """The Rényi order of such a budget was 1, so that its first charge stopped all spending from the whole book."""
+    other = opened(place, dataset="other")
+    huge = opened(place, dataset="huge", epsilon=epsilon)
+    huge.charge(PureDP(0.5), UNIT)
+    huge.charge(Gaussian(3.0), UNIT)
+    other.charge(PureDP(0.5), UNIT)
+    assert 0.5 < Ledger(place, dataset="huge").spent().upper < 10
+    assert Ledger(place, dataset="other").spent().upper == pytest.approx(0.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("problem", [OverflowError, InvalidInput])
+def test_what_cannot_be_counted_is_not_written(problem: type[Exception]) -> None:
+    """Once it is in the book nobody can read on."""
+
+    def divergence(event: Event, order: float, unit: Unit) -> float:
+        if event in (Gaussian(20.0), Gaussian(21.0)):
+            raise problem("no number")
+        return renyi.divergence(event, order, unit)
+
+    first = opened("memory:", accountant=Accountant(divergence=divergence))
+    second = opened("memory:", accountant=Accountant(divergence=divergence))
+    charge = second.charge(Promise(1.0, 1e-8), UNIT)
+    heads = first.head, second.head
+    for use in (lambda: first.charge(Gaussian(21.0), UNIT), lambda: second.fulfil(charge, Gaussian(20.0))):
+        with pytest.raises(InvalidInput, match=r"cannot count this run \(no number\).*nothing was written"):
+            use()
+    assert (first.head, second.head) == heads
+    for ledger in (first, second):
+        ledger.charge(Gaussian(30.0), UNIT)
+
+
+def test_a_key_fits_every_database(place: str) -> None:
+    ledger = opened(place)
+    ledger.charge(PureDP(0.1), UNIT, key="\U0001f511" * 512)
+    with pytest.raises(InvalidInput, match="at most 512 characters"):
+        ledger.charge(PureDP(0.1), UNIT, key="k" * 513)

@@ -19,7 +19,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.serve.conftest import TOKEN, browse, populated
 from typer.main import get_command
@@ -32,7 +32,7 @@ from discreet.ledger.portable import export_book
 CASES = int(os.environ.get("FUZZ", "20"))
 FUZZ = settings(
     max_examples=CASES, deadline=None, derandomize="FUZZ" not in os.environ,
-    suppress_health_check=list(HealthCheck), print_blob=False,
+    suppress_health_check=list(HealthCheck), print_blob=False, phases=[Phase.explicit, Phase.generate],
 )  # fmt: skip
 FEWER = settings(FUZZ, max_examples=max(2, CASES // 50))  # where each case is a process of its own
 COMMAND = get_command(app)  # built once: a process builds it once, too
