@@ -282,7 +282,11 @@ def part_e(rows: int, columns: int, folder: Path) -> tuple[dict[str, Any], list[
         reached = [fit for fit in fits if fit["accuracy"] >= level]
         found[name] = {"least CPU": min(reached, key=lambda fit: float(fit["cpu"]), default=None), "all": fits}
     return found, [
-        _judged("(e) accuracy that Spark's converged model has more than ours", 0.001, level + 0.001 - own["accuracy"])
+        _judged(
+            f"(e) accuracy that Spark's converged model has more than ours, {rows:,} rows",
+            0.001,
+            level + 0.001 - own["accuracy"],
+        )
     ]
 
 
@@ -355,7 +359,7 @@ def main() -> int:
     parser.add_argument("--part", choices=list("abcdem"))
     parser.add_argument("--gpu-figures", type=Path, help="what `bench/scale_gpu.py` printed elsewhere, to be stored")
     parser.add_argument("--gpu-fits", type=Path, nargs="+", help="and what `bench/scale_gpu_fit.py` printed there")
-    parser.add_argument("--rows", type=int, help="of parts a and b, for a quick look")
+    parser.add_argument("--rows", type=int, help="of parts a, b and e; only of e are figures of fewer rows stored")
     parser.add_argument("--child", nargs=3)
     arguments = parser.parse_args()
     sys.path.insert(0, str(ROOT / "src"))
@@ -388,7 +392,9 @@ def main() -> int:
             figures, judged = parts[part]()
             found[part] = {"figures": figures, "targets": judged, "load": os.getloadavg()[0]}
             print(part, json.dumps(figures), shared.verdict_table(judged), sep="\n", flush=True)
-    if not (arguments.quick or arguments.rows):
+    if arguments.part == "e" and arguments.rows:
+        written({f"e, {arguments.rows:,} rows": found["e"]})
+    elif not (arguments.quick or arguments.rows):
         written(found)
     return 0 if all(target["met"] for part in found.values() for target in part["targets"]) else 1
 
@@ -433,8 +439,9 @@ def written(found: dict[str, Any]) -> None:
     table = shared.verdict_table([target for part in together.values() for target in part["targets"]])
     if "b" in together:
         table += "\n\n" + workers_table(together["b"]["figures"])
-    if "e" in together:
-        table += "\n\n" + peers_table(together["e"]["figures"])
+    for name in together:
+        if name.startswith("e"):
+            table += "\n\n" + peers_table(together[name]["figures"])
     loads = ", ".join(f"({name}) {part['load']:.1f}" for name, part in together.items() if name != "d")
     if "d" in together:
         loads += f"; (d) on an {together['d']['figures']['device']}"
