@@ -34,6 +34,7 @@ from synthetic import Synthetic, collection
 EPSILONS = [0.1, 0.5, 1.0, 2.0, 8.0]
 RELATIONS = ["add-remove", "replace-one"]
 RESULTS = peers.RESULTS / "defaults.json"
+_APART = ("few", "rare", "small", "crossed")
 MANY_ROWS = 15_000
 """Problems with more rows get one run: their spread is small and their fits are slow."""
 
@@ -49,8 +50,8 @@ class Sweep:
             ``"solver"``; or ``"knots"``.
         values: to be compared; the present default is among them.
         tasks: kinds of problem.
-        families: kinds of rows; empty means all but "few", which is the Lasso's, "rare", where accuracies are
-            alike, and "crossed", which is that of interactions.
+        families: kinds of rows; empty means all but "few", which is the Lasso's, "rare" and "small", where
+            accuracies are alike, and "crossed", which is that of interactions.
         solver: fit by this solver rather than "auto".
         most: problems with more columns or rows than these are left out.
         least: problems with fewer columns are left out.
@@ -97,7 +98,7 @@ class Sweep:
 
     def concerns(self, problem: Synthetic) -> bool:
         n, d = problem.X.shape if problem.schema is None else (len(problem.y), 0)
-        fits = problem.family in self.families if self.families else problem.family not in ("few", "rare", "crossed")
+        fits = problem.family in self.families if self.families else problem.family not in _APART
         return fits and problem.task in self.tasks and self.least <= d <= self.most[0] and n <= self.most[1]
 
 
@@ -140,7 +141,7 @@ SWEEPS = [
           (0.0, 0.25, 0.5), _CLASSES, solver="weighted_perturbation", most=(60_000, 9500),
           epsilons=(0.5, 1.0, 2.0, 8.0)),
     Sweep("loudest", "noise of a count over n, beyond which scale and offset get more of the budget",
-          f"{_WEIGHTED}.count_noise", (3e-3, 1e-2, 3e-2), _CLASSES, _ROWS, most=(1000, 5500),
+          "recipes.shared.count_noise", (3e-3, 1e-2, 3e-2), _CLASSES, _ROWS, most=(1000, 5500),
           epsilons=(0.1, 0.5, 1.0)),
     Sweep("shrink-regression", "objective perturbation, least squares: λ/(ν·L·R)", f"{_OBJECTIVE}.shrink_regression",
           (0.5, 1.0, 2.0, 4.0), _NUMBERS, solver="objective_perturbation", most=(900, 5500)),
@@ -375,7 +376,7 @@ def main() -> None:
     made: list[Synthetic] = [
         make()
         for name, make in collection().items()
-        if not name.startswith("rare") and (crossed if name.startswith("crossed") else others)
+        if not name.startswith(("rare", "small")) and (crossed if name.startswith("crossed") else others)
     ]
     if options.check:
         jobs = [(-1, 0, problem.name, options.runs) for problem in made if len(problem.y) <= options.most_rows]

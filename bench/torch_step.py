@@ -120,11 +120,15 @@ def own_step(model: nn.Module, x: Tensor, y: Tensor, exact: bool) -> Callable[[]
     engine = ExampleGradients(model, Clip(BOUND), slots=len(x), grid=grid, exact=exact)
     optimizer = torch.optim.SGD(engine.parameters, RATE)
     present = torch.ones(len(x), dtype=torch.bool, device=x.device)
+    unit = 1.0 if exact and not x.is_cuda else BOUND / grid  # of what is multiplied below; `perturbed` gives gradients
 
-    def noisy(total: Tensor) -> Tensor:
-        from discreet.noise.gaussian import rounded_gaussian
+    def noisy(totals: list[Tensor]) -> list[Tensor]:
+        from discreet.mechanisms import Gaussian
+        from discreet.noise.bits import process_bits
+        from discreet.torch.noisy import perturbed
+        from discreet.torch.rounds import ClippedGradientSum
 
-        return total + torch.from_numpy(rounded_gaussian(NOISE * grid, tuple(total.shape))).to(total.device)
+        return perturbed(totals, Gaussian(NOISE), ClippedGradientSum(engine, BOUND), process_bits())
 
     float_noise = FloatNoise(sum(p.numel() for p in engine.parameters), x.device)
 
@@ -145,9 +149,9 @@ def own_step(model: nn.Module, x: Tensor, y: Tensor, exact: bool) -> Callable[[]
         if not exact:
             float_noise.add_to(totals, NOISE * grid)
         else:
-            totals = noisy_on_gpu(totals) if x.is_cuda else [noisy(total) for total in totals]
+            totals = noisy_on_gpu(totals) if x.is_cuda else noisy(totals)
         for parameter, total in zip(engine.parameters, totals, strict=True):
-            parameter.grad = total.to(parameter.dtype).mul_(BOUND / grid / len(x))
+            parameter.grad = total.to(parameter.dtype).mul_(unit / len(x))
         optimizer.step()
 
     return step

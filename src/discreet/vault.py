@@ -10,10 +10,11 @@ a `Promise` of what the rest will cost. The plan made from the answer must keep 
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,8 @@ class Payment:
 class Run:
     """A plan that has been charged, answered one measurement at a time by whoever drives it; made by `Vault.open`.
 
-    It may stop early; it may not deviate: each measurement must have the event that the plan has at this place.
+    It may stop early; it may not deviate: each measurement must have the event that the plan has at this place. One
+    charge pays for one run: a copy, or a forked process, would go through the plan once more, so neither can answer.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Run:
     ) -> None:  # fmt: skip
         """Use `Vault.open` or `Vault.reopen`."""
         self._plan, self.done, self._ask, self._close = plan, done, ask, close
+        self._process = os.getpid()
 
     @property
     def planned(self) -> int:
@@ -76,8 +79,14 @@ class Run:
         """Answer the next measurement of the plan.
 
         Raises:
-            PlanViolation: it is not what was charged at this place, or everything charged has been answered.
+            PlanViolation: it is not what was charged at this place, everything charged has been answered, or this
+                process is a fork of the one that charged.
         """
+        if os.getpid() != self._process:
+            raise PlanViolation(
+                "this is a fork of the process whose run was charged: each could release all of it. Nothing was "
+                "released here; the first process goes on."
+            )
         asked, sample = self._ask(measurement)
         planned = self._plan[self.done] if self.done < len(self._plan) else None
         if asked != planned:
@@ -91,7 +100,14 @@ class Run:
 
     def close(self) -> None:
         """Note in the ledger how the run ended."""
-        self._close("completed" if self.done == len(self._plan) else "stopped-early")
+        if os.getpid() == self._process:
+            self._close("completed" if self.done == len(self._plan) else "stopped-early")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuses `copy` and `pickle`."""
+        raise PlanViolation(
+            "a run that was charged cannot be copied: each copy could release all of it. Nothing was released by this."
+        )
 
 
 class Vault:
@@ -204,23 +220,41 @@ class Vault:
         run.close()
         return theta
 
-    def open(self, plan: Sequence[Event], payment: Payment) -> Run:
-        """Charge the whole plan once, and open a run inside it for whoever drives it from outside."""
-        return self._opened(plan, self._pay(plan, payment), 0)
+    def open(self, plan: Sequence[Event], payment: Payment, after: Sequence[Measurement] = ()) -> Run:
+        """Charge the whole plan once, and open a run inside it for whoever drives it from outside.
 
-    def reopen(self, plan: Sequence[Event], charge: int, done: int) -> Run:
+        ``after`` are measurements that another vault has answered before; they are charged together with the plan.
+        """
+        before = self._answered(after)
+        return self._opened(plan, self._pay([*before, *plan], payment), 0)
+
+    def _answered(self, measurements: Sequence[Measurement]) -> list[Event]:
+        """The events of measurements that another vault has answered, whose questions this one's certificate names."""
+        for measurement in measurements:
+            self.asked.update(questions(measurement))
+        return [measurement.event(self.unit) for measurement in measurements]
+
+    def reopen(self, plan: Sequence[Event], charge: int, done: int, after: Sequence[Measurement] = ()) -> Run:
         """Go on with a run that was charged before, after the first ``done`` measurements of its plan.
+
+        Args:
+            plan: of the run.
+            charge: paid for it, or for the measurements ``after`` and a promise that the run was said to keep.
+            done: measurements of the plan that have been answered, or given up.
+            after: what was answered before the run, under the same charge.
 
         Raises:
             InvalidInput: the ledger has no such open charge, or it paid for something else.
         """
-        paid = next((c for c in self.ledger.history() if c.id == charge), None)
-        if paid is None or paid.status != "charged" or paid.event != compose(plan) or paid.unit != self.unit:
+        paid, before = next((c for c in self.ledger.history() if c.id == charge), None), self._answered(after)
+        paid_for = None if paid is None else paid.ran if after else paid.event
+        whole = compose([*before, *plan])
+        if paid is None or paid.status != "charged" or paid_for != whole or paid.unit != self.unit:
             raise InvalidInput(
                 f"charge {charge} of dataset {self.ledger.dataset!r} in {self.ledger.url} is not an open charge for "
                 "this run. Nothing was released."
             )
-        self.charged.extend(plan)
+        self.charged.extend([*before, *plan])
         self.charge_ids.append(charge)
         return self._opened(plan, charge, done)
 

@@ -158,3 +158,13 @@ def test_bad_events_are_refused(text):
     result = run("account", "--event", "-", "--delta", "1e-5", "--adjacency", "add-remove", stdin=text)
     assert result.exit_code == 2
     assert "event" in result.output
+
+
+@pytest.mark.parametrize("name", ["picture.c", "picture"])
+def test_a_picture_that_nobody_writes_is_refused(tmp_path, name):
+    """It was an error of matplotlib, or a file of another name."""
+    asked = ["account", "--noise-multiplier", "2", "--adjacency", "replace-one", "--delta", "1e-6", "--plot"]
+    result = run(*asked, str(tmp_path / name))
+    assert result.exit_code == 2
+    assert "must end in one of" in " ".join(result.output.replace("│", " ").split())
+    assert list(tmp_path.iterdir()) == []

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from discreet.torch import bookkeeping
+from discreet.torch.convolutions import convolution_gradients, is_compiled
 from discreet.torch.engine import Clip, ExampleGradients
 from discreet.torch.patches import patches
 
@@ -22,13 +23,32 @@ def clipped_sums(model: nn.Module, x: Tensor, present: Tensor, exact: bool) -> l
     return [total.double() / engine.grid for total in engine.clipped_sum(loss, present)]
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 7, 8, 9])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 8, 9])
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-def test_compiled_patches_of_images_are_those_of_unfold(width: int, kind: torch.dtype) -> None:
-    x = torch.randn(3, 2, 12, 13, dtype=kind)
-    found = patches(x, (3, width), (2, 3), (1, 2), (1, 1))
-    expected = functional.unfold(x, (3, width), 1, (1, 2), (2, 3)).transpose(1, 2)
-    assert torch.equal(found, expected)
+@pytest.mark.parametrize("outputs", [3, 4, 10])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("several", [1, 2])
+def test_compiled_gradients_of_kernels_are_those_of_each_example(
+    width: int, kind: torch.dtype, outputs: int, groups: int, several: int
+) -> None:
+    torch.manual_seed(0)
+    kernel = torch.randn(groups * outputs, 2, 3, width, dtype=kind, requires_grad=True)
+    x = torch.randn(3 * several, 2 * groups, 12, 13, dtype=kind)
+    y = functional.conv2d(x, kernel, None, (2, 3), (1, 2), 1, groups)
+    g, found = torch.randn_like(y), torch.empty(3, *kernel.shape, dtype=kind)
+    assert is_compiled(x, (1, 1))
+    convolution_gradients(x, g, (2, 3), (1, 2), groups, found)
+    for slot in range(3):
+        part = slice(slot * several, (slot + 1) * several)
+        (expected,) = torch.autograd.grad(y[part], kernel, g[part], retain_graph=True)
+        torch.testing.assert_close(found[slot], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_compiled_gradients_of_kernels_over_sequences() -> None:
+    x, g, found = torch.randn(2, 3, 7), torch.randn(2, 5, 3), torch.empty(2, 5, 3, 3)
+    convolution_gradients(x, g, (2,), (0,), 1, found)
+    expected = torch.einsum("npt,nctk->npck", g, x.unfold(2, 3, 2))
+    torch.testing.assert_close(found, expected)
 
 
 def test_patches_of_sequences_volumes_and_kernels_with_holes_are_products_that_give_the_convolution() -> None:

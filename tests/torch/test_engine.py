@@ -15,6 +15,7 @@ from torch.nn import functional  # noqa: E402
 
 from discreet.errors import InvalidInput  # noqa: E402
 from discreet.torch import blocks, kernels  # noqa: E402
+from discreet.torch import threads as threads_of  # noqa: E402
 from discreet.torch.blocks import AccumulatedBlock, block_of  # noqa: E402
 from discreet.torch.engine import Clip, ExampleGradients, check_model, fix  # noqa: E402
 from discreet.torch.uses import DirectUse, MatrixUse, OuterUse, Target  # noqa: E402
@@ -269,7 +270,7 @@ def test_compiled_loops_give_the_integers_of_the_formulas_in_torch(monkeypatch: 
 def test_several_threads_give_the_integers_of_one() -> None:
     torch.manual_seed(6)
     values, few = torch.randn(70, 1500), torch.randn(70, 40)
-    assert values.numel() > kernels.SMALL
+    assert values.numel() > threads_of.SMALL
     weights = torch.rand(70, dtype=torch.float64) * 1e6
     found = []
     for threads in (1, 3):

@@ -12,15 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from os import PathLike
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.events import Event
+from discreet.text import checked_path
 from discreet.units import Adjacency, Unit
 
-__all__ = ["FALSE_POSITIVE_RATES", "max_true_positive_rates", "plot", "sampled_curve"]
+__all__ = ["FALSE_POSITIVE_RATES", "figure_of", "max_true_positive_rates", "plot", "sampled_curve", "saved"]
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 
@@ -71,6 +73,35 @@ def max_true_positive_rates(
     return rates
 
 
+def figure_of(width: float, height: float) -> Any:
+    """An empty figure that needs no display.
+
+    Raises:
+        InvalidInput: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InvalidInput("pictures need matplotlib: pip install 'discreet[report]'.") from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def saved(figure: Any, path: Any) -> None:
+    """Write a figure; the ending of the path picks the format.
+
+    Raises:
+        InvalidInput: matplotlib writes no such format.
+    """
+    place = checked_path(path)
+    known = figure.canvas.get_supported_filetypes()
+    if place.suffix.lower().lstrip(".") not in known:
+        raise InvalidInput(f"{place.name} must end in one of .{', .'.join(sorted(known))}.")
+    figure.savefig(place, dpi=150)
+
+
 def plot(event: Event, adjacency: Adjacency, path: str | PathLike[str], *, points: int = 48) -> tuple[Array, Array]:
     """Draw the privacy curve and the attacker's trade-off curve side by side into a file.
 
@@ -84,17 +115,10 @@ def plot(event: Event, adjacency: Adjacency, path: str | PathLike[str], *, point
         The points (ε, upper δ(ε)) that were drawn.
 
     Raises:
-        InvalidInput: matplotlib is not installed.
+        InvalidInput: matplotlib is not installed, or does not write such a format.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as missing:
-        raise InvalidInput("plots need matplotlib: pip install 'discreet[report]'.") from missing
-
+    figure = figure_of(10, 4.2)
     epsilons, deltas = sampled_curve(event, adjacency, points)
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
 
     left.semilogy(epsilons, np.maximum(deltas, 1e-12), color="C0")
@@ -112,5 +136,5 @@ def plot(event: Event, adjacency: Adjacency, path: str | PathLike[str], *, point
     right.legend(loc="lower right")
     right.grid(alpha=0.3)
     figure.suptitle(f"relation: {Unit.of(adjacency)}")
-    figure.savefig(path, dpi=150)
+    saved(figure, path)
     return epsilons, deltas

@@ -31,7 +31,7 @@ def swept(
     from discreet.estimators.simulation import SWEPT, simulate
 
     if plot is not None:
-        from discreet.report.effects_picture import figure_of
+        from discreet.accounting.plots import figure_of
 
         figure_of(1, 1)  # a missing library is found before the simulation
     more = () if epsilon is None or not math.isfinite(epsilon) else (epsilon,)

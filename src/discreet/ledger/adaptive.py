@@ -243,6 +243,6 @@ def orders(budget: Budget, shares: Shares) -> tuple[Order, ...]:
         return ()
     tail = -math.log(budget.delta * shares.renyi)
     rho = (math.sqrt(tail + budget.epsilon) - math.sqrt(tail)) ** 2
-    whole = 1.0 + math.sqrt(tail / rho)
+    whole = 1.0 + max(math.sqrt(tail / rho), 2.0**-20)  # an order is more than 1 in doubles, whatever the budget
     others = [Order(1.0 + (whole - 1) * 2.0**k, shares.renyi / 2 / _OTHERS) for k in range(1, _OTHERS + 1)]
     return (Order(whole, shares.renyi / 2), *others)

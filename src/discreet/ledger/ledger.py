@@ -11,12 +11,12 @@ import os
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from discreet.errors import InvalidInput, PlanViolation
+from discreet.errors import DiscreetError, InvalidInput, PlanViolation
 from discreet.events import ApproxDP, Compose, Event, Promise, compose
 from discreet.ledger.adaptive import Accountant, Entry
 from discreet.ledger.admission import admit, refuse_frozen
 from discreet.ledger.base import Budget, Charge, ConnectionLost, Stated, Status
-from discreet.ledger.book import Book, budget_to_dict, charges_of
+from discreet.ledger.book import Book, Limit, budget_to_dict, charges_of
 from discreet.ledger.lines import START, Head, Lines, random_name
 from discreet.ledger.managed import Managed
 from discreet.ledger.places import store_at
@@ -25,6 +25,8 @@ from discreet.text import checked_text
 from discreet.units import Adjacency, Unit
 
 __all__ = ["Ledger"]
+
+_LONGEST_KEY = 512  # every database has an index of texts of 2048 bytes
 
 
 class Ledger(Managed):
@@ -87,7 +89,9 @@ class Ledger(Managed):
         if not checked_text("dataset", dataset).strip():
             raise InvalidInput(f"dataset must be a name, got {dataset!r}.")
         wanted = Budget.of(epsilon, delta, adjacency)
-        parents = (derived_from,) if isinstance(derived_from, str) else tuple(derived_from)
+        parents = (derived_from,) if isinstance(derived_from, str) else derived_from
+        if not isinstance(parents, tuple | list):
+            raise InvalidInput(f"derived_from must be a name or a list of names, got {derived_from!r}.")
         self._attach(
             dataset, checked_text("analyst", analyst), store_at(url), accountant or Accountant(), witness, START
         )
@@ -190,6 +194,8 @@ class Ledger(Managed):
         if self.durable:
             require_readable(event)
         key = random_name() if key is None else checked_text("a charge's key", key)
+        if len(key) > _LONGEST_KEY:
+            raise InvalidInput(f"a charge's key has at most {_LONGEST_KEY} characters, got {len(key)}.")
         try:
             return self._charge_once(event, unit, note, protective, stated, key)
         except ConnectionLost:  # whether it was written is unknown: the key tells
@@ -215,6 +221,7 @@ class Ledger(Managed):
         claim = self._verified(event, unit, stated) if limits else None
         admit(limits, [Entry(event, event, claim)], unit, self.url)
         number = self._book.charges + 1
+        self._require_countable(limits, number, Entry(event, event, claim))
         facts = {
             "event": event.to_json(), "relation": unit.relation, "rows": unit.rows_per_unit, "note": note,
             "stated": claim, "analyst": self.analyst, "protective": protective,
@@ -275,12 +282,25 @@ class Ledger(Managed):
         with self._lines(write=True) as lines:
             if self._still_open(charge_id, lines).ran is not None:
                 raise PlanViolation(f"the promise of charge {charge_id} has been used. Nothing more was released.")
-            used_for = event.events if isinstance(event, Compose) else (event,)
-            facts = {"event": compose([*before, *used_for]).to_json(), "analyst": charge.analyst}
+            used = compose([*before, *(event.events if isinstance(event, Compose) else (event,))])
+            self._require_countable(self._book.limits(self.dataset, charge.analyst), charge_id, None, used)
+            facts = {"event": used.to_json(), "analyst": charge.analyst}
             self._write(lines, "use", facts, charge_id)
 
+    @staticmethod
+    def _require_countable(limits: list[Limit], number: int, entry: Entry | None, used: Event | None = None) -> None:
+        for limit in limits:
+            try:
+                limit.tally.require_countable(number, entry, used)
+            except (DiscreetError, ArithmeticError, ValueError) as problem:
+                raise InvalidInput(
+                    f"{limit} cannot count this run ({problem}). It was not run; nothing was written and nothing was "
+                    "released."
+                ) from problem
+
     def _still_open(self, charge_id: int, lines: Lines) -> Charge:
-        found = charges_of(lines.about(charge_id)) if isinstance(charge_id, int) else []
+        there = type(charge_id) is int and 0 < charge_id <= self._book.charges
+        found = charges_of(lines.about(charge_id)) if there else []
         charge = next((one for one in found if one.dataset == self.dataset), None)
         if charge is None:
             raise InvalidInput(f"dataset {self.dataset!r} in {self.url} has no charge {charge_id!r}.")

@@ -76,6 +76,17 @@ class Tally:
             self._add_others(self._sums, ran)
             del self._open[number]
 
+    def require_countable(self, number: int, entry: Entry | None, used: Event | None = None) -> None:
+        """Raise now what taking in a charge, or the use of its promise, would raise once it is written.
+
+        A line that cannot be read stops all spending from the book.
+        """
+        tried = replace(self, _sums=replace(self._sums), _open=dict(self._open))
+        if entry is not None:
+            tried.add(number, entry)
+        if used is not None:
+            tried.use(number, used)
+
     def spent(self, more: Sequence[Event | Entry] = ()) -> Bounds:
         """ε, at the budget's δ, of all charges and of ``more`` that would follow.
 

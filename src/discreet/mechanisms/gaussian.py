@@ -52,7 +52,11 @@ class Gaussian:
         sigma = scale_in_steps(self.noise_multiplier, query)
         if sigma > _MOST_STEPS:
             raise InvalidInput(f"noise_multiplier {self.noise_multiplier:g} is too large for integer sums.")
-        return query.grid * (integers + rounded_gaussian(sigma, integers.shape, bits=bits)).astype(np.float64)
+        noisy = rounded_gaussian(sigma, integers.shape, bits=bits)
+        if integers.dtype == object:  # beyond int64
+            return query.grid * (integers + noisy).astype(np.float64)
+        noisy += integers
+        return query.grid * noisy.astype(np.float64)
 
     def noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
         """The sum itself."""

@@ -5,46 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import InvalidInput
-from discreet.text import checked_path, printable
+from discreet.accounting.plots import figure_of, saved
+from discreet.text import printable
 
 if TYPE_CHECKING:
     from discreet.report.effects import Effect, ModelEffects
 
-__all__ = ["figure_of", "picture", "saved"]
+__all__ = ["picture"]
 
 _COLUMNS = 4
 _LONGEST = 18
 _BAND = 1.96
-
-
-def figure_of(width: float, height: float) -> Any:
-    """An empty figure that needs no display.
-
-    Raises:
-        InvalidInput: matplotlib is not installed.
-    """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InvalidInput("pictures need matplotlib: pip install 'discreet[report]'.") from None
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def saved(figure: Any, path: Any) -> None:
-    """Write a figure; the ending of the path picks the format.
-
-    Raises:
-        InvalidInput: matplotlib writes no such format.
-    """
-    place = checked_path(path)
-    known = figure.canvas.get_supported_filetypes()
-    if place.suffix.lower().lstrip(".") not in known:
-        raise InvalidInput(f"{place.name} must end in one of .{', .'.join(sorted(known))}.")
-    figure.savefig(place, dpi=150)
 
 
 def picture(effects: ModelEffects, path: Any, most: int) -> Any:

@@ -102,7 +102,7 @@ class Sweep:
         Raises:
             InvalidInput: matplotlib is not installed, or does not write such a format.
         """
-        from discreet.report.effects_picture import figure_of, saved
+        from discreet.accounting.plots import figure_of, saved
 
         figure = figure_of(6.4, 4.2)
         axis = figure.subplots()

@@ -19,7 +19,7 @@ from discreet.torch import kernels
 from discreet.torch.uses import DirectUse, EmbeddingUse, OuterUse, Target, Use
 from discreet.torch.workspace import Workspace
 
-__all__ = ["TOGETHER", "AccumulatedBlock", "Block", "SparseBlock", "block_of", "in_blocks", "quantised_length"]
+__all__ = ["KEPT", "TOGETHER", "AccumulatedBlock", "Block", "SparseBlock", "block_of", "in_blocks", "quantised_length"]
 
 TOGETHER = 1 << 20
 """Entries of gradients, or of what they are made from, that are made at a time: 4 MiB of floats."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from discreet.torch import kernels
-from discreet.torch.blocks import TOGETHER, AccumulatedBlock, Block, SparseBlock
+from discreet.torch.blocks import KEPT, TOGETHER, AccumulatedBlock, Block, SparseBlock
 from discreet.torch.uses import ConvolutionUse, EmbeddingUse, MatrixUse, OuterUse, Use
 from discreet.torch.workspace import Workspace
 
@@ -37,9 +37,9 @@ def _kind(values: Tensor) -> torch.dtype:
 
 def _finite(values: Tensor, squares: Tensor) -> Tensor:
     """Values with zeros at slots whose squared lengths are not finite, since zero times these is not zero."""
-    usable = squares.isfinite()
-    if bool(usable.all()):
+    if math.isfinite(float(squares.sum())):
         return values
+    usable = squares.isfinite()
     return values.masked_fill(~usable.view(-1, *[1] * (values.dim() - 1)), 0.0)
 
 
@@ -167,6 +167,7 @@ def float_block_of(uses: Sequence[Use], workspace: Workspace | None = None) -> B
         return FloatSparse(only)
     if isinstance(only, MatrixUse):
         times, size = only.inputs.shape[1], math.prod(only.target.shape)
-        if times * (only.inputs.shape[2] + only.outputs.shape[2]) < size:
+        made = only.inputs.is_cpu and size * only.count <= KEPT  # twice as fast as what FloatMatrix computes, or more
+        if times * (only.inputs.shape[2] + only.outputs.shape[2]) < size and not made:
             return FloatMatrix(only, workspace)
     return FloatGradients(uses, workspace)

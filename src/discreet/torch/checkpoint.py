@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "save"]
 
-FORMAT = 1
-"""The format of checkpoints that this release writes and reads."""
+FORMAT = 2
+"""The format of checkpoints that this release writes. It reads 1 too, in which no number of rows was counted."""
 
 
 def save(trainer: Trainer, path: Any) -> None:
@@ -49,8 +49,6 @@ def save(trainer: Trainer, path: Any) -> None:
     path = checked_path(path).absolute()
     if trainer.closed:
         raise InvalidInput("the training has ended, and cannot be resumed; save the model's state_dict instead.")
-    if trainer.plan.count is not None:
-        raise InvalidInput("a training whose rows were counted cannot be resumed; declare n_public=… for checkpoints.")
     if trainer.journal is None:
         require_new(path)
         name = process_bits().words(2).tobytes().hex()
@@ -101,5 +99,5 @@ def _written_plan(plan: TrainingPlan) -> dict[str, Any]:
         "n": plan.n, "rounds": plan.rounds,
         "places": asdict(plan.places), "noise_multiplier": plan.noise_multiplier,
         "expected_batch": plan.expected_batch, "sampler": sampler, "period": plan.period,
-        "full_noise_ratio": plan.full_noise_ratio,
+        "full_noise_ratio": plan.full_noise_ratio, "count": None if plan.count is None else asdict(plan.count),
     }  # fmt: skip

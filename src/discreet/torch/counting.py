@@ -50,7 +50,7 @@ def plan_after_count(
     rows = max(2, round(float(released)))
     tail, scale, unit = OVERFLOW_SHARE * aim.delta, measurement.mechanism.noise_multiplier, aim.unit.rows_per_unit
     most = math.ceil(max(2.0, float(released)) + 1 + unit + scale * math.log(1 / (2 * tail)))
-    count = Count(most, tail, aim.epsilon - rest.epsilon)
+    count = Count(most, tail, aim.epsilon - rest.epsilon, scale)
     try:
         plan = planned(aim, rows, count, rest)
         check(plan)

@@ -9,10 +9,7 @@ the tensor's type and device alone.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +17,9 @@ import torch
 from numba import njit
 from torch import Tensor
 
-__all__ = ["LARGEST", "Quantised", "add_outer", "add_truncated", "in_parts", "quantised", "square_lengths", "truncated"]
+from discreet.torch.threads import in_parts
+
+__all__ = ["LARGEST", "Quantised", "add_outer", "add_truncated", "quantised", "square_lengths", "truncated"]
 
 COLUMNS = 4096
 """Columns of a running sum that are worked on together: 32 KiB of doubles, which a first-level cache holds."""
@@ -28,8 +27,6 @@ LARGEST = 32512.0
 """The largest quantised integer, 127·256: it is low + 256·high for signed bytes low and high."""
 TERMS = 1 << 16
 """Examples whose products of bytes are summed together: 2^16 products of at most 2^14 stay below 2^31."""
-SMALL = 1 << 16
-"""Below so many entries a second thread costs more than it saves."""
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
@@ -117,24 +114,6 @@ def _add_digits(products, multiple, total):  # type: ignore[no-untyped-def]
             middle = np.int64(low[2 * j + 1]) + np.int64(high[2 * j])
             value = (np.int64(high[2 * j + 1]) << 16) + (middle << 8) + np.int64(low[2 * j])
             sums[j] += np.float64(multiple * value)
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="discreet")
-
-
-def in_parts(work: Callable[[int, int], None], count: int, entries: int) -> None:
-    """Call ``work(first, last)`` on parts of ``range(count)``, one a thread of PyTorch's."""
-    threads = torch.get_num_threads()
-    if threads == 1 or entries < SMALL or count < threads:
-        work(0, count)
-        return
-    ends = [count * k // threads for k in range(threads + 1)]
-    others = [_pool(threads - 1).submit(work, *part) for part in pairwise(ends[1:])]
-    work(ends[0], ends[1])  # by this thread, which would only wait otherwise
-    for other in others:
-        other.result()
 
 
 def _compiled(rows: Tensor) -> bool:

@@ -12,7 +12,10 @@ from discreet.calibration import Guarantee
 from discreet.calibration.guarantee import PURE_REFUSED
 from discreet.errors import InvalidInput, did_you_mean
 from discreet.events import ApproxDP, Event, Gaussian, NonPrivate, compose
+from discreet.measurements import Noisy
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling
+from discreet.mechanisms import Laplace
+from discreet.queries.sums.count import RowCount
 from discreet.torch.banded import Cyclic
 from discreet.torch.batches import MOST_ROWS_FACTOR, Allocated, Batches, EachDrawn, Places, places_for
 from discreet.torch.svrg import Svrg
@@ -40,11 +43,18 @@ class Count:
         most: the number of rows, but with probability ``tail`` at most this.
         tail: β.
         epsilon: ε₁, what the count has cost.
+        noise_multiplier: the scale of the Laplace noise on it.
     """
 
     most: int
     tail: float
     epsilon: float
+    noise_multiplier: float
+
+    @property
+    def measurement(self) -> Noisy:
+        """The count itself."""
+        return Noisy(RowCount(), Laplace(self.noise_multiplier))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from discreet.calibration import Guarantee
 from discreet.errors import InvalidInput
 from discreet.estimators.privacy import bits_for
 from discreet.events import Event, compose
+from discreet.measurements import Measurement
 from discreet.measurements.sampling import FixedSizeSampling, PoissonSampling
 from discreet.noise.bits import Bits
 from discreet.text import checked_path
@@ -25,7 +27,7 @@ from discreet.torch.engine import Clip
 from discreet.torch.engines import Forward
 from discreet.torch.journal import Journal
 from discreet.torch.persons import PersonExamples
-from discreet.torch.plan import TrainingPlan
+from discreet.torch.plan import Count, TrainingPlan
 from discreet.torch.privatizing import Options, assembled, examples_of, make_round, rehearsed, vault_of
 from discreet.torch.rows import TorchRows
 from discreet.torch.svrg import Anchor, GradientDifferenceSum, Svrg
@@ -80,7 +82,8 @@ def resume(
         vault = ranks.at_first(
             lambda: vault_of(rows, plan.guarantee.unit, ledger, _fresh_bits(options, begun), persons)
         )
-        charged = ranks.at_first(lambda: _reopened(vault, events, state, done))
+        counted = [] if plan.count is None else [plan.count.measurement]
+        charged = ranks.at_first(lambda: _reopened(vault, counted, events, state, done))
         optimizer.load_state_dict(state["optimizer"])
         gradient_round.query.value = state["clip_bound"]
         if isinstance(gradient_round.query, GradientDifferenceSum):
@@ -111,18 +114,20 @@ def _same_examples(
     return rows, persons
 
 
-def _reopened(vault: Vault | None, events: list[Event], state: dict[str, Any], done: int) -> Run:
+def _reopened(
+    vault: Vault | None, after: Sequence[Measurement], events: list[Event], state: dict[str, Any], done: int
+) -> Run:  # fmt: skip
     """The charged run after ``done`` measurements; charged anew where the ledger was in memory and has forgotten."""
     assert vault is not None, "rank 0 charges"
-    if compose(events).to_json() != state["event"]:
+    if compose([*(one.event(vault.unit) for one in after), *events]).to_json() != state["event"]:
         raise InvalidInput("the checkpoint's plan is not the one that was charged; nothing was released.")
     if state["ledger"] == "memory:":
-        run = vault.open(events, Payment("a resumed training"))
+        run = vault.open(events, Payment("a resumed training"), after)
         run.skip(done)
         return run
     if vault.ledger.url != state["ledger"] or vault.ledger.dataset != state["dataset"]:
         raise InvalidInput(f"the training was charged to {state['dataset']!r} in {state['ledger']}: give it.")
-    return vault.reopen(events, state["charge"], done)
+    return vault.reopen(events, state["charge"], done, after)
 
 
 def _fresh_bits(options: Options, begun: int) -> Bits:
@@ -138,7 +143,7 @@ def _read(path: Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception:  # whatever a damaged file makes torch say
         raise InvalidInput(f"{path} is not a checkpoint of a private training. Nothing was released.") from None
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
+    if not isinstance(state, dict) or state.get("format") not in (1, FORMAT):
         raise InvalidInput(f"{path} is not a checkpoint of a private training. Nothing was released.")
     return state
 
@@ -153,6 +158,7 @@ def _read_plan(tree: dict[str, Any]) -> TrainingPlan:
     return TrainingPlan(
         Guarantee(tree["epsilon"], tree["delta"], unit), tree["n"], batches, tree["rounds"], Places(**tree["places"]),
         tree["noise_multiplier"], tree["expected_batch"], tree["period"], tree["full_noise_ratio"],
+        None if tree.get("count") is None else Count(**tree["count"]),
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from discreet.queries.base import Norm, Query
 from discreet.torch.banded import BandedNoise
 from discreet.torch.batches import Batches, Places
 from discreet.torch.distributed import ALONE, Alone, Physical, Ranks
+from discreet.torch.noisy import perturbed
 from discreet.torch.rows import Batch, TorchRows
 from discreet.units import Unit
 
@@ -214,12 +215,7 @@ class GradientRound:
         if noise.available(total[0].device, sigma, sum(sizes)):
             parts = noise.drawn(bits, sum(sizes), sigma, total[0].device).split(sizes)
             return [query.grid * (one + part.view_as(one)).double() for one, part in zip(total, parts, strict=True)]
-        found = []
-        for one in total:
-            integers = one.cpu().numpy()
-            noisy = self.mechanism.perturb(np.atleast_1d(integers), query, bits).reshape(integers.shape)
-            found.append(torch.from_numpy(np.ascontiguousarray(noisy)))
-        return found
+        return perturbed(total, self.mechanism, query, bits)
 
 
 @dataclass(frozen=True)

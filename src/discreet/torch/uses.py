@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from discreet.torch.convolutions import convolution_gradients, is_compiled
 from discreet.torch.patches import patches
 
 __all__ = ["ConvolutionUse", "DirectUse", "EmbeddingUse", "MatrixUse", "OuterUse", "Target", "Use"]
@@ -193,8 +194,12 @@ class ConvolutionUse(Use):
         """Write these gradients to ``out``."""
         several, shape, n = self.inputs.shape[0] // self.slots, self.target.shape, last - first
         x = self.inputs[first * several : last * several].to(self.kind)
+        g = self.outputs[first * several : last * several].to(self.kind)
+        if is_compiled(x, self.dilation):
+            convolution_gradients(x, g, self.stride, self.padding, self.groups, out)
+            return
         seen = patches(x, shape[2:], self.stride, self.padding, self.dilation)
-        g, positions = self.outputs[first * several : last * several].to(self.kind), seen.shape[1]
+        positions = seen.shape[1]
         seen = seen.reshape(n, several, positions, self.groups, -1).permute(0, 3, 1, 2, 4)
         g = g.reshape(n, several, self.groups, -1, positions).permute(0, 2, 3, 1, 4)
         left, right = g.reshape(n * self.groups, g.shape[2], -1), seen.reshape(n * self.groups, -1, seen.shape[-1])
@@ -212,10 +217,12 @@ class ConvolutionUse(Use):
 
     @property
     def work(self) -> int:
-        """Entries of one slot's patches, or of its gradient if that is larger."""
+        """Entries of one slot's gradient, or of its patches where they are made and are more."""
+        size = math.prod(self.target.shape)
+        if is_compiled(self.inputs, self.dilation):
+            return size
         several, positions = self.inputs.shape[0] // self.slots, math.prod(self.outputs.shape[2:])
-        seen = several * positions * self.inputs.shape[1] * math.prod(self.target.shape[2:])
-        return max(seen, math.prod(self.target.shape))
+        return max(several * positions * self.inputs.shape[1] * math.prod(self.target.shape[2:]), size)
 
 
 @dataclass(frozen=True)
