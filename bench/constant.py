@@ -29,8 +29,6 @@ from synthetic import Synthetic, collection
 
 EPSILONS = (0.1, 0.5, 2.0)
 MEASURES = ("accuracy", "AUC", "log-loss")
-CONSTANTS = 40
-"""Draws of the private constant."""
 Runs = dict[str, list[float]]
 
 
@@ -42,8 +40,7 @@ def gained(problem: Synthetic, found: Any) -> tuple[float, float, float]:
     found = np.clip(found, 1e-9, 1 - 1e-9)
     loss = -float(np.mean(truth * np.log(found) + (1 - truth) * np.log(1 - found)))
     entropy = -(base * math.log(base) + (1 - base) * math.log(1 - base))
-    ranked = float(roc_auc_score(problem.y_test, found)) if np.ptp(found) else 0.5
-    return right, ranked, loss - entropy
+    return right, float(roc_auc_score(problem.y_test, found)), loss - entropy
 
 
 def model(problem: Synthetic, epsilon: float, seed: int) -> Any:
@@ -72,8 +69,8 @@ def measured(seeds: int) -> dict[str, list[dict[str, Runs]]]:
         problem, cells = make(), []
         for epsilon in EPSILONS:
             cell = {}
-            for row, chances, many in (("model", model, seeds), ("private constant", private_constant, CONSTANTS)):
-                runs = [gained(problem, chances(problem, epsilon, seed)) for seed in range(many)]
+            for row, chances in (("model", model), ("private constant", private_constant)):
+                runs = [gained(problem, chances(problem, epsilon, seed)) for seed in range(seeds)]
                 cell[row] = dict(zip(MEASURES, map(list, zip(*runs, strict=True)), strict=True))
             cells.append(cell)
         found[name.removeprefix("small ")] = cells

@@ -55,6 +55,13 @@ class Synthetic:
         missed, all_there_is = (_divergence(truth, found) for found in (chances, base))
         return missed / all_there_is
 
+    def lost_to_truth(self, chances: Array) -> float:
+        """The expected logarithmic loss above the truth's, over the entropy of the class: finite without any signal."""
+        assert self.chances is not None
+        share = np.array([self.chances.mean()])
+        entropy = float(-(share * np.log(share) + (1 - share) * np.log(1 - share))[0])
+        return _divergence(self.chances, chances) / entropy
+
     def lost(self, score: float) -> float:
         """The share of what could be learnt that was not."""
         return (self.truth - score) / (self.truth - self.nothing)

@@ -105,7 +105,7 @@ def recipe(
 
 
 def _label_share(solver: ObjectivePerturbation, problem: Problem, guarantee: Guarantee) -> float:
-    """The share of the budget for the sum of labels; none where it would be below a twentieth.
+    """The share of the budget for the sum of labels; none where it would be below a tenth.
 
     That of `shared.fit_share` where nothing but a constant can be learnt: what goes to the sum is taken from the
     direction, so it is multiplied by the part of the variance of log-odds that the direction is not expected to tell
@@ -117,7 +117,7 @@ def _label_share(solver: ObjectivePerturbation, problem: Problem, guarantee: Gua
     if rough_multiplier(guarantee) < numbers.count_noise * problem.n:
         return 0.0
     share = shared.fit_share(problem, guarantee) * solver.judged(problem).unlearnt(0.25)
-    return share if share >= numbers.estimate_share else 0.0
+    return share if share >= numbers.large_share else 0.0
 
 
 def _with_labels(

@@ -9,15 +9,15 @@ the budget. Then
    at a chance of p·c/(1 − p), where slopes of both classes balance;
 2. what the minimiser θ̂ adds is scaled by one factor: scores are log(p/(1 − p)) + α·⟨x, θ̂ − θ₀⟩.
 
-α is the regression of log-odds on such scores. As if all d columns were alike, with second moments f = 1/d for rows of
-length 1, curvature κ·n·f and gain g·n·f, ridge λ and tilt σ, a coefficient w moves the minimiser by
+α is the regression of log-odds on such scores. With columns of second moments f, curvature h = κ·n·f, the signal's
+derivative g·n·f, ridge λ and tilt σ, the minimiser moves by (g·n·f·w − b)/(h + λ) where log-odds are ⟨x, w⟩, b ~
+N(0, σ²). For log-odds of variance v,
 
-    (g·n·f·w − b)/(κ·n·f + λ) = r·w − b/(κ·n·f + λ),   b ~ N(0, σ²),
+    α = vC/(vB + N),  C = Σ g·n·f²/(h + λ),  B = Σ (g·n)²f³/(h + λ)²,  N = σ²·Σ f/(h + λ)²   (rows of length 1).
 
-so that log-odds of variance v are told with the slope r, the noise in a score has the variance N = σ²/(κ·n·f + λ)², and
-α = v·r/(v·r² + N). The squared length of θ̂ − θ₀ is d·(v·r² + N) in expectation: an estimate of v whose deviation is
-known (James–Stein 1961 in one number). Its posterior mean under an exponential prior, whose mean is the variance of
-logistic noise, is v. All of this is post-processing of the two releases.
+The squared length of θ̂ − θ₀ is v·E + σ²·Σ 1/(h + λ)² in expectation, E = Σ (g·n·f)²/(h + λ)²: an estimate of v whose
+deviation is known (James–Stein 1961 in one number). Its posterior mean under an exponential prior, whose mean is the
+variance of logistic noise, is v. All of this is post-processing of the two releases.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,25 @@ from discreet.mechanisms import Gaussian
 from discreet.queries.sums.residual import ResidualSum
 from discreet.solvers.base import Problem
 from discreet.solvers.parts.logistic_recalibration import posterior_share
+from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["NoisyMinimiser", "posterior_variance", "released_share"]
+__all__ = ["NUMBERS", "ConstantShrinkageNumbers", "NoisyMinimiser", "posterior_variance", "released_share"]
 
 Array = NDArray[np.float64]
 
+
+@dataclass(frozen=True)
+class ConstantShrinkageNumbers(Tuned):
+    """Tuned numbers of this file."""
+
+    decay: float = tuned(
+        0.75,
+        "second moments of columns are taken to fall like j^−decay, where none was released",
+        "sweep: constant-decay",
+    )
+
+
+NUMBERS = ConstantShrinkageNumbers()
 
 _LOGISTIC_VARIANCE = math.pi**2 / 3
 _NODES = 21  # of a quadrature over log-odds: exact for polynomials of degree 41
@@ -104,31 +119,59 @@ class NoisyMinimiser:
         Example:
             >>> minimiser = NoisyMinimiser(5000.0, 100, 1.0, 25.0, 30.0, 0.5)
             >>> [round(minimiser.scale(0.5, 100 * t), 2) for t in (0.5, 1.0, 2.0)]
-            [0.11, 0.46, 1.38]
+            [0.07, 0.14, 0.89]
         """
         variance = _LOGISTIC_VARIANCE
         for _ in range(2):  # what a variance tells of the gain, and the gain of the variance
-            slope, noise = self._told(share, variance)
-            each = squared_length * self.norm**2 / self.columns  # v·r² + N in expectation
-            spread = math.sqrt(2 / self.columns) * max(each, noise)
-            variance = posterior_variance((each - noise) / slope**2, spread / slope**2)
-        return self._regression(share, variance)
+            variance = self._variance(share, variance, squared_length)
+        return self._response(share, variance).scale(variance)
 
     def unlearnt(self, share: float) -> float:
         """The part of the variance of log-odds, expected to be π²/3, that the scores do not tell."""
-        slope, _ = self._told(share, _LOGISTIC_VARIANCE)
-        return 1 - slope * self._regression(share, _LOGISTIC_VARIANCE)
+        found = self._response(share, _LOGISTIC_VARIANCE)
+        return 1 - found.cross * found.scale(_LOGISTIC_VARIANCE)
 
-    def _regression(self, share: float, variance: float) -> float:
-        slope, noise = self._told(share, variance)
-        return variance * slope / (variance * slope**2 + noise)
+    def _variance(self, share: float, variance: float, squared_length: float) -> float:
+        """v by the squared length, the gain being that at ``variance``."""
+        found = self._response(share, variance)
+        noise = float(found.noises.sum())
+        estimate = (squared_length - noise) / float(found.signals.sum())
+        spread = math.sqrt(2 * float(((max(estimate, 0.0) * found.signals + found.noises) ** 2).sum()))
+        return posterior_variance(estimate, spread / float(found.signals.sum()))
 
-    def _told(self, share: float, variance: float) -> tuple[float, float]:
-        """(r, N): the slope of scores in log-odds of this variance, and the variance of their noise."""
-        held = self.n * self.norm**2 / self.columns
+    def _response(self, share: float, variance: float) -> _Response:
+        moments = _moments(self.columns, current(NUMBERS).decay) * self.norm**2
         gain, curvature = _gain_and_curvature(share, variance, self.cut)
-        resisted = curvature * held + self.ridge
-        return gain * held / resisted, (self.noise * self.norm / resisted) ** 2
+        held = self.n * curvature * moments + self.ridge
+        told = self.n * gain * moments / held  # how much of a coefficient arrives
+        return _Response(
+            cross=float(moments @ told) / self.norm**2,
+            own=float(moments @ told**2) / self.norm**2,
+            noise=self.noise**2 * float((moments / held**2).sum()),
+            signals=told**2 / self.norm**2,
+            noises=(self.noise / held) ** 2,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Response:
+    """C, B and N of the docstring above, and for each column what v = 1 and the tilt add to the squared length."""
+
+    cross: float
+    own: float
+    noise: float
+    signals: Array
+    noises: Array
+
+    def scale(self, variance: float) -> float:
+        return variance * self.cross / (variance * self.own + self.noise)
+
+
+@cache
+def _moments(columns: int, decay: float) -> Array:
+    """Second moments that add up to 1."""
+    falling = np.arange(1.0, columns + 1) ** -decay
+    return np.asarray(falling / falling.sum())
 
 
 def _cut_chances(chances: Array, cut: float) -> Array:
@@ -141,6 +184,7 @@ def _cut_chances(chances: Array, cut: float) -> Array:
     return np.where(chances < 0.5, found, 1 - found)
 
 
+@cache
 def _gain_and_curvature(share: float, variance: float, cut: float) -> tuple[float, float]:
     """(g, κ) for log-odds of this variance about those of the share.
 
