@@ -94,6 +94,8 @@ class ExampleGradients:
         self.parameters: list[Parameter] = [p for p in model.parameters() if p.requires_grad]
         if not self.parameters:
             raise InvalidInput("no parameter of the model requires a gradient")
+        if any(p.is_complex() for p in self.parameters):
+            raise InvalidInput("complex parameters are not supported; train real and imaginary parts as two parameters")
         if sum(p.numel() for p in self.parameters) > 2**31:
             raise InvalidInput("models of more than 2^31 trained parameters are not supported")
         self.integer_bound: float = self.grid
@@ -112,7 +114,8 @@ class ExampleGradients:
         if id(module) in seen or not any(p.requires_grad for p in module.parameters()):
             return
         seen.add(id(module))
-        own = any(p.requires_grad for p in module.parameters(recurse=False))
+        lists = [child for child in module.children() if isinstance(child, nn.ParameterList | nn.ParameterDict)]
+        own = any(p.requires_grad for part in (module, *lists) for p in part.parameters(recurse=False))
         parametrised = nn.utils.parametrize.is_parametrized(module)
         rule = None if parametrised else rule_of(module)
         if rule is not None:
@@ -140,9 +143,15 @@ class ExampleGradients:
         """Record the forward passes of the model inside; `clipped_sum` takes a loss that was computed from them."""
         device = self.parameters[0].device
         recorder = Recorder(self.slots, torch.zeros((), device=device, requires_grad=True))
+        self._recorder = recorder
+        with self._recording(recorder):
+            yield
+
+    @contextmanager
+    def _recording(self, recorder: Recorder) -> Iterator[None]:
+        """Forward passes inside are recorded; also those that a checkpointed model repeats in its backward pass."""
         for _, layer, rule in self._layers:
             layer.forward = _recording(layer, rule, recorder)
-        self._recorder = recorder
         try:
             yield
         finally:
@@ -186,7 +195,8 @@ class ExampleGradients:
         if tuple(loss.shape) != expected:
             raise InvalidInput(f"the loss has shape {tuple(loss.shape)}, but {reduction!r} needs {expected}")
         start = torch.full_like(loss, float(self.slots) if reduction == "mean" else 1.0)
-        found = torch.autograd.grad(loss, [recorder.tap, *self.parameters], start, allow_unused=True)
+        with self._recording(recorder):
+            found = torch.autograd.grad(loss, [recorder.tap, *self.parameters], start, allow_unused=True)
         astray = [self._names[id(p)] for p, g in zip(self.parameters, found[1:], strict=True) if g is not None]
         if astray:
             raise InvalidInput(
