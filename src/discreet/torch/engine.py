@@ -54,7 +54,7 @@ class Clip:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.bound, int | float) and 1e-12 <= self.bound <= 1e12):  # far from underflow
-            raise InvalidInput("the clipping bound must be a positive number between 1e-12 and 1e12")
+            raise InvalidInput(f"the clipping bound must be a positive number from 1e-12 to 1e12, got {self.bound!r}")
         if self.style not in ("flat", "per-layer", "automatic"):
             raise InvalidInput('the style of clipping must be "flat", "per-layer" or "automatic"')
 
@@ -190,6 +190,11 @@ class ExampleGradients:
         return self.clipped_sum(loss, present, bound)
 
     def _differentiate(self, recorder: Recorder, loss: Tensor, reduction: Reduction | None) -> None:
+        if not isinstance(loss, Tensor) or not loss.requires_grad:
+            raise InvalidInput(
+                "the loss must be a tensor that was computed from the model's output with gradients on; nothing was "
+                "released of this step"
+            )
         reduction = reduction or ("mean" if loss.dim() == 0 else "none")
         expected = (self.slots,) if reduction == "none" else ()
         if tuple(loss.shape) != expected:
@@ -202,6 +207,11 @@ class ExampleGradients:
             raise InvalidInput(
                 f"{', '.join(astray)}: used outside of the module that owns the parameter, so that the gradients of "
                 "examples cannot be told apart; use it in that module's forward pass"
+            )
+        if not recorder.uses:
+            raise InvalidInput(
+                "the loss was not computed by the model that is trained, or by none of its trained parameters; nothing "
+                "was released of this step"
             )
 
     def _sums(self, recorder: Recorder, present: Tensor, bound: float) -> list[Tensor]:
