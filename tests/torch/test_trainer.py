@@ -363,7 +363,9 @@ def test_a_loss_that_is_not_the_models_is_refused(kind) -> None:
     )
     batch = next(iter(trainer))
     losses = {
-        "number": lambda: 1.0, "detached": lambda: model(batch.x).detach()[:, 0], "another model": lambda: other(batch.x)[:, 0],
-    }  # fmt: skip
+        "number": lambda: 1.0,
+        "detached": lambda: model(batch.x).detach()[:, 0],
+        "another model": lambda: other(batch.x)[:, 0],
+    }
     with pytest.raises(InvalidInput, match="nothing was released"):
         trainer.step(losses[kind]())

@@ -78,8 +78,8 @@ def _replacement(module: nn.Module) -> nn.Module | None:
 def fix(model: nn.Module) -> nn.Module:
     """A copy of a model without layers that mix examples: BatchNorm becomes GroupNorm with the same scale and offset.
 
-    GroupNorm has up to 32 groups, and one in place of BatchNorm1d. InstanceNorm no longer keeps statistics. The given model is not changed. Layers that have no replacement stay, and
-    `check_model` names them.
+    GroupNorm has up to 32 groups, and one in place of BatchNorm1d. InstanceNorm no longer keeps statistics. The given
+    model is not changed. Layers that have no replacement stay, and `check_model` names them.
 
     Example:
         >>> type(fix(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1]).__name__
