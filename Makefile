@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test fuzz mlflow check check-style check-types check-imports check-docs format bench audit docs clean
+.PHONY: demo test fuzz mlflow engines check check-style check-types check-imports check-docs format bench audit docs clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "discreet needs Python 3.11 or newer")'
@@ -34,14 +34,20 @@ $(VENV)/.system: $(VENV)/.dev  ## PostgreSQL and Chromium, for the tests of the 
 test: $(VENV)/.dev $(VENV)/.system  ## all tests
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-FUZZ ?= 2000
-fuzz: $(VENV)/.dev  ## malformed files, paths, options and requests, FUZZ cases of each of six kinds
+FUZZ ?= 1500
+fuzz: $(VENV)/.dev  ## malformed files, paths, options and requests, FUZZ cases of each of eight kinds
 	FUZZ=$(FUZZ) $(BIN)/python -m pytest tests/security/test_fuzz_ledger.py
 
 mlflow: $(BIN)/python  ## the tests of MLflow, which needs other versions than ours, in an environment of its own
 	$(PYTHON) -m venv .venv-mlflow
 	.venv-mlflow/bin/pip install -q -e '.[mlflow]' pytest hypothesis
 	.venv-mlflow/bin/python -m pytest tests/report/test_mlflow.py
+
+engines: $(BIN)/python  ## the tests of what Spark (with Java 17) and Ray hand over, in an environment of its own
+	command -v java >/dev/null || { echo 'Install Java 17 for the tests of Spark.' && false; }
+	$(PYTHON) -m venv .venv-engines
+	.venv-engines/bin/pip install -q -c constraints.txt -e '.[dask]' hypothesis pandas pytest 'pyspark>=4' 'ray[data]>=2.9'
+	.venv-engines/bin/python -m pytest tests/data/test_spark_files.py tests/data/test_ray_files.py
 
 check: $(VENV)/.dev  ## style, types, import rules, docs: two at a time
 	$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-docs check-imports check-style

@@ -6,7 +6,8 @@
 
 CPU time of one thread, of one question about an event that has not been asked about before, in a process that has
 compiled the code: the median of five such events, whose noise (or range of selections) differs by a relative 1e-9.
-Allocations are asked about once.
+Allocations are asked about once. For rare participation it is the least of the five: other programs on the machine
+slow a thread down by what they take of its caches, and never make it faster.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import random
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,7 +73,9 @@ def nearby(event: Event, factor: float) -> Event:
     raise TypeError(event)
 
 
-def measured(event: Event, delta: float, relation: str) -> tuple[accounting.Bounds, float]:
+def measured(
+    event: Event, delta: float, relation: str, of: Callable[[list[float]], float] = statistics.median
+) -> tuple[accounting.Bounds, float]:
     """The interval, and seconds of CPU."""
     if isinstance(event, Repeat) and isinstance(event.event, Allocation):
         events = [event]
@@ -83,7 +87,7 @@ def measured(event: Event, delta: float, relation: str) -> tuple[accounting.Boun
         begin = time.process_time()
         found = accounting.epsilon(one, delta, relation)  # type: ignore[arg-type]
         seconds.append(time.process_time() - begin)
-    return found, statistics.median(seconds)
+    return found, of(seconds)
 
 
 def rare(settings: int = 200) -> None:
@@ -94,16 +98,23 @@ def rare(settings: int = 200) -> None:
         rate, sigma = 10 ** generator.uniform(-6, math.log10(5e-4)), 0.5 * 8 ** generator.random()
         steps, delta = int(10 ** generator.uniform(2, 5)), 10 ** generator.uniform(-10, -6)
         relation = generator.choice(BOTH)
-        found, seconds = measured(Repeat(Poisson(rate, Gaussian(sigma)), steps), delta, relation)
+        found, seconds = measured(Repeat(Poisson(rate, Gaussian(sigma)), steps), delta, relation, min)
         table.append(((found.upper - found.lower) / found.upper, 1000 * seconds, rate, sigma, steps, delta, relation))
     lines = []
     for name, few in [("all", 0.0), ("q ≥ 5e-6", 5e-6), ("q ≥ 2e-5", 2e-5)]:
         widths, times = zip(*[row[:2] for row in table if row[2] >= few], strict=True)
         slow = sum(time > 20 for time in times)
         lines.append(
-            [name, str(len(times)), f"{100 * max(widths):.2g} %", f"{statistics.median(times):.0f}", str(slow)]
+            [
+                name,
+                str(len(times)),
+                f"{100 * max(widths):.2g} %",
+                f"{statistics.median(times):.0f}",
+                f"{max(times):.0f}",
+                str(slow),
+            ]
         )
-    header = ["rates", "settings", "largest relative width", "median ms", "over 20 ms"]
+    header = ["rates", "settings", "largest relative width", "median ms", "largest ms", "over 20 ms"]
     peers.write("accounting_rare", "Rare participation", peers.markdown(header, lines), {"rows": table})
 
 

@@ -8,7 +8,8 @@
 as often, in the same process. (b) A Dask cluster of one, two and four worker processes: the time of a step on
 4·10⁶ × 100, and what a step costs where there is next to nothing to compute. (c) Every solver of ``auto`` releases the
 same integers wherever the rows are (``tests/conformance/test_backends.py``). (d) A full-batch logistic step of
-10⁷ × 100 on a GPU, over reading its rows once (`bench/scale_gpu.py`); skipped where there is none. (e) Spark MLlib and
+10⁷ × 100 on a GPU, over reading its rows once (`bench/scale_gpu.py`), and whole fits of CUDA tensors beside those of
+the same arrays (`bench/scale_gpu_fit.py`); skipped where there is none. (e) Spark MLlib and
 Opacus on the same 10⁷ × 20 rows: seconds to the same accuracy (`bench/scale_peers.py`). (m) Bytes of the messages of a
 step, beside the formula of docs/scale.md. Machines may be busy, so CPU seconds are judged, but for the overhead of a
 step, which is waiting, and for two workers over one, where the least wall time of 22 steps is judged as well.
@@ -168,20 +169,44 @@ def part_b(rows: int, columns: int, folder: Path) -> tuple[dict[str, Any], list[
 
 
 def part_d(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The integers of the compiled loops, written by one process, and a GPU's beside them."""
+    """The integers of the compiled loops, written by one process, and a GPU's beside them; then whole fits."""
     script, expected = str(ROOT / "bench" / "scale_gpu.py"), str(folder / "expected.npz")
     subprocess.run([sys.executable, script, "--expect", expected], check=True)
     answer = subprocess.run([sys.executable, script, "--against", expected], capture_output=True, text=True)
     found: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+    fits = subprocess.run([sys.executable, script.replace("_gpu", "_gpu_fit")], capture_output=True, text=True)
+    found["fits"] = json.loads(fits.stdout.splitlines()[-1])
     return found, judged_gpu(found)
+
+
+def joined_fits(files: list[Path]) -> dict[str, Any]:
+    """What several calls of `bench/scale_gpu_fit.py` printed, each of some parts, as one."""
+    parts = [json.loads(file.read_text().splitlines()[-1]) for file in files]
+    return {name: value for part in parts for name, value in part.items()} | {
+        "compared": sum(part["compared"] for part in parts),
+        "differing": [name for part in parts for name in part["differing"]],
+        "sums on the GPU": {name: count for part in parts for name, count in part["sums on the GPU"].items()},
+    }
 
 
 def judged_gpu(found: dict[str, Any]) -> list[dict[str, Any]]:
     wrong = len(found["integers"]["differing"])
     compared = found["integers"]["compared"]
+    fits = found.get("fits")
+    whole = [] if fits is None else [
+        _judged(
+            f"(d) fits and predictions on CUDA tensors, of {fits['compared']}, that differ from those in host memory",
+            0, len(fits["differing"]),
+        ),
+        _judged(
+            f"(d) bad tensors, of {len(fits['refused']) + len(fits['not refused'])}, that were not refused uncharged",
+            0, len(fits["not refused"]),
+        ),
+    ]  # fmt: skip
     return [
         _judged("(d) step of 10⁷ × 100 on a GPU over reading its rows once", 2.0, found["step over floor"]),
         _judged(f"(d) sums on a GPU, of {compared}, that differ from those in host memory", 0, wrong),
+        *whole,
     ]
 
 
@@ -268,6 +293,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--part", choices=list("abcdem"))
     parser.add_argument("--gpu-figures", type=Path, help="what `bench/scale_gpu.py` printed elsewhere, to be stored")
+    parser.add_argument("--gpu-fits", type=Path, nargs="+", help="and what `bench/scale_gpu_fit.py` printed there")
     parser.add_argument("--rows", type=int, help="of parts a and b, for a quick look")
     parser.add_argument("--child", nargs=3)
     arguments = parser.parse_args()
@@ -280,8 +306,10 @@ def main() -> int:
         print(json.dumps(work(arguments.child[1], int(arguments.child[2]))))
         return 0
     found: dict[str, Any] = {}
-    if arguments.gpu_figures:
-        figures = json.loads(arguments.gpu_figures.read_text())
+    if arguments.gpu_figures or arguments.gpu_fits:
+        stored = json.loads((shared.RESULTS / "scale.json").read_text())["parts"].get("d", {}).get("figures", {})
+        figures = json.loads(arguments.gpu_figures.read_text()) if arguments.gpu_figures else stored
+        figures |= {"fits": joined_fits(arguments.gpu_fits)} if arguments.gpu_fits else {}
         written({"d": {"figures": figures, "targets": judged_gpu(figures), "load": 0.0}})
         return 0
     with tempfile.TemporaryDirectory() as temporary:

@@ -44,6 +44,7 @@ from discreet.data.frames import as_table, read_table
 from discreet.data.memory import in_memory
 from discreet.data.persons import Persons
 from discreet.data.tokens import place_cells
+from discreet.errors import PlanViolation
 from discreet.ledger import Ledger
 from discreet.ledger.open_book import OpenBook
 from discreet.ledger.sqlite import SQLiteStore
@@ -58,7 +59,7 @@ from discreet.solvers import Problem
 from discreet.solvers.descent import Descent
 from discreet.units import Unit
 from discreet.updates import Sgd
-from discreet.vault import Vault
+from discreet.vault import Payment, Vault
 
 ROWS = RowSpec(1, 1.0)
 DELTA = 1e-3
@@ -560,6 +561,45 @@ def which_rows_of_a_person_take_part_is_decided_by_what_is_in_them(planted: bool
         vault = Vault(rows, Unit("add-remove", 2, enforced=True), Ledger(), Bits.seeded(1), persons)
         totals.append(float(vault.release(Noisy(gradient(), Gaussian(1e-3)))[0]))
     return abs(totals[0] - totals[1]) > 2.1
+
+
+@bug
+def one_charge_for_the_releases_of_two_processes(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """A forked process has the run that was charged, and goes through its plan once more with noise of its own."""
+    if planted:
+        patch.setattr("discreet.vault.os.getpid", lambda: 1)
+    unit, measurement = Unit("add-remove"), Noisy(gradient(), Gaussian(2.0))
+    vault = Vault(data(1.0), unit, Ledger(), Bits.secure())
+    run = vault.open([measurement.event(unit)], Payment("one release"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of forks beside threads
+        child = os.fork()
+    if child == 0:
+        try:
+            run.answer(measurement)
+        except PlanViolation:
+            os._exit(0)
+        os._exit(1)
+    run.answer(measurement)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+@bug
+def a_worker_that_hides_the_scaler_before_it(planted: bool, patch: pytest.MonkeyPatch) -> bool:
+    """In a thread of scikit-learn the pipeline that standardised rows is out of sight: the fit looks private."""
+    from joblib import parallel_config
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if planted:
+        patch.setattr("discreet.estimators.callers._worker", lambda: "")
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = dp.LogisticRegression(1.0, 1e-6, row_norm=1.0, classes=[0, 1])
+    with warnings.catch_warnings(), parallel_config("threading", n_jobs=2):
+        warnings.simplefilter("ignore")
+        rest = make_pipeline(StandardScaler(), OneVsRestClassifier(model, n_jobs=2)).fit(X, np.arange(60) % 3)[-1]
+    return any(one.privacy_.private for one in rest.estimators_)
 
 
 class _Ignored(Exception):

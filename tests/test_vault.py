@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import pickle
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +26,7 @@ from discreet.solvers import Problem
 from discreet.solvers.descent import Descent
 from discreet.units import Unit
 from discreet.updates import Sgd
-from discreet.vault import Vault
+from discreet.vault import Payment, Vault
 
 ROWS = RowSpec(2, 1.0)
 UNIT = Unit("add-remove")
@@ -206,3 +209,31 @@ def test_without_noise_the_event_says_so():
     assert gradient(0.0, PoissonSampling(0.5)).event(UNIT) == events.NonPrivate()
     assert Noisy(RowCount(), Laplace(0.0)).event(UNIT) == events.NonPrivate()
     assert vault().release(Noisy(RowCount(), Laplace(0.0))) == 3.0
+
+
+def test_a_run_that_was_charged_cannot_be_copied():
+    run = vault().open([gradient().event(UNIT)] * 2, Payment("two"))
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(PlanViolation, match="cannot be copied"):
+            copied(run)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
+def test_a_fork_does_not_go_through_a_plan_once_more(tmp_path):
+    ledger = Ledger(f"sqlite:///{tmp_path / 'book.db'}")
+    held = Vault(in_memory(np.eye(2), np.ones(2), ROWS), UNIT, ledger, Bits.secure())
+    run = held.open([gradient().event(UNIT)] * 2, Payment("two"))
+    child = os.fork()
+    if child == 0:
+        try:
+            run.answer(gradient())
+        except PlanViolation:
+            run.close()
+            os._exit(17)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
+    assert ledger.history()[0].status == "charged"  # the child has not ended the parent's run
+    run.answer(gradient())
+    run.answer(gradient())
+    run.close()
+    assert ledger.history()[0].status == "completed"

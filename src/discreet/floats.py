@@ -3,9 +3,10 @@ library."""
 
 from __future__ import annotations
 
+from decimal import ROUND_UP, Context, Decimal
 from typing import Final
 
-__all__ = ["ROUNDED_UP", "UNIT_ROUNDOFF", "as_number"]
+__all__ = ["ROUNDED_UP", "UNIT_ROUNDOFF", "as_number", "rounded_up"]
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 """u: an operation on doubles, rounded to nearest, has a relative error of at most u (Higham 2002, theorem 2.2)."""
@@ -33,3 +34,18 @@ def as_number(value: object) -> float | None:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def rounded_up(value: float, digits: int = 4) -> str:
+    """A number of so many digits that is not less than ``value``: a bound that is shown is still a bound.
+
+    A relative 10⁻⁹ is arithmetic, and is not rounded up to a digit.
+
+    Example:
+        >>> rounded_up(1.48341), rounded_up(0.2500000000001), rounded_up(0.0), rounded_up(1e-7, 3)
+        ('1.484', '0.25', '0', '1e-07')
+    """
+    if value in (0.0, float("inf")):
+        return f"{value:g}"
+    up = Decimal(value * (1 - 1e-9)).normalize(Context(prec=digits, rounding=ROUND_UP))
+    return f"{float(up):.{digits}g}"

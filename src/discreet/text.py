@@ -14,7 +14,16 @@ from typing import Any, NoReturn
 
 from discreet.errors import InvalidInput
 
-__all__ = ["checked_path", "checked_text", "printable", "read_bounded", "read_json", "read_number", "shortened"]
+__all__ = [
+    "checked_path",
+    "checked_text",
+    "printable",
+    "read_bounded",
+    "read_json",
+    "read_number",
+    "shortened",
+    "without_passwords",
+]
 
 _MOST_CHARACTERS = 1 << 24
 """Of a JSON text. The longest that the library writes, a banded matrix of 10⁵ coefficients, has 2 million."""
@@ -22,6 +31,8 @@ _MOST_NESTED = 48
 """Brackets inside brackets. Events of the library's own solvers have at most 12."""
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _NOT_A_BRACKET = re.compile(r"[^\[\]{}]+")
+_PASSWORD = re.compile(r"(://[^:/@]*):.*@")
+_SECRET_OPTION = re.compile(r"([?&][^=&]*(?:password|secret|scram)[^=&]*=)[^&]*", re.IGNORECASE)
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -46,6 +57,16 @@ def shortened(value: Any, most: int = 200) -> str:
     except (RecursionError, ValueError):  # deeper than Python writes, or an integer of too many digits
         return f"a {type(value).__name__}"
     return words if len(words) <= most else f"{words[:most]}…"
+
+
+def without_passwords(address: str) -> str:
+    """The address of a server without its passwords: neither the user's nor one among the options.
+
+    Example:
+        >>> without_passwords("postgresql://ann:secret@db/privacy?sslmode=require&password=secret")
+        'postgresql://ann:***@db/privacy?sslmode=require&password=***'
+    """
+    return _SECRET_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1:***@", address))
 
 
 def checked_text(what: str, value: Any) -> str:

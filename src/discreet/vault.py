@@ -10,10 +10,11 @@ a `Promise` of what the rest will cost. The plan made from the answer must keep 
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,8 @@ class Payment:
 class Run:
     """A plan that has been charged, answered one measurement at a time by whoever drives it; made by `Vault.open`.
 
-    It may stop early; it may not deviate: each measurement must have the event that the plan has at this place.
+    It may stop early; it may not deviate: each measurement must have the event that the plan has at this place. One
+    charge pays for one run: a copy, or a forked process, would go through the plan once more, so neither can answer.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Run:
     ) -> None:  # fmt: skip
         """Use `Vault.open` or `Vault.reopen`."""
         self._plan, self.done, self._ask, self._close = plan, done, ask, close
+        self._process = os.getpid()
 
     @property
     def planned(self) -> int:
@@ -76,8 +79,14 @@ class Run:
         """Answer the next measurement of the plan.
 
         Raises:
-            PlanViolation: it is not what was charged at this place, or everything charged has been answered.
+            PlanViolation: it is not what was charged at this place, everything charged has been answered, or this
+                process is a fork of the one that charged.
         """
+        if os.getpid() != self._process:
+            raise PlanViolation(
+                "this is a fork of the process whose run was charged: each could release all of it. Nothing was "
+                "released here; the first process goes on."
+            )
         asked, sample = self._ask(measurement)
         planned = self._plan[self.done] if self.done < len(self._plan) else None
         if asked != planned:
@@ -91,7 +100,14 @@ class Run:
 
     def close(self) -> None:
         """Note in the ledger how the run ended."""
-        self._close("completed" if self.done == len(self._plan) else "stopped-early")
+        if os.getpid() == self._process:
+            self._close("completed" if self.done == len(self._plan) else "stopped-early")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuses `copy` and `pickle`."""
+        raise PlanViolation(
+            "a run that was charged cannot be copied: each copy could release all of it. Nothing was released by this."
+        )
 
 
 class Vault:

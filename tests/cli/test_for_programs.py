@@ -111,7 +111,8 @@ def test_a_restored_ledger_is_refused_by_its_witness(people: Path) -> None:
     again = RUN.invoke(app, [*FIT, "--ledger", "budget.db", "--quiet"], env=witness)
     assert isinstance(again.exception, LedgerUnavailable)
     over = run(*FIT, "--ledger", "budget.db", "--witness", "people.csv")
-    assert isinstance(over.exception, LedgerUnavailable)  # not a witness; nothing was written over
+    assert isinstance(over.exception, LedgerUnavailable)  # not a witness; nothing was written over, nor repeated
+    assert "age" not in str(over.exception)
     assert (people / "people.csv").read_text().startswith("age,dose,sick\n")
 
 

@@ -107,3 +107,26 @@ def test_options_of_a_ledger_need_one(option: list[str]) -> None:
     value = Path(option[1]) if option[0] == "--witness" else option[1]
     with pytest.raises(InvalidInput, match=f"{option[0]} is about the budget in a ledger"):
         ledger_for(None, **{"dataset": "default", names[option[0]]: value})
+
+
+def test_a_budget_in_memory_would_be_gone(folder: Path) -> None:
+    """`create` said that it was done."""
+    for words in (["create", "memory:", *BUDGET], ["show", "memory:"]):
+        assert "gone when the command ends" in refused(*words)
+
+
+@pytest.mark.parametrize("head", ["²:ab", "99999999999999999999:ab", "x", ""])
+def test_a_head_that_is_none_is_said_so(folder: Path, head: str) -> None:
+    said("create", "budget.db", *BUDGET)
+    assert "a head is number:digest" in refused("verify", "budget.db", "--head", head)
+
+
+def test_a_book_that_is_not_there_is_not_verified(folder: Path) -> None:
+    for command in ("verify", "export"):
+        assert "there is no book" in refused(command, "misspelt.db")
+
+
+def test_what_is_spent_is_shown_rounded_up(folder: Path) -> None:
+    said("create", "budget.db", *BUDGET)
+    Ledger("budget.db").charge(PureDP(0.123412), "replace-one", stated=(0.123412, 0.0))
+    assert "spent ε = 0.1235 of" in said("show", "budget.db")

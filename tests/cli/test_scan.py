@@ -51,6 +51,19 @@ def test_several_files_and_a_folder_give_the_model_of_one_file(folder: Path) -> 
         assert np.array_equal(dp.load("model.npz").coef_, expected), words
 
 
+def test_a_scheduler_is_named_by_its_address(folder: Path) -> None:
+    """A cluster of two processes that other programs have started."""
+    from distributed import LocalCluster
+
+    fit("whole.parquet")
+    expected = dp.load("model.npz").coef_
+    Path("model.npz").unlink()
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
+        assert cluster.scheduler_address.startswith("tcp://")
+        fit(str(folder / "rows"), "--dask", cluster.scheduler_address)
+    assert np.array_equal(dp.load("model.npz").coef_, expected)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

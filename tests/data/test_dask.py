@@ -57,13 +57,20 @@ def budget() -> dp.Ledger:
     return dp.Ledger(epsilon=5.0, delta=1e-3, adjacency="replace-one")
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, PERSONS], ids=["rows", "persons"])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 60}], ids=["all", "batches"])
 def test_a_killed_worker_changes_nothing_that_is_released(
-    client: Client, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    schema: dp.Schema,
+    options: dict[str, Any],
+    client: Client,
+    table: pd.DataFrame,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In the middle of a fit a worker's process is killed: its shard is read again, and the fit ends as planned."""
     table.to_parquet(tmp_path / "rows.parquet", row_group_size=100, index=False)
-    settings: dict[str, Any] = {"solver": "descent", "solver_options": {"iterations": 6}}
-    expected = model(ledger=budget(), **settings).fit(table, table.y)
+    settings: dict[str, Any] = {"solver": "descent", "solver_options": {"iterations": 6} | options}
+    expected = model(schema, ledger=dp.Ledger(), **settings).fit(table, table.y)
     asked, lost = [0], []
     ask = clusters._Shards.ask
 
@@ -78,8 +85,8 @@ def test_a_killed_worker_changes_nothing_that_is_released(
         return answer
 
     monkeypatch.setattr(clusters._Shards, "ask", killing)
-    ledger = budget()
-    found = model(ledger=ledger, **settings).fit(dp.Parquet(tmp_path, target="y", dask=client))
+    ledger = dp.Ledger()
+    found = model(schema, ledger=ledger, **settings).fit(dp.Parquet(tmp_path, target="y", dask=client))
     assert lost[-1] >= 1
     assert np.array_equal(found.coef_, expected.coef_)
     assert found.privacy_ == expected.privacy_
@@ -116,6 +123,20 @@ def test_a_dask_frame_gives_what_its_table_gives(client: Client, table: pd.DataF
         for schema in (SCHEMA, PERSONS):
             found = model(schema).fit(frame, "y")
             assert np.array_equal(found.coef_, model(schema).fit(table, table.y).coef_)
+
+
+def test_a_dask_frame_that_cannot_be_computed_is_refused_uncharged(client: Client, table: pd.DataFrame) -> None:
+    """As one of Ray's, which only Ray computes; the message shows nothing of the rows."""
+    import dask.dataframe as dd
+
+    def failing(part: pd.DataFrame) -> pd.DataFrame:
+        raise RuntimeError(f"row {part.x.iloc[0]}")
+
+    frame = dd.from_pandas(table, npartitions=2).map_partitions(failing, meta=table.iloc[:0])
+    ledger = budget()
+    with client.as_current(), pytest.raises(InvalidInput, match=r"Dask DataFrame: RuntimeError\. Nothing was released"):
+        model(ledger=ledger).fit(frame, "y")
+    assert not ledger.history()
 
 
 def test_the_noise_is_drawn_by_the_client_alone(

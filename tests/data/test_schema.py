@@ -336,3 +336,15 @@ def test_crosses_of_columns_that_are_not_there_are_refused(crosses: Any, message
     columns = {"age": Numeric(17, 90), "job": Categorical(["clerk", "nurse"]), "id": Ignore()}
     with pytest.raises(InvalidInput, match=message):
         Schema(columns, crosses)
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["age,dose\n27,87.654321\n", "age: 1\n- 87.654321\n", '"87.654321" b: c\n', "{87.654321: [}\n", "%87.654321"],
+)
+def test_a_table_given_as_a_schema_is_not_repeated(tmp_path, table):
+    """Its rows stood in the message, up to 200 characters of them."""
+    (tmp_path / "people.csv").write_text(table)
+    with pytest.raises(InvalidInput, match="A schema looks like this") as refused:
+        Schema.from_yaml(tmp_path / "people.csv")
+    assert "87.654321" not in str(refused.value)

@@ -51,10 +51,14 @@ def test_what_the_installed_spark_writes(tmp_path: Path) -> None:
     try:
         frame = spark.createDataFrame(table())
         frame.write.partitionBy("job").parquet(str(tmp_path / "claims"))
+        frame.write.option("header", True).option("compression", "gzip").csv(str(tmp_path / "lines"))
         arrow = frame.toArrow()
     finally:
         spark.stop()
     assert dp.Parquet(tmp_path / "claims").source(SCHEMA, "y").n == 600
+    assert all(file.suffix == ".gz" for file in (tmp_path / "lines").glob("part-*"))
+    lines = model().fit(dp.CSV(tmp_path / "lines", target="y"))
+    assert np.array_equal(lines.coef_, model().fit(table(), table().y).coef_)
     assert np.array_equal(
         model().fit(arrow, arrow["y"].to_pandas().rename("y")).coef_, model().fit(table(), table().y).coef_
     )

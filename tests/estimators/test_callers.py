@@ -229,3 +229,60 @@ def test_folds_that_one_row_rearranges_are_refused_with_a_budget(adjacency: str)
     with pytest.raises(dp.errors.InvalidInput, match="moves others between folds"):
         cross_val_score(one, X, Y, cv=splitter, error_score="raise")
     assert not ledger.history()
+
+
+@pytest.mark.filterwarnings("ignore::discreet.PrivacyWarning")
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_workers_hide_no_step_either(backend: str) -> None:
+    """A thread or process of scikit-learn does not show which pipeline it works for, so that none is ruled out."""
+    from joblib import parallel_config
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.multiclass import OneVsRestClassifier
+
+    with parallel_config(backend, n_jobs=2):
+        rest = _scaled(OneVsRestClassifier(model(), n_jobs=2)).fit(X, Y + 2 * (X[:, 1] > 0))[-1]
+        calibrated = CalibratedClassifierCV(model(), cv=2, n_jobs=2).fit(X, Y).calibrated_classifiers_
+        plain = make_pipeline(Normalizer(), model()).fit(X, Y)[-1]
+    for one in [*rest.estimators_, *(part.estimator for part in calibrated)]:
+        assert not one.privacy_.private
+    assert plain.privacy_.private
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_folds_that_workers_do_not_see_are_refused_with_a_budget(backend: str, tmp_path: Path) -> None:
+    """Stratified folds, the usual ones of a classifier: one label moves others, for which nothing was charged."""
+    from joblib import parallel_config
+
+    ledger = dp.Ledger(tmp_path / "book.db", epsilon=9.0, delta=1e-5, adjacency="replace-one")
+    with parallel_config(backend, n_jobs=2), pytest.raises(ValueError, match="n_jobs=1"):
+        cross_val_score(model(ledger=ledger), X, Y, n_jobs=2, error_score="raise")
+    assert not ledger.history()
+
+
+@pytest.mark.filterwarnings("ignore::discreet.PrivacyWarning")
+def test_pipelines_of_other_libraries_are_seen() -> None:
+    class Resampling(Pipeline):
+        def fit(self, X: Any, y: Any) -> Any:
+            for _, step in self.steps[:-1]:
+                X = step.fit(X, y).transform(X)
+            self.steps[-1][1].fit(X, y)
+            return self
+
+    assert not Resampling([("scaler", StandardScaler()), ("model", model())]).fit(X, Y)[-1].privacy_.private
+    assert Resampling([("rows", Normalizer()), ("model", model())]).fit(X, Y)[-1].privacy_.private
+
+
+@pytest.mark.filterwarnings("ignore::discreet.PrivacyWarning")
+def test_classes_that_inherit_from_scikit_learn_are_seen() -> None:
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.multiclass import OneVsRestClassifier
+
+    class Own(CalibratedClassifierCV):
+        pass
+
+    class Rest(OneVsRestClassifier):
+        pass
+
+    found = Own(model(), cv=2).fit(X, Y).calibrated_classifiers_
+    assert not any(part.estimator.privacy_.private for part in found)
+    assert all(one.privacy_.private for one in Rest(model()).fit(X, Y + 2 * (X[:, 1] > 0)).estimators_)

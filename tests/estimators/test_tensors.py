@@ -9,6 +9,7 @@ import pytest
 
 import discreet as dp
 from discreet.errors import InvalidInput
+from discreet.rows import RowSpec
 
 torch = pytest.importorskip("torch")
 from discreet.data.cuda import rows as device_rows  # noqa: E402
@@ -65,6 +66,33 @@ def test_fits_that_need_host_memory_take_tensors_too(rows: Any) -> None:
 def test_what_is_no_matrix_of_as_many_rows_is_refused(shape: Any, rows: Any) -> None:
     with pytest.raises(InvalidInput):
         descent().fit(on_gpu(np.zeros(shape, np.float32)), rows[1])
+
+
+def test_tensors_without_columns_or_of_stored_entries_are_refused(rows: Any) -> None:
+    X, y = rows
+    for given in (on_gpu(X[:, :0]), torch.from_numpy(X).to_sparse()):
+        ledger = dp.Ledger()
+        with pytest.raises(InvalidInput, match=r"0 feature\(s\)|must be dense"):
+            descent(ledger=ledger).fit(given, y)
+        assert not ledger.history()
+    with pytest.raises(InvalidInput, match="must be dense"):  # no tensor of a test is on a GPU and sparse
+        device_rows.on_device(torch.from_numpy(X).to_sparse(), y.astype(float), RowSpec(5, 1.0))
+
+
+@pytest.mark.parametrize("make", [lambda y: y.bfloat16(), lambda y: y.double().requires_grad_(), lambda y: y.half()])
+def test_labels_are_tensors_of_any_kind(make: Any, rows: Any) -> None:
+    """Also of such as numpy does not have or take: every label counted as missing."""
+    X, y = rows
+    expected = descent().fit(X, y).coef_
+    np.testing.assert_array_equal(descent().fit(X, make(torch.from_numpy(y))).coef_, expected)
+    np.testing.assert_array_equal(descent().fit(on_gpu(X), make(torch.from_numpy(y))).coef_, expected)
+
+
+def test_rows_are_tensors_in_host_memory_of_any_kind(rows: Any) -> None:
+    X, y = rows
+    short = torch.from_numpy(X).bfloat16()
+    for tensor, array in ((torch.from_numpy(X).requires_grad_(), X), (short, short.double().numpy())):
+        np.testing.assert_array_equal(descent().fit(tensor, y).coef_, descent().fit(array, y).coef_)
 
 
 def test_a_device_that_is_not_there_is_refused_before_anything_is_charged(tmp_path: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,8 @@ from discreet.events import Compose, Event, Gaussian, Laplace, ObjectivePerturba
 from discreet.ledger import Ledger, open_book
 from discreet.ledger.adaptive import Accountant
 from discreet.ledger.book import Book
-from discreet.ledger.lines import START
+from discreet.ledger.lines import START, Line, _digest, as_text, next_line
+from discreet.ledger.portable import export_book, import_book, verify_book
 from discreet.units import Unit
 
 FILES = Path(__file__).parent / "files"
@@ -269,3 +272,134 @@ def test_a_witness_that_cannot_be_read_stops_all_spending(tmp_path: Path) -> Non
     (tmp_path / "head").write_text("what?")
     with pytest.raises(LedgerUnavailable, match="witness"):
         ledger.charge(PureDP(0.1), UNIT)
+
+
+@pytest.mark.parametrize("text", ["", "0:", "-4:ab", "9" * 30 + ":ab", "9" * 5000 + ":ab", "²:ab", "1:AB", "1:", "1:g"])
+def test_a_head_is_a_number_and_a_digest(tmp_path: Path, text: str) -> None:
+    """Some were errors of Python or of the database; a witness of "0:" would be none."""
+    path = tmp_path / "budget.db"
+    opened(path)
+    (tmp_path / "head").write_text(text)
+    with pytest.raises(LedgerUnavailable, match=r"witness .* cannot be read"):
+        Ledger(path, witness=tmp_path / "head")
+    with pytest.raises(InvalidInput, match="head is number:digest"):
+        verify_book(path, text)
+
+
+def test_a_witness_that_cannot_be_written_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = opened(tmp_path / "budget.db", witness=tmp_path / "head")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("discreet.ledger.witness.os.fsync", full)
+    with pytest.raises(LedgerUnavailable, match=r"No space left.*may stay charged"):
+        ledger.charge(PureDP(0.1), UNIT)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["budget.db", "head"]
+    assert len(Ledger(tmp_path / "budget.db").history()) == 1  # spent, as an unknown outcome is
+
+
+# --- what no writer makes ---------------------------------------------------------------------------------------------
+
+
+def forged(kept: list[Line], *facts: tuple[Any, ...]) -> list[Line]:
+    """A book with further lines whose digests are right: (dataset, kind, body, charge, key)."""
+    found = list(kept)
+    for dataset, kind, body, *more in facts:
+        text = body if isinstance(body, str) else as_text(body)
+        found.append(next_line(found[-1].head, "", dataset, kind, text, *more))
+    return found
+
+
+SMALL = {"epsilon": 1e-3, "delta": 0.0, "relation": "replace-one", "rows": 1}
+LARGE = SMALL | {"epsilon": 1e9, "delta": 0.5}
+PAID = {"event": PureDP(0.1).to_json(), "relation": "replace-one", "rows": 1, "note": "", "stated": None, "analyst": ""}
+WRONG: list[tuple[str, tuple[Any, ...]]] = [
+    ("a second, larger budget", ("default", "dataset", {"budget": LARGE, "parents": []})),
+    ("a parent that is not there", ("other", "dataset", {"budget": LARGE, "parents": ["nobody"]})),
+    ("a part larger than the whole", ("default", "allocation", {"name": "ann", "budget": LARGE})),
+    ("a part for no name", ("default", "allocation", {"name": ["ann"], "budget": SMALL})),
+    ("no kind of line", ("default", "tally", {})),
+    ("a method that is no kind", ("default", "skip_to_a_summary", {})),
+    ("an end of no charge", ("default", "end", {"status": "completed"}, 7)),
+    ("a use of no charge", ("default", "use", {"event": PureDP(0.1).to_json(), "analyst": ""}, 7)),
+    ("an end of no kind", ("default", "end", {"status": "refunded"}, 1)),
+    ("a note that is no text", ("default", "charge", PAID | {"note": 5}, 2)),
+    ("an analyst that is no text", ("default", "charge", PAID | {"analyst": 5}, 2)),
+    ("brackets without an end", ("default", "freeze", "[" * 100_000)),
+    ("a number beyond all floats", ("default", "dataset", '{"budget": {"epsilon": 1' + "0" * 400 + "}}")),
+]
+
+
+@pytest.mark.parametrize("line", [line for _, line in WRONG], ids=[name for name, _ in WRONG])
+def test_a_forged_line_with_the_right_digest_is_refused(tmp_path: Path, line: tuple[Any, ...]) -> None:
+    """Whoever can write the file can make digests too; the book must still be one that a ledger could have written."""
+    opened(tmp_path / "budget.db").charge(PureDP(0.1), UNIT)
+    text = list(export_book(tmp_path / "budget.db"))
+    kept = [Line(*json.loads(row)) for row in text[1:]]
+    rows = [text[0], *(json.dumps(one) for one in forged(kept, line))]
+    with pytest.raises(InvalidInput, match="cannot be understood"):
+        import_book(tmp_path / "other.db", rows)
+    assert not (tmp_path / "other.db").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"number": 1 << 63}, {"number": True}, {"charge": 1 << 80}, {"charge": -1}, {"charge": 1.0}, {"dataset": "a\0b"},
+     {"dataset": "\ud800"}, {"key": 5}, {"body": None}],
+    ids=str,
+)  # fmt: skip
+def test_values_that_no_database_holds_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    opened(tmp_path / "budget.db").freeze()
+    *before, last = [json.loads(row) for row in export_book(tmp_path / "budget.db")]
+    line = Line(*last)._replace(**change)
+    again = line._replace(digest=_digest(before[-1][-1], line))
+    with pytest.raises(InvalidInput, match=r"no exported ledger.*Nothing was written"):
+        import_book(tmp_path / "other.db", [json.dumps(row) for row in [*before, again]])
+    assert not (tmp_path / "other.db").exists()
+
+
+def test_a_key_that_names_two_lines_is_refused(tmp_path: Path) -> None:
+    """The database refused it, and an empty file was left behind."""
+    opened(tmp_path / "budget.db").charge(PureDP(0.1), UNIT, key="run 7")
+    text = list(export_book(tmp_path / "budget.db"))
+    kept = [Line(*json.loads(row)) for row in text[1:]]
+    rows = [text[0], *(json.dumps(one) for one in forged(kept, ("default", "freeze", {"note": ""}, None, "run 7")))]
+    with pytest.raises(InvalidInput, match="a key names two lines"):
+        import_book(tmp_path / "other.db", rows)
+    assert not (tmp_path / "other.db").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[" * 100_000, "NaN", '{"discreet ledger": 3}\n[]', '{"discreet ledger": 4}'])
+def test_text_that_is_no_book_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"no exported ledger.*Nothing was written"):
+        import_book(tmp_path / "other.db", text.splitlines())
+
+
+def test_where_there_is_no_book_nothing_is_verified_or_exported(tmp_path: Path) -> None:
+    """A misspelt name was a book of 0 lines, each bound to the one before."""
+    for use in (lambda: verify_book(tmp_path / "nowhere.db"), lambda: list(export_book(tmp_path / "nowhere.db"))):
+        with pytest.raises(LedgerUnavailable, match="no book"):
+            use()
+
+
+@pytest.mark.parametrize("number", [0, -1, 1 << 80, True, 1.0, "1", None])
+def test_a_charge_has_a_number(place: str, number: Any) -> None:
+    ledger = opened(place)
+    ledger.charge(Compose([Laplace(50.0), Promise(0.5, 1e-8)]), UNIT, stated=(0.55, 1e-8))
+    for use in (lambda: ledger.release(number), lambda: ledger.fulfil(number, PureDP(0.1))):
+        with pytest.raises(InvalidInput, match="has no charge"):
+            use()
+
+
+def test_a_dataset_is_derived_from_names(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="a name or a list of names"):
+        Ledger(tmp_path / "budget.db", dataset="women", derived_from=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("times", [-1, 1.5, True])
+def test_a_forecast_is_of_a_whole_number_of_runs(times: Any) -> None:
+    with pytest.raises(InvalidInput, match="whole number"):
+        opened("memory:").forecast(PureDP(0.1), UNIT, None, times)

@@ -7,6 +7,7 @@ was ever granted.
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import resource
 import signal
@@ -19,9 +20,10 @@ from typing import Any
 import pytest
 
 from discreet.accounting.bounds import Bounds
-from discreet.errors import BudgetExceeded, LedgerUnavailable
+from discreet.errors import BudgetExceeded, DiscreetError, LedgerUnavailable
 from discreet.events import Event, PureDP
 from discreet.ledger import Accountant, Ledger, open_book
+from discreet.report.record import record_of
 from discreet.units import Unit
 
 UNIT = Unit("replace-one")
@@ -268,6 +270,20 @@ def test_passwords_are_not_shown(database: str) -> None:
     with pytest.raises(LedgerUnavailable) as refused:
         Ledger("postgresql://nobody:hunter2@127.0.0.1:1/none")
     assert "hunter2" not in str(refused.value)
+
+
+def test_passwords_among_the_options_are_not_shown(database: str) -> None:
+    """They were, in messages, on pages and in certificates."""
+    address = f"{database}&password=hunter2"
+    ledger = opened(address)
+    assert "hunter2" not in repr(ledger) + ledger.url
+    record = record_of("Mean", ledger, [ledger.charge(PureDP(0.1), UNIT)], protective=True, rows=10)
+    assert "hunter2" not in str(record)
+    assert pickle.loads(pickle.dumps(Ledger(address))).spent() == Ledger(address).spent()
+    for wrong in ("postgresql://nobody@127.0.0.1:1/none?password=hunter2", "postgresql://nobody:x@hunter2@127.0.0.1/"):
+        with pytest.raises(DiscreetError) as refused:
+            Ledger(wrong)
+        assert "hunter2" not in str(refused.value)
 
 
 def test_lost_tables_and_other_databases_are_noticed(database: str) -> None:

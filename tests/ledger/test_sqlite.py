@@ -273,3 +273,14 @@ def test_every_kind_of_event_is_read_by_a_process_that_has_not_made_one(tmp_path
     Ledger(path).charge(event, "add-remove")
     worker = process("print(ledger.history()[0].event)", path)
     assert worker.communicate(timeout=60)[0] == f"{event}\n"
+
+
+def test_words_of_sqlite_with_wrong_bytes_are_an_unavailable_ledger(tmp_path: Path) -> None:
+    """A damaged name of a column stands in SQLite's message, which Python cannot decode."""
+    path = tmp_path / "budget.db"
+    Ledger(path, epsilon=1.0, delta=1e-6, adjacency="replace-one").charge(PureDP(0.1), "replace-one")
+    book = path.read_bytes()
+    assert book.count(b"TEXT UNIQUE") == 1
+    path.write_bytes(book.replace(b"TEXT UNIQUE", b"TEXT \x80\xff(\x80\xff\x80"))
+    with pytest.raises(LedgerUnavailable):
+        Ledger.datasets(path)

@@ -134,8 +134,8 @@ def test_page_card_and_registry_hold_every_item(
     record = certificate.record
     entry = certificate.to_registry()
     parts = yaml.safe_load(entry)["deployment"]
-    assert set(parts["implementation"]) == {"pre_processing_eda_hyperparameter_tuning", "mechanisms", "justification"}
-    assert isinstance(parts["dp_flavor"]["unprotected_quantities"], str)
+    assert set(parts["implementation"]) == {"preprocessing_and_hyperparameter_tuning", "mechanisms", "justification"}
+    assert isinstance(parts["dp_variant"]["unprotected_quantities"], str)
     once = " ".join(yaml.safe_load(entry).__repr__().replace("\\n", " ").split())
     for text in (plain(certificate.to_html()), model_card(certificate).replace("\\", ""), once):
         for item in (

@@ -1,6 +1,6 @@
 """Malformed files, paths, options, requests and forms: no traceback, no write elsewhere, no change without a token.
 
-``FUZZ=3000`` runs so many cases of each test, at random, instead of the few that are the same in every run.
+``FUZZ=3000`` runs so many cases of each kind, at random, instead of the few that are the same in every run.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,8 +22,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.serve.conftest import TOKEN, browse, populated
+from typer.main import get_command
 
-from discreet.cli import main
+from discreet.cli import app, main
+from discreet.ledger import Ledger
+from discreet.ledger.lines import START, Head, Line, next_line
 from discreet.ledger.portable import export_book
 
 CASES = int(os.environ.get("FUZZ", "20"))
@@ -30,6 +34,9 @@ FUZZ = settings(
     max_examples=CASES, deadline=None, derandomize="FUZZ" not in os.environ,
     suppress_health_check=list(HealthCheck), print_blob=False,
 )  # fmt: skip
+FEWER = settings(FUZZ, max_examples=max(2, CASES // 50))  # where each case is a process of its own
+COMMAND = get_command(app)  # built once: a process builds it once, too
+SECRET = "87.654321"  # a value of a row
 COMPANIONS = ("", "-journal", "-wal", "-shm")  # of SQLite
 
 odd = st.sampled_from([None, True, -1, 0, 1.5, "", "x", "inf", [], {}, [[]], 1e308, "\ud800", "<b>", 10**400])
@@ -46,6 +53,11 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "book.jsonl").write_text("\n".join(export_book(place)) + "\n", encoding="utf-8")
     (certificates / "model.certificate.json").rename(folder / "model.json")
     certificates.rmdir()
+    rows = "".join(f"{20 + k % 60},{SECRET if k == 7 else k % 9},{'yes' if k % 3 else 'no'}\n" for k in range(40))
+    (folder / "people.csv").write_text(f"age,dose,sick\n{rows}")
+    (folder / "schema.yaml").write_text(
+        "age: {numeric: [0, 120]}\ndose: {numeric: [0, 100]}\nsick: {boolean: [no, yes]}\n"
+    )
     return folder
 
 
@@ -81,6 +93,7 @@ def run(*command: str) -> tuple[int, str]:
     with (
         contextlib.redirect_stdout(out), contextlib.redirect_stderr(out),
         mock.patch.object(sys, "argv", ["discreet", *command]), mock.patch.object(sys, "stdin", io.StringIO("")),
+        mock.patch("discreet.cli.app", COMMAND),
     ):  # fmt: skip
         try:
             main()
@@ -136,6 +149,68 @@ def test_commands_that_change_a_ledger_write_there_alone(
         command = ["ledger", name, place, *extra, *(one for option in options for one in option)]
         places = {place, place.removeprefix("sqlite:///")}
         require_clean(folder, contents(folder.parent), command, places)
+
+
+BASES = [
+    ("fit", "people.csv", "--schema", "schema.yaml", "--target", "sick", "--epsilon", "1", "--delta", "1e-6"),
+    ("fit", "people.csv", "--schema", "schema.yaml", "--target", "dose", "--epsilon", "1", "--delta", "1e-6", "--json"),
+    ("check", "people.csv", "--schema", "schema.yaml", "--epsilon", "1"),
+    ("quantile", "people.csv", "--schema", "schema.yaml", "--column", "dose", "--epsilon", "1"),
+    ("bounds", "people.csv", "--schema", "schema.yaml", "--epsilon", "1"),
+    ("evaluate", "model.json", "people.csv", "--epsilon", "1"),
+    ("predict", "model.json", "people.csv"),
+    ("show", "model.json"),
+    ("schema", "people.csv"),
+    ("plan", "--n", "1000", "--d", "5", "--epsilon", "1"),
+    ("account", "--noise-multiplier", "2", "--adjacency", "replace-one", "--delta", "1e-6"),
+    ("calibrate", "--epsilon", "1", "--delta", "1e-6", "--adjacency", "replace-one"),
+]  # fmt: skip
+ELSEWHERE = ("--dask", "--device", "--seed", "--force", "--memory", "--cache")  # other machines, and written over
+VALUES = words.filter(safe) | st.sampled_from(
+    ["people.csv", "schema.yaml", "model.json", "budget.db", "clinic", "ann", "dose", "sick", "0.5", "2", "add-remove"]
+)
+
+
+@given(st.sampled_from(BASES), st.data())
+@FUZZ
+def test_commands_that_read_rows_say_none(original: Path, base: tuple[str, ...], data: st.DataObject) -> None:
+    """Whatever is asked, no file that was there is changed but the ledger, and no value of a row is said."""
+    known = [word for param in COMMAND.commands[base[0]].params for word in param.opts if word.startswith("--")]
+    options = data.draw(st.lists(st.tuples(st.sampled_from(sorted(set(known) - set(ELSEWHERE))), VALUES), max_size=3))
+    changed = list(base)
+    if data.draw(st.booleans()):
+        changed[data.draw(st.integers(1, len(base) - 1))] = data.draw(VALUES)
+    with workplace(original) as folder:
+        before = contents(folder.parent)
+        code, said = run(*changed, *(word for option in options for word in option))
+        assert code in (0, 1, 2, 3)
+        assert "Traceback" not in said
+        assert "\x1b" not in said
+        assert SECRET not in said
+        after = contents(folder.parent)
+        kept = {name for name in before if name != "inside/budget.db"}
+        assert {name for name in kept if before[name] != after.get(name)} == set()
+        assert {name for name in after.keys() - before.keys() if not name.startswith("inside/")} == set()
+
+
+@given(
+    st.sampled_from(["show", "verify", "create", "import", "freeze"]), LEDGERS.filter(safe), st.lists(words, max_size=3)
+)
+@FEWER
+def test_processes_of_their_own_end_as_well(original: Path, name: str, place: str, more: list[str]) -> None:
+    command = ["ledger", name, place, *more]
+    if any("\0" in word or "\ud800" <= word < "\ue000" for word in "".join(command)):
+        return  # no process can be given such words
+    with workplace(original) as folder:
+        before = contents(folder.parent)
+        ended = subprocess.run(
+            [sys.executable, "-c", "from discreet.cli import main; main()", *command], capture_output=True, check=False
+        )
+        assert ended.returncode in (0, 2)
+        assert b"Traceback" not in ended.stderr + ended.stdout
+        after = contents(folder.parent)
+        kept = {one for one in before if one not in ("inside/budget.db", f"inside/{place}")}
+        assert {one for one in kept if before[one] != after.get(one)} == set()
 
 
 def mutated(draw: st.DrawFn, tree: Any) -> Any:
@@ -194,6 +269,44 @@ def test_damaged_books(original: Path, data: st.DataObject) -> None:
         (folder / "budget.db").write_bytes(bytes(book[: data.draw(st.integers(0, len(book)))]) or b"x")
         for command in ("show", "verify", "export"):
             require_clean(folder, contents(folder.parent), ["ledger", command, "budget.db"], {"budget.db"})
+
+
+def bound_again(lines: list[Line]) -> list[str]:
+    """The lines with the digests that a writer of such lines would have made."""
+    found, head = [], START
+    for line in lines:
+        made = next_line(head, *line[1:4], line.body, line.charge, line.key)  # type: ignore[arg-type]
+        made = made._replace(number=line.number)
+        found.append(json.dumps(made))
+        head = Head(head.number + 1, made.digest)
+    return found
+
+
+@given(st.data())
+@FUZZ
+def test_forged_books(original: Path, data: st.DataObject) -> None:
+    """Whoever can write the file can make digests that fit; what is read then is still no traceback."""
+    first, *rows = (original / "book.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = [Line(*json.loads(row)) for row in rows]
+    place = data.draw(st.integers(0, len(lines) - 1))
+    field = data.draw(st.sampled_from([*Line._fields[:-1], "body", "body", "body"]))
+    if field == "body":
+        value = json.dumps(mutated(data.draw, json.loads(lines[place].body)))
+    else:
+        value = data.draw(odd | st.sampled_from(["freeze", "thaw", "end", "use", "summary", "dataset", "survey", 1, 2]))
+    lines[place] = lines[place]._replace(**{field: value})
+    if data.draw(st.booleans()):
+        lines.insert(place, lines[data.draw(st.integers(0, len(lines) - 1))])
+        lines = [line._replace(number=number) for number, line in enumerate(lines, start=1)]
+    with workplace(original) as folder:
+        (folder / "book.jsonl").write_text("\n".join([first, *bound_again(lines)]), encoding="utf-8")
+        require_clean(folder, contents(folder.parent), ["ledger", "import", "new.db", "book.jsonl"], {"new.db"})
+        for command in ("show", "history", "verify"):
+            require_clean(folder, contents(folder.parent), ["ledger", command, "new.db"], set())
+        if Path("new.db").exists():
+            client = browse(Path("new.db"), None)
+            for name in Ledger.datasets("new.db"):
+                assert client.get("/dataset", params={"name": name}).status_code in (200, 503)
 
 
 PATHS = st.one_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from typer.testing import CliRunner
 from discreet.cli import app
 from discreet.errors import InvalidInput
 from discreet.events import PureDP
-from discreet.ledger import Ledger
-from discreet.ledger.course import Course
+from discreet.floats import rounded_up
+from discreet.ledger import Budget, Ledger
+from discreet.ledger.course import Course, Point
 from discreet.serve import application
-from discreet.serve.books import rounded_up
+from discreet.serve.books import picture
 from discreet.serve.guard import host_of
+from discreet.units import Unit
 
 ORIGIN = {"origin": "http://localhost:8642"}
 
@@ -373,3 +376,19 @@ def test_a_place_without_a_ledger_is_refused_and_not_made(tmp_path: Path) -> Non
     with pytest.raises(InvalidInput, match="no dataset"):
         application(tmp_path / "none.db")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_older_version_has_its_pages(tmp_path: Path, version: int) -> None:
+    """Its datasets have no time, and their page was an error."""
+    path = tmp_path / "old.db"
+    shutil.copy(Path(__file__).parents[1] / "ledger" / "files" / f"format-{version}.db", path)
+    client = browse(path, None)
+    for name in Ledger.datasets(path):
+        answer = client.get("/dataset", params={"name": name})
+        assert answer.status_code == 200
+        assert "Spent epsilon from 2026-11-16 to 2026-11-16" in answer.text
+
+
+def test_a_course_without_any_time_has_no_picture() -> None:
+    assert picture([Point("", 0.5), Point("soon", 0.6)], Budget(1.0, 0.0, Unit("replace-one")))["corners"] == ""

@@ -173,3 +173,13 @@ def test_networks_for_tables_protect_persons(relation) -> None:
     rowwise = dp.Schema({"a": dp.Numeric(-1, 1), "who": dp.Person(4, "rows")})
     with pytest.raises(InvalidInput, match="weights"):
         dp.TorchClassifier(4.0, 1e-5, schema=rowwise, **declared).fit(table, y)
+
+
+def test_a_budget_for_k_rows_says_which_one_a_network_needs() -> None:
+    """It said to give persons up to k rows, which they had."""
+    budget = {"epsilon": 5.0, "delta": 1e-4}
+    with pytest.raises(InvalidInput, match=r"one example of all rows of a person.*\(rows_per_unit=1\).*Nothing was ch"):
+        training(ledger=dp.Ledger("memory:", adjacency=Unit("replace-one", K), **budget))
+    ledger = dp.Ledger("memory:", adjacency="replace-one", **budget)
+    training(ledger=ledger)
+    assert len(ledger.history()) == 1

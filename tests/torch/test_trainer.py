@@ -292,6 +292,21 @@ def test_places_of_the_others_do_not_depend_on_one_more_row() -> None:
         assert np.abs(found[off] - 1 / 12).max() < 5 * math.sqrt(1 / 12 / draws)
 
 
+def test_one_more_row_does_not_move_the_random_numbers_of_a_model() -> None:
+    """Dropout is drawn in every pass: under add-remove no pass, and no later number, depends on who was drawn."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 1))
+    trainer = training(model, adjacency="add-remove", n_public=N, delta=1e-5, slots=8, epochs=1 / 3)
+    (everyone,) = trainer.parts.round.batches.draw(TorchRows((torch.ones(N, 3),)), Bits.seeded(3))
+    sampled = set()
+    for count in (0, 1, len(everyone) - 1, len(everyone)):
+        torch.manual_seed(0)
+        given = everyone.take(np.arange(count))
+        for which, slots in trainer.parts.round.places.physical_batches(len(given), Bits.seeded(4)):
+            model(given.batch(which, slots, 8, torch.device("cpu")).x)
+        sampled.add(tuple(torch.random.get_rng_state().tolist()))
+    assert len(sampled) == 1
+
+
 def test_a_full_step_has_every_row_in_a_place_of_its_own() -> None:
     for places in (Places(4), Places(4, 8), Places(4, 24)):
         for count in (0, 1, 8, 9, 23):
@@ -299,8 +314,8 @@ def test_a_full_step_has_every_row_in_a_place_of_its_own() -> None:
             for number, (which, slots) in enumerate(places.physical_batches(count, Bits.seeded(count))):
                 rows += which.tolist()
                 seen |= {(number, slot) for slot in slots.tolist()}
-                assert slots.min() >= 0
-                assert slots.max() < 4
+                assert slots.min(initial=0) >= 0
+                assert slots.max(initial=0) < 4
             assert sorted(rows) == list(range(count))
             assert len(seen) == count
 
@@ -369,3 +384,27 @@ def test_a_loss_that_is_not_the_models_is_refused(kind) -> None:
     }
     with pytest.raises(InvalidInput, match="nothing was released"):
         trainer.step(losses[kind]())
+
+
+class Examples(torch.utils.data.Dataset):
+    """Numbers, one of which may have another type than all others."""
+
+    def __init__(self, numbers: list) -> None:
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: int):
+        return torch.ones(2), self.numbers[index]
+
+
+@pytest.mark.parametrize("other", [0.5, np.float32(0.5), True, 7])
+def test_the_type_of_one_example_decides_nothing_about_others(other) -> None:
+    """2^24 + 1 is no float32: beside a float among whole numbers, all of them would be rounded."""
+    large = 2**24 + 1
+    plain, mixed = TorchRows(Examples([large] * 3)), TorchRows(Examples([large, large, other]))
+    for rows in (plain, mixed):
+        batch = rows.batch(np.arange(3), np.arange(3), 4, torch.device("cpu"))
+        assert batch.y.dtype == torch.int64
+        assert batch.y[:2].tolist() == [large, large]

@@ -23,6 +23,7 @@ from discreet.accounting.exact.fourier import Fourier
 from discreet.accounting.exact.mixture import Mixture
 from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained, is_dear, roughly
 from discreet.accounting.exact.placement import Placement
+from discreet.accounting.exact.rare import RareLosses
 from discreet.accounting.exact.sampling import Spliced
 from discreet.accounting.exact.single_release import (
     delta_of_one,
@@ -30,6 +31,7 @@ from discreet.accounting.exact.single_release import (
     greatest_finite_loss,
     rough_epsilon_of_one,
 )
+from discreet.accounting.exact.tabulated import tabulated
 from discreet.accounting.histories import History
 from discreet.accounting.rules import Mu, Pairs, Rho, Rule, Unbounded, zcdp_pair
 from discreet.errors import NotCertifiable
@@ -43,7 +45,8 @@ __all__ = ["ComposedLoss", "composed_losses"]
 Engine = Literal["auto", "contour", "fourier"]
 _TIGHT = 1e-3  # an interval so narrow needs no second opinion
 _NARROW = 0.01  # an interval so narrow is not worth a longer sum
-_FEW_NODES = 1 << 15
+_FEWEST_NODES = 1 << 10  # quicker than anything else
+_FEW_NODES = 1 << 15  # as quick as a lattice
 _BOTH = "the contour and the Fourier accountant"
 
 
@@ -103,6 +106,11 @@ class ComposedLoss:
         self.least = least  # of ε at every δ < 1, where nothing bounds it from above
         self.near: Placement | None = None
         self._contour: Contour | None = None
+
+    def tabulated(self) -> ComposedLoss:
+        """This loss with its profiles' values on a grid, which bound it, in place of their own, which are dear."""
+        parts = [(tabulated(pair), n) for pair, n in self.parts]
+        return ComposedLoss(parts, unbounded=self.unbounded, least=self.least)
 
     @property
     def mu(self) -> float | None:
@@ -185,6 +193,11 @@ class ComposedLoss:
             self._contour = Contour(self.parts, near=self.near, most_nodes=most_nodes)  # type: ignore[arg-type]
         return self._contour
 
+    @property
+    def _smooth(self) -> bool:
+        """Whether the contour accountant speaks, and no loss has atoms."""
+        return all(hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in self.parts)
+
     def _single(self) -> Pair | ProfilePair | None:
         return self.parts[0][0] if len(self.parts) == 1 and self.parts[0][1] == 1 else None
 
@@ -266,8 +279,8 @@ class ComposedLoss:
         lower = lower and best.lower == 0  # what is known need not be sought on a lattice
         problem: Exception | None = None
         answered = False
-        for asked, answer in enumerate(self._engines(engine)):
-            if asked == 2 and answered and (not lower or best.upper - best.lower <= _NARROW * best.upper):
+        for asked, answer in enumerate(self._engines(engine, for_epsilon=True)):
+            if asked >= 2 and answered and (not lower or best.upper - best.lower <= _NARROW * best.upper):
                 break
             both = lower or answered  # a second opinion is one only if it can contradict the first
             try:
@@ -312,22 +325,19 @@ class ComposedLoss:
         except NotCertifiable:
             return self.epsilon(delta, lower=False).upper
 
-    def _engines(self, engine: Engine) -> list[Callable[[bool], Failing | Fourier]]:
-        """Who is asked, in this order, knowing whether somebody has answered.
-
-        Where few nodes do not suffice the Fourier accountant is often the quicker.
-        """
+    def _engines(self, engine: Engine, *, for_epsilon: bool = False) -> list[Callable[[bool], Failing | Fourier]]:
+        """Who is asked, in this order, knowing whether somebody has answered: lattices are quicker than many nodes."""
 
         def contour(answered: bool, most_nodes: int = MOST_NODES) -> Failing:
             return Failing(self.contour(most_nodes), self._failure())
 
         def fourier(answered: bool) -> Fourier:
-            smooth = all(hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in self.parts)
             settled = 2e-2 if self.one_sided and not any(is_dear(pair) for pair, _ in self.parts) else 1e-5
-            return Fourier(self.parts, 0.8 * _NARROW if smooth and not answered else 1e-6, settled)
+            return Fourier(self.parts, 0.8 * _NARROW if self._smooth and not answered else 1e-6, settled)
 
         if engine == "auto":
-            return [lambda answered: contour(answered, _FEW_NODES), fourier, contour]
+            rare = [lambda answered: RareLosses(self.parts)] if for_epsilon and self._smooth else []
+            return [lambda answered: contour(answered, _FEW_NODES), *rare, fourier, contour]
         return [contour] if engine == "contour" else [lambda answered: Fourier(self.parts)]
 
     def _failure(self) -> float:
@@ -364,6 +374,9 @@ class ComposedLoss:
         if epsilon >= self._total([n * pair.top for pair, n in self.parts], 1):
             return True
         try:
+            near = self.near is not None and self.near.count <= _FEWEST_NODES
+            if not near and self._smooth and guarded(lambda: RareLosses(self.parts).within(epsilon, delta)):
+                return True
             return guarded(lambda: self._quickly_within(epsilon, math.log(delta)))
         except NotCertifiable:
             return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from discreet.data.columns import Boolean, Categorical, Numeric
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.report.certificate import FROM_THE_DATA, Certificate
-from discreet.text import checked_path, printable
+from discreet.text import checked_path, printable, without_passwords
 
 if TYPE_CHECKING:
     from discreet.ledger import Ledger
@@ -73,7 +72,13 @@ NETWORK = "mlp"
 
 
 def ledger_at(words: str) -> str | Path:
-    """The ledger at a url, or in the file of this path."""
+    """The ledger at a url, or in the file of this path.
+
+    Raises:
+        InvalidInput: the ledger would be gone when the command ends.
+    """
+    if words == "memory:":
+        raise InvalidInput("a ledger in memory: is gone when the command ends. Give a file, such as budget.db.")
     return words if ":" in words else Path(words)
 
 
@@ -84,7 +89,7 @@ def shown_place(words: str) -> str:
         >>> shown_place("postgresql://ann:secret@db/privacy")
         'postgresql://ann:***@db/privacy'
     """
-    return printable(re.sub(r"(://[^:/@]*):.*@", r"\1:***@", words))
+    return printable(without_passwords(words))
 
 
 def ledger_for(url: str | None, dataset: str, analyst: str = "", witness: Path | None = None) -> Ledger | None:
@@ -96,7 +101,8 @@ def ledger_for(url: str | None, dataset: str, analyst: str = "", witness: Path |
         return None
     from discreet.ledger import Ledger
 
-    found = Ledger(ledger_at(url), dataset=dataset, analyst=analyst, witness=witness)
+    place = url if url == "memory:" else ledger_at(url)  # runs with a seed are taken by no other
+    found = Ledger(place, dataset=dataset, analyst=analyst, witness=witness)
     if found.budget is None:
         advice = "To limit it, set a budget first: discreet ledger --help"
         errors.print(f"{shown_place(url)} only records what is spent. {advice}")

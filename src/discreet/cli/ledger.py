@@ -12,6 +12,7 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from discreet.cli.common import console, ledger_at, shown_place
+from discreet.floats import rounded_up
 from discreet.text import printable
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def show(
         console.print(_headline(one))
         for name, part in one.allocations().items():
             mine = _ledger(place, one.dataset, name)
-            console.print(f"  {printable(name)}: spent ε = {mine.spent().upper:.4g} of {part}")
+            console.print(f"  {printable(name)}: spent ε = {rounded_up(mine.spent().upper)} of {part}")
         _table(one)
 
 
@@ -199,7 +200,8 @@ def import_(
     try:
         text = sys.stdin.read() if str(source) == "-" else source.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise InvalidInput(f"{source} cannot be read: {problem.__class__.__name__}.") from None
+        why = problem.strerror if isinstance(problem, OSError) else "it is not text in UTF-8"
+        raise InvalidInput(f"{source} cannot be read: {why}.") from None
     head = import_book(ledger_at(place), text.splitlines())
     if as_json:
         print(json.dumps({"lines": head.number, "head": str(head)}))
@@ -237,7 +239,7 @@ def _say(one: Ledger, words: str, as_json: bool) -> None:
 
 def _headline(one: Ledger) -> str:
     budget, frozen = one.budget, one.frozen
-    spent = f"spent ε = {one.spent().upper:.4g} of {budget}" if budget else "no budget: it only records"
+    spent = f"spent ε = {rounded_up(one.spent().upper)} of {budget}" if budget else "no budget: it only records"
     return f"{printable(one.dataset)}: {spent}" + ("" if frozen is None else f"; frozen {printable(frozen)}".rstrip())
 
 
@@ -247,7 +249,7 @@ def _table(one: Ledger) -> None:
         table.add_column(heading, no_wrap=True)
     table.add_column("what", overflow="fold")
     for charge in one.history():
-        stated = ("", "") if charge.stated is None else (f"{charge.stated.epsilon:.4g}", f"{charge.stated.delta:.3g}")
+        stated = ("", "") if charge.stated is None else tuple(map(rounded_up, charge.stated))
         what = charge.note or type(charge.event).__name__
         whose = [charge.analyst] if charge.analyst else []
         whose += [charge.dataset] if charge.dataset != one.dataset else []

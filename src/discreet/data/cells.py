@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.data.repeated import Repeated
+from discreet.errors import InvalidInput
 
 __all__ = ["column_cells", "read_codes", "read_floats", "spelling", "untyped"]
 
@@ -44,9 +45,20 @@ def column_cells(values: Any) -> Array:
 def _as_array(values: Any) -> Array:
     if isinstance(values, np.ma.MaskedArray):
         return _unmasked(values)
-    if getattr(getattr(values, "device", None), "type", "cpu") != "cpu":  # a tensor on a GPU
-        return np.asarray(values.detach().cpu())
+    if hasattr(values, "detach") and hasattr(values, "cpu"):
+        return _from_tensor(values)
     return np.asarray(values) if isinstance(values, np.ndarray) or not _is_column(values) else _converted(values)
+
+
+def _from_tensor(values: Any) -> Array:
+    """A tensor of PyTorch, wherever it is; kinds that numpy does not have, such as bfloat16, as doubles."""
+    host = values.detach().cpu()
+    if str(host.layout) != "torch.strided":
+        raise InvalidInput("tensors must be dense; give sparse rows as a matrix of scipy. Nothing was released.")
+    try:
+        return np.asarray(host)
+    except TypeError:
+        return np.asarray(host.double())
 
 
 def _is_column(values: Any) -> bool:

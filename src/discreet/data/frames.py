@@ -259,7 +259,7 @@ def read_table(
     kind = _kind(path)
     if is_records(kind):
         ids = {name for name, column in (schema or {}).items() if isinstance(column, Person)}
-        return Table(read_records(path, kind, wanted, notify, ids))
+        return Table(read_records(path, kind, wanted, notify, ids, declared=schema is not None))
     found: Mapping[str, Any] = read_delimited(path, form, _TEXT[kind], names, wanted, notify)
     return Table(found if schema is not None else {name: np.asarray(cells) for name, cells in found.items()})
 

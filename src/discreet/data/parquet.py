@@ -19,14 +19,18 @@ from discreet.data.columns import Column
 from discreet.data.delimited import require_names
 from discreet.data.files import DataFile
 from discreet.data.frames import Table
-from discreet.data.records import GrowingColumn, is_text
+from discreet.data.records import NO_KIND, GrowingColumn, is_text, kind_of_cells, missing_cells, require_cells
 from discreet.data.sources import TableOf, Wanted, constant_column, cut, declared_kinds, row_ranges
 from discreet.errors import InvalidInput
 
 __all__ = ["ParquetSource", "parquet_names"]
 
-_BATCH = 1 << 16
-"""Rows that are decoded at a time, so that a large row group is never in memory as a whole."""
+_BATCH_ROWS, _BATCH_CELLS = 1 << 16, 1 << 20
+"""Most rows, and about the most cells, that are decoded at a time: a large row group is never in memory as a whole."""
+_READ, _LEAST_READ = 1 << 23, 1 << 16
+"""Bytes that are read ahead of all columns together, and the least of each."""
+_FETCHED = 1 << 28
+"""Bytes of a row group of a url that is fetched as a whole: its columns one after another would be many requests."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class _File:
     kinds: dict[str, bool]
     kind_of: dict[str, str]
     text: tuple[str, ...]
+    largest: int  # bytes of the largest row group
 
 
 class ParquetSource:
@@ -55,6 +60,7 @@ class ParquetSource:
     def __init__(self, files: list[DataFile], schema: Mapping[str, Column], target: str) -> None:
         self.schema, self.target = dict(schema), target
         self.files: list[_File] = []
+        self._kinds: dict[str, tuple[str, str]] = {}  # of each column, and the first file that says it
         self.n = 0
         for file in files:
             opened = self._opened(file)
@@ -62,34 +68,42 @@ class ParquetSource:
             self.n += sum(opened.groups)
 
     def _opened(self, file: DataFile) -> _File:
-        stamp = _stamp(file)
-        with _parquet(file, ()) as opened:
+        stamp = file.stamp()
+        with _parquet(file) as opened:
             arrow, metadata = opened.schema_arrow, opened.metadata
             names = list(arrow.names)
-            groups = tuple(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
+            found = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+            groups = tuple(group.num_rows for group in found)
+            largest = max((group.total_byte_size for group in found), default=0)
             text = tuple(field.name for field in arrow if is_text(field.type))
         require_names(names, Path(file.name))
         kinds, ids = declared_kinds(file, names, self.schema, self.target)
         read = [*kinds, *([ids] if ids else [])]
-        kind_of = {name: _kind(arrow.field(name).type) for name in read if name in names}
-        if self.files:
-            self._require_same(file, kinds, kind_of)
-        return _File(file, stamp, self.n, groups, kinds, kind_of, text)
+        there = [name for name in read if name in names]
+        for name in there:
+            require_cells(file.name, name, arrow.field(name).type)
+        kind_of = {name: kind_of_cells(arrow.field(name).type) for name in there}
+        self._require_same(file, kinds, kind_of)
+        return _File(file, stamp, self.n, groups, kinds, kind_of, text, largest)
 
     def _require_same(self, file: DataFile, kinds: Mapping[str, bool], kind_of: Mapping[str, str]) -> None:
-        """Refuse a file whose columns are of other kinds than those of the first; types are public."""
-        first = self.files[0]
-        for name in kind_of:
-            before = first.kind_of.get(name)
-            if before is not None and before != kind_of[name]:
+        """Refuse a file whose columns are of other kinds than those of the files before; types are public.
+
+        A column without a type, of which every cell is missing, may be of any kind.
+        """
+        for name, kind in kind_of.items():
+            if kind == NO_KIND:
+                continue
+            before, first = self._kinds.setdefault(name, (kind, file.name))
+            if before != kind:
                 raise InvalidInput(
-                    f"column {name!r} is {before} in {first.file.name!r} and {kind_of[name]} in {file.name!r}: files "
-                    "of one table have the same columns. Nothing was released."
+                    f"column {name!r} is {before} in {first!r} and {kind} in {file.name!r}: files of one table have "
+                    "the same columns. Nothing was released."
                 )
-        if set(kinds) != set(first.kinds) or set(kind_of) != set(first.kind_of):
+        if self.files and (set(kinds) != set(self.files[0].kinds) or set(kind_of) != set(self.files[0].kind_of)):
             raise InvalidInput(
-                f"{file.name!r} has other columns than {first.file.name!r}: files of one table have the same columns. "
-                "Nothing was released."
+                f"{file.name!r} has other columns than {self.files[0].file.name!r}: files of one table have the same "
+                "columns. Nothing was released."
             )
 
     def tables(self, wanted: Wanted) -> Iterator[tuple[int, TableOf]]:
@@ -107,15 +121,16 @@ class ParquetSource:
             needed = np.flatnonzero((before > 0) & (ends > edges[:-1])).tolist()
             if not needed:
                 continue
-            _require_unchanged(known)
+            known.file.require_unchanged(known.stamp)
             columns = [name for name in names or known.kinds if name in known.kind_of]
-            with _parquet(known.file, known.text) as opened:
+            rows = max(1, min(_BATCH_ROWS, _BATCH_CELLS // max(1, len(columns))))
+            with _parquet(known.file, known.text, known.largest, len(columns)) as opened:
                 for group in needed:
                     start = int(edges[group])
                     if not columns:  # all that is asked for is in the names of the folders
                         yield start, int(edges[group + 1]), (number, int(edges[group + 1]) - start)
                         continue
-                    for batch in opened.iter_batches(_BATCH, row_groups=[group], columns=columns):
+                    for batch in opened.iter_batches(rows, row_groups=[group], columns=columns):
                         yield start, start + batch.num_rows, (number, batch)
                         start += batch.num_rows
 
@@ -128,31 +143,35 @@ class ParquetSource:
                 continue
             growing = GrowingColumn(numeric, rows)
             for _, batch in pieces:
-                growing.add(batch.column(batch.schema.get_field_index(name)))
+                growing.add(self._cells(batch, name))
             columns[name] = growing.joined()
         return Table(columns)
+
+    def _cells(self, batch: Any, name: str) -> Any:
+        """A column of a batch; where it has no type, missing cells of the kind that it has in other files."""
+        cells = batch.column(batch.schema.get_field_index(name))
+        kind = kind_of_cells(cells.type)
+        return missing_cells(len(cells), self._kinds.get(name, (kind,))[0]) if kind == NO_KIND else cells
 
     def _partition(self, name: str, pieces: list[tuple[int, Any]]) -> Any:
         """A column that the names of folders hold."""
         values = [dict(self.files[number].file.partition)[name] for number, _ in pieces]
         return constant_column(values, self.schema[name], [_rows(batch) for _, batch in pieces])
 
-    def ids(self, name: str) -> list[Any]:
-        """All cells of the column that says whose a row is."""
-        cells: list[Any] = []
+    def ids(self, name: str) -> Iterator[list[Any]]:
+        """All cells of the column that says whose a row is, batch by batch."""
         for _, _, (number, batch) in self._batches([(0, 0, self.n)], [name]):
             if name in self.files[number].kind_of:
                 growing = GrowingColumn(False, batch.num_rows, True)
-                growing.add(batch.column(0))
-                cells.extend(np.asarray(growing.joined()).tolist())
+                growing.add(self._cells(batch, name))
+                yield np.asarray(growing.joined()).tolist()
             else:
-                cells.extend([dict(self.files[number].file.partition)[name]] * batch)
-        return cells
+                yield [dict(self.files[number].file.partition)[name]] * batch
 
 
 def parquet_names(file: DataFile) -> tuple[str, ...]:
     """The names of a file's columns."""
-    with _parquet(file, ()) as opened:
+    with _parquet(file) as opened:
         names = tuple(opened.schema_arrow.names)
     require_names(names, Path(file.name))
     return names
@@ -167,49 +186,32 @@ def _rows(batch: Any) -> int:
     return batch if isinstance(batch, int) else int(batch.num_rows)
 
 
-def _kind(kind: Any) -> str:
-    """What a column of a file holds, in a word."""
-    from pyarrow import types
-
-    inner = kind.value_type if types.is_dictionary(kind) else kind
-    if is_text(kind):
-        return "text"
-    for word, test in (("truth values", types.is_boolean), ("dates", types.is_temporal), ("bytes", types.is_binary)):
-        if test(inner):
-            return word
-    numbers = types.is_integer(inner) or types.is_floating(inner) or types.is_decimal(inner)
-    return "numbers" if numbers else str(inner)
-
-
-def _stamp(file: DataFile) -> tuple[Any, ...]:
-    try:
-        return file.stamp()
-    except OSError as problem:
-        raise InvalidInput(f"{file.name!r} cannot be read: {type(problem).__name__}.") from None
-
-
-def _require_unchanged(known: _File) -> None:
-    if _stamp(known.file) != known.stamp:
-        raise InvalidInput(
-            f"{known.file.name!r} was written after it was opened: a fit needs the same rows at every step. What was "
-            "charged stays charged; nothing more was released."
-        )
-
-
 @contextmanager
-def _parquet(file: DataFile, text: tuple[str, ...]) -> Iterator[Any]:
+def _parquet(file: DataFile, text: tuple[str, ...] = (), largest: int = 0, columns: int = 1) -> Iterator[Any]:
+    """The opened file.
+
+    Args:
+        file: where it is.
+        text: columns of text, whose different cells are read once.
+        largest: bytes of its largest row group.
+        columns: how many will be read.
+    """
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
         raise InvalidInput("reading Parquet files needs pyarrow: pip install 'discreet[parquet]'.") from None
+    settings = {
+        "page_checksum_verification": True,  # not mapped: what is mapped counts as memory
+        "pre_buffer": not file.local and largest <= _FETCHED,
+        "buffer_size": max((_READ if file.local else _FETCHED) // max(1, columns), _LEAST_READ),
+    }
     try:
         source: Any = file.path if file.local else file.open()
-        settings = {"page_checksum_verification": True}  # not mapped: what is mapped counts as memory
         with parquet.ParquetFile(source, read_dictionary=list(text), **settings) as opened:
             yield opened
     except InvalidInput:
         raise
-    except (OSError, ValueError, ArrowException) as problem:  # about the file's structure, not about a cell
+    except (*file.failures, ValueError, ArrowException) as problem:  # about the file's structure, not about a cell
         raise InvalidInput(
             f"{file.name!r} cannot be read as Parquet, it is damaged or another kind of file: {type(problem).__name__}."
         ) from None

@@ -33,13 +33,22 @@ class FrameScan(Scan):
         return tuple(str(name) for name in self.paths.columns)
 
     def source(self, schema: Mapping[str, Column], target: str, client: Any = None) -> FrameSource:
-        """The partitions, computed by the workers and held by them; their rows are counted."""
+        """The partitions, computed by the workers and held by them; their rows are counted.
+
+        Raises:
+            InvalidInput: the declarations do not fit the columns, or a partition cannot be computed.
+        """
         kinds, ids = declared_kinds(DataFile("the Dask DataFrame"), self.names(), schema, target)
         needed = [*kinds, *([ids] if ids else [])]
         own = [name for name in self.paths.columns if str(name) in needed]
         with client.as_current():
-            parts = client.compute(self.paths[own].to_delayed())
-            lengths = [int(rows) for rows in client.gather(client.map(len, parts, pure=False))]
+            try:
+                parts = client.compute(self.paths[own].to_delayed())
+                lengths = [int(rows) for rows in client.gather(client.map(len, parts, pure=False))]
+            except Exception as problem:  # code of others, which may say what is in a cell
+                raise InvalidInput(
+                    f"the workers cannot compute the Dask DataFrame: {type(problem).__name__}. Nothing was released."
+                ) from None
         return FrameSource(tuple(np.cumsum([0, *lengths]).tolist()), tuple(kinds), parts, client)
 
 
@@ -91,11 +100,11 @@ class FrameSource:
         tables = [as_table(part) for part in parts]
         return Table({name: np.concatenate([table[name] for table in tables]) for name in self.names})
 
-    def ids(self, name: str) -> list[Any]:
-        """All cells of the column that says whose a row is."""
+    def ids(self, name: str) -> Iterator[list[Any]]:
+        """All cells of the column that says whose a row is, partition by partition."""
         with self.client.as_current():
-            found = self.client.gather(self.client.map(_cells, self.parts, name=name, pure=False))
-        return [cell for cells in found for cell in cells]
+            for found in self.client.map(_cells, self.parts, name=name, pure=False):
+                yield found.result()
 
 
 def _cells(frame: Any, *, name: str) -> list[Any]:

@@ -46,7 +46,7 @@ from discreet.errors import InvalidInput
 from discreet.noise.bits import Bits
 from discreet.rows import MOST_ROWS
 
-__all__ = ["Persons", "id_column", "person_codes"]
+__all__ = ["Persons", "id_column", "numbered_persons", "person_codes"]
 
 Integers = NDArray[np.int64]
 
@@ -94,10 +94,22 @@ def person_codes(ids: Iterable[Any]) -> Integers:
         _, first, which = np.unique(array[known], return_index=True, return_inverse=True)
         codes[known] = np.argsort(np.argsort(first))[which]  # by first appearance, as text is numbered
         return codes
+    return numbered_persons([array.tolist()])
+
+
+def numbered_persons(parts: Iterable[list[Any]]) -> Integers:
+    """`person_codes` of a list of cells that comes in parts, of which a number a row and each id once are held.
+
+    Example:
+        >>> numbered_persons([[7, "anna"], [7.0, " anna", None, "7"]])
+        array([ 0,  1,  0,  1, -1,  0])
+    """
     seen: dict[str, int] = {"": -1}
-    return np.fromiter(
-        (seen.setdefault(_text(cell), len(seen) - 1) for cell in array.tolist()), dtype=np.int64, count=len(array)
-    )
+    codes = [
+        np.fromiter((seen.setdefault(_text(cell), len(seen) - 1) for cell in part), dtype=np.int64, count=len(part))
+        for part in parts
+    ]
+    return np.concatenate(codes) if codes else np.empty(0, dtype=np.int64)
 
 
 def _exact_cells(ids: Any) -> NDArray[Any]:

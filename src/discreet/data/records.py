@@ -19,12 +19,25 @@ from discreet.data.delimited import Notify, require_names
 from discreet.data.repeated import FEW, Repeated, numbered
 from discreet.errors import InvalidInput
 
-__all__ = ["GrowingColumn", "is_records", "is_text", "read_records", "record_names"]
+__all__ = [
+    "NO_KIND",
+    "GrowingColumn",
+    "is_records",
+    "is_text",
+    "kind_of_cells",
+    "missing_cells",
+    "read_records",
+    "record_names",
+    "require_cells",
+]
 
 Wanted: TypeAlias = Callable[[Sequence[str]], Mapping[str, bool]]
 """From all names to those of the columns to read, with whether they are numbers."""
 Batches: TypeAlias = Callable[[list[str]], Iterator[tuple[Any, float, int]]]
 
+NO_KIND = "null"
+"""The kind of a column that has no type, because every cell is missing."""
+_READABLE = ("numbers", "text", "truth values", NO_KIND)
 _PARQUET, _FEATHER, _EXCEL = (".parquet", ".pq"), (".feather", ".arrow"), (".xlsx", ".xlsm")
 
 
@@ -43,9 +56,18 @@ def record_names(path: Path, kind: str) -> list[str]:
 
 
 def read_records(
-    path: Path, kind: str, wanted: Wanted, notify: Notify | None = None, ids: Collection[str] = ()
+    path: Path,
+    kind: str,
+    wanted: Wanted,
+    notify: Notify | None = None,
+    ids: Collection[str] = (),
+    *,
+    declared: bool = False,
 ) -> dict[str, Any]:
-    """Read some columns of a file of records; those of ``ids`` cell by cell, never by way of floats."""
+    """Read some columns of a file of records; those of ``ids`` cell by cell, never by way of floats.
+
+    Columns that were ``declared`` must be of types whose cells can be read.
+    """
     if kind in _EXCEL:
         return _excel(path, wanted)
     with _arrow(path, kind) as (names, total, batches):
@@ -54,7 +76,10 @@ def read_records(
         growing = {name: GrowingColumn(numeric, total, name in ids) for name, numeric in columns.items()}
         for batch, share, rows in batches(list(columns)):
             for name, column in growing.items():
-                column.add(batch.column(batch.schema.get_field_index(name)))
+                cells = batch.column(batch.schema.get_field_index(name))
+                if declared:
+                    require_cells(path.name, name, cells.type)
+                column.add(cells)
             if notify:
                 notify(share, rows)
     return {name: column.joined() for name, column in growing.items()}
@@ -119,12 +144,60 @@ class GrowingColumn:
         return whole if self.numeric else Repeated(list(self._known), whole)
 
 
+def kind_of_cells(kind: Any) -> str:
+    """What a column of an Arrow type holds, in a word; types are public."""
+    from pyarrow import types
+
+    inner = kind.value_type if types.is_dictionary(kind) else kind
+    if is_text(kind) or str(inner) == "extension<arrow.uuid>":  # ids
+        return "text"
+    tests = (("truth values", types.is_boolean), ("dates", types.is_temporal), ("bytes", _is_bytes))
+    for word, test in (*tests, (NO_KIND, types.is_null), ("lists or records", types.is_nested)):
+        if test(inner):
+            return word
+    numbers = types.is_integer(inner) or types.is_floating(inner) or types.is_decimal(inner)
+    return "numbers" if numbers else str(inner)
+
+
+def require_cells(file: str, name: str, kind: Any) -> None:
+    """Refuse a column of whose type no cell can be read, by its type alone, which is public.
+
+    Args:
+        file: the file's name.
+        name: the column.
+        kind: its Arrow type.
+
+    Raises:
+        InvalidInput: it holds dates, bytes, lists or records.
+    """
+    word = kind_of_cells(kind)
+    if word not in _READABLE:
+        raise InvalidInput(
+            f"column {name!r} of {file!r} holds {word}, of which every cell would count as missing: write it as "
+            "numbers or text, or declare it `ignore`. Nothing was released."
+        )
+
+
+def missing_cells(rows: int, kind: str) -> Any:
+    """So many missing cells of a kind, as an Arrow array."""
+    import pyarrow
+
+    types = {"numbers": pyarrow.int64(), "text": pyarrow.string(), "truth values": pyarrow.bool_()}
+    return pyarrow.nulls(rows, types.get(kind, pyarrow.null()))
+
+
 def is_text(kind: Any) -> bool:
     """Whether an Arrow type is text, by itself or by a dictionary."""
     import pyarrow
 
     inner = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     return bool(pyarrow.types.is_string(inner) or pyarrow.types.is_large_string(inner))
+
+
+def _is_bytes(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
 
 
 def _is_truth(kind: Any) -> bool:

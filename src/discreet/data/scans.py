@@ -15,7 +15,8 @@ from discreet.data.sources import Source
 
 __all__ = ["CSV", "Parquet", "Scan", "scan_of"]
 
-_PARQUET, _TEXT = (".parquet", ".pq"), (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".data")
+_PARQUET = (".parquet", ".pq")
+_TEXT = tuple(ending + packed for ending in (".csv", ".tsv", ".txt", ".data") for packed in ("", ".gz"))
 
 
 @dataclass(frozen=True)

@@ -148,10 +148,9 @@ class Schema(Mapping[str, Column]):
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> Schema:
         """Read back what `to_dict` wrote."""
-        if not isinstance(tree, Mapping) or not tree:
-            raise InvalidInput(
-                f"a schema is a mapping from column names to declarations, got {shortened(tree)}.\n{_HELP}"
-            )
+        if not isinstance(tree, Mapping) or not tree:  # what it is is not repeated: it may be a table, given by mistake
+            what = "an empty one" if isinstance(tree, Mapping) else f"a {type(tree).__name__}"
+            raise InvalidInput(f"a schema is a mapping from column names to declarations, got {what}.\n{_HELP}")
         crosses = tree.get(_CROSSES)
         if not isinstance(crosses, list | tuple):  # a column may have this name; none is declared by a list
             crosses = ()
@@ -189,8 +188,16 @@ class Schema(Mapping[str, Column]):
         except InvalidInput:
             raise
         except (yaml.YAMLError, ValueError, ArithmeticError) as problem:  # the latter by escapes beyond all characters
-            raise InvalidInput(f"the schema is not YAML: {problem}") from None
+            raise InvalidInput(f"the schema is not YAML: {_without_text(problem)}.\n{_HELP}") from None
         return cls.from_dict(tree)
+
+
+def _without_text(problem: Exception) -> str:
+    """What is wrong and where, without the text that is wrong: it may be a table, given by mistake."""
+    mark = getattr(problem, "problem_mark", None)
+    if mark is None:
+        return str(problem)
+    return f"{getattr(problem, 'problem', '')} (line {mark.line + 1}, column {mark.column + 1})"
 
 
 _HELP = """A schema looks like this:

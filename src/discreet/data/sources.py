@@ -36,8 +36,8 @@ class Source(Protocol):
         """For each run, in order, its number and what makes its table; no more of the files is read than is needed."""
         ...
 
-    def ids(self, name: str) -> list[Any]:
-        """All cells of the column that says whose a row is."""
+    def ids(self, name: str) -> Iterator[list[Any]]:
+        """All cells of the column that says whose a row is, some after others."""
         ...
 
 

@@ -7,7 +7,6 @@ every 4096th begins, so that later ones begin in the middle of a file; compresse
 from __future__ import annotations
 
 import gzip
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -111,21 +110,20 @@ class TextSource:
                 whole[name] = constant_column(values, self.schema[name], [rows for _, _, rows in pieces])
         return Table(whole)
 
-    def ids(self, name: str) -> list[Any]:
-        """All cells of the column that says whose a row is."""
-        cells: list[Any] = []
+    def ids(self, name: str) -> Iterator[list[Any]]:
+        """All cells of the column that says whose a row is, some lines after others."""
         for known in self.files:
-            if (known.id_slots < 0).all():
-                cells += [dict(known.file.partition)[name]] * known.rows
-                continue
-            reading = _Lines()
+            reading, inside = _Lines(), (known.id_slots >= 0).any()
             for low in range(0, known.rows, _NOTED * 64):
-                lines = reading.between(known, low, min(known.rows, low + _NOTED * 64))
+                high = min(known.rows, low + _NOTED * 64)
+                if not inside:
+                    yield [dict(known.file.partition)[name]] * (high - low)
+                    continue
                 parts = ColumnParts({name: False})
+                lines = reading.between(known, low, high)
                 parts.add(read_lines(lines, known.mark, self.form.decimal, known.id_slots, (False,)))
-                cells.extend(parts.joined()[name].tolist())
+                yield parts.joined()[name].tolist()
             reading.close()
-        return cells
 
 
 def text_names(file: DataFile, form: Delimited) -> tuple[str, ...]:
@@ -159,7 +157,9 @@ def _content(file: DataFile) -> Iterator[IO[bytes]]:
                     yield unpacked  # type: ignore[misc]
             else:
                 yield opened
-    except (OSError, EOFError, zlib.error) as problem:
+    except InvalidInput:
+        raise
+    except file.failures as problem:
         raise InvalidInput(f"{file.name!r} cannot be read: {type(problem).__name__}. Nothing was released.") from None
 
 
@@ -188,11 +188,7 @@ class _Lines:
         """The lines from ``low`` on, up to ``high``."""
         if self._known is not known:
             self.close()
-            if known.file.stamp() != known.stamp:
-                raise InvalidInput(
-                    f"{known.file.name!r} was written after it was opened: a fit needs the same rows at every step. "
-                    "What was charged stays charged; nothing more was released."
-                )
+            known.file.require_unchanged(known.stamp)
             self._opened, self._known = _content(known.file), known
             self._content = self._opened.__enter__()
         assert self._content is not None
@@ -200,7 +196,7 @@ class _Lines:
         try:
             self._content.seek(begin)
             text = self._content.read(end - begin)
-        except (OSError, EOFError, zlib.error) as problem:
+        except known.file.failures as problem:
             raise InvalidInput(f"{known.file.name!r} cannot be read: {type(problem).__name__}.") from None
         skip, count = low % _NOTED, high - low
         ends = np.flatnonzero(np.frombuffer(text, np.uint8) == 10) + 1

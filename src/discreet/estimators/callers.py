@@ -1,8 +1,10 @@
 """Who calls a fit: scikit-learn's pipelines and searches, which tell their estimators nothing about themselves.
 
 A pipeline that standardises columns by their own mean passes rows that depend on each other, and a search fits many
-times. Both matter for privacy, and both are seen only in the calls that led to the fit. Where these are not found (in
-another process, or in a version of scikit-learn with other names) every fit is charged as ever.
+times. Both matter for privacy, and both are seen only in the calls that led to the fit. A worker of scikit-learn
+(``n_jobs``), be it a thread or a process, does not show who called it, but that it is one: what a pipeline or another
+estimator may have learned there is taken for learned, and folds whose maker is out of sight are taken to depend on
+other rows. In a version of scikit-learn with other names every fit is charged as ever.
 """
 
 from __future__ import annotations
@@ -39,6 +41,13 @@ _ROWS_ONLY = ("sklearn.pipeline", "sklearn.model_selection", "sklearn.multiclass
 """Where scikit-learn passes rows on as they are, or some of them; pipelines are looked into."""
 
 
+_AROUND = ("sklearn.utils", "sklearn.base")
+"""What stands around every call of scikit-learn."""
+
+_DISCARDED = "sklearn.model_selection"
+"""Models that its workers fit are scored and thrown away, but for the last one, which is fitted outside of them."""
+
+
 def _calls() -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -46,12 +55,24 @@ def _calls() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
+def _worker() -> str:
+    """The function of scikit-learn with which a worker began, whose caller is out of sight; "" outside of workers."""
+    outermost: FrameType | None = None
+    for frame in _calls():
+        room = str(frame.f_globals.get("__name__", ""))
+        if room.startswith("sklearn.") and not room.startswith(_AROUND):
+            outermost = frame
+    if outermost is None or "self" in outermost.f_locals or not outermost.f_code.co_name.startswith("_"):
+        return ""
+    return f"{outermost.f_globals['__name__']}.{outermost.f_code.co_name}"
+
+
 def learned_before(model: Any) -> tuple[str, ...]:
     """What was fitted before ``model`` to the rows it is now fitted to, by name.
 
     That is: the steps of every pipeline that led here, whatever stands between it and the model; and estimators of
     scikit-learn around the model of which it is not known that they pass rows on as they are, such as stacking,
-    bagging, calibration or a transformed target.
+    bagging, calibration or a transformed target; and in a worker of scikit-learn whatever may have called it.
     """
     from sklearn.base import BaseEstimator
     from sklearn.pipeline import Pipeline
@@ -59,14 +80,19 @@ def learned_before(model: Any) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for frame in _calls():
         room = str(frame.f_globals.get("__name__", ""))
-        owner = frame.f_locals.get("self") if room.startswith("sklearn.") else None
-        if isinstance(owner, Pipeline):
+        owner = frame.f_locals.get("self") if frame.f_code.co_varnames[:1] == ("self",) else None
+        if isinstance(owner, Pipeline):  # those of other libraries too, which resample rows, for example
             found |= dict.fromkeys(name for name, step in owner.steps[:-1] if _learns(step))
-        elif isinstance(owner, BaseEstimator) and owner is not model:
-            kind = type(owner).__module__
-            if kind.startswith("sklearn.") and not kind.startswith(_ROWS_ONLY):
-                found[type(owner).__name__] = None
+        elif isinstance(owner, BaseEstimator) and owner is not model and _may_change_rows(room):
+            found[type(owner).__name__] = None
+    if (worker := _worker()) and not worker.startswith(_DISCARDED):
+        found[f"whoever called {worker} with n_jobs"] = None
     return tuple(found)
+
+
+def _may_change_rows(room: str) -> bool:
+    """Whether code of scikit-learn in this module may pass on other rows than it got; classes of others inherit it."""
+    return room.startswith("sklearn.") and not room.startswith((*_ROWS_ONLY, *_AROUND))
 
 
 def warned_of_steps(model: Any) -> tuple[str, ...]:
@@ -76,7 +102,7 @@ def warned_of_steps(model: Any) -> tuple[str, ...]:
         warnings.warn(
             f"the pipeline's {', '.join(map(repr, steps))} learned from the same rows without protection: this fit is "
             "NOT PRIVATE, and is certified so. Scale by public bounds (a schema), or fit the step to public rows and "
-            "wrap it in sklearn.frozen.FrozenEstimator.",
+            "wrap it in sklearn.frozen.FrozenEstimator. In workers (n_jobs) it is not seen who called: use n_jobs=1.",
             PrivacyWarning,
             6,
         )
@@ -175,6 +201,11 @@ def require_all_fits(
     """
     budget = ledger.budget
     search = None if budget is None else search_of_this_fit()
+    if budget is not None and search is None and _worker().startswith(_DISCARDED):
+        raise InvalidInput(
+            "a search with n_jobs does not show its workers how folds are made, and folds that depend on other rows "
+            "cost more than the ledger would be charged. Use n_jobs=1. Nothing was charged and nothing was released."
+        )
     if budget is None or search is None:
         return
     if search.splitter or unit.relation != "replace-one":

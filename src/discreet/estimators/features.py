@@ -130,6 +130,8 @@ def device_tensor(estimator: Any, X: Any, features: Features, private: bool) -> 
     if not private or features.encoder is not None or not getattr(X, "is_cuda", False):
         return None
     _require_matrix(X)
+    if X.shape[1] == 0:
+        raise InvalidInput("Found array with 0 feature(s) while a minimum of 1 is required. Nothing was released.")
     estimator.n_features_in_ = int(X.shape[1])
     estimator.__dict__.pop("feature_names_in_", None)
     return X

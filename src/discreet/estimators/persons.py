@@ -38,6 +38,7 @@ def persons_of(X: Any, schema: Schema | None, groups: Any, unit: Unit, private: 
     named = person_column(schema)
     if isinstance(groups, Persons):
         _require_consistent(groups.declared, unit)
+        _require_somebody(groups, unit, private)
     if isinstance(groups, Persons) or (groups is None and named is None):
         return groups if private else None
     if groups is not None and named is not None:
@@ -58,9 +59,14 @@ def persons_of(X: Any, schema: Schema | None, groups: Any, unit: Unit, private: 
     persons = Persons(person_codes(ids), declared)
     if len(persons) != _rows(X):
         raise InvalidInput("groups must have one id a row of X. Nothing was released.")
+    _require_somebody(persons, unit, private)
+    return persons if private else None
+
+
+def _require_somebody(persons: Persons, unit: Unit, private: bool) -> None:
+    """Refuse rows of nobody where the number of persons is public."""
     if unit.relation == "replace-one" and private and persons.count == 0:
         raise InvalidInput("no row says whose it is, and rows without an id take no part. Nothing was released.")
-    return persons if private else None
 
 
 def public_rows(n: int, n_public: int | None, unit: Unit, persons: Persons | None) -> int | None:

@@ -16,7 +16,7 @@ from discreet.data.columns import Ignore
 from discreet.data.encoding import Encoder
 from discreet.data.frames import Table
 from discreet.data.partitions import FrameScan
-from discreet.data.persons import Persons
+from discreet.data.persons import Persons, numbered_persons
 from discreet.data.runs import run_edges
 from discreet.data.scans import Scan
 from discreet.data.schema import Schema
@@ -168,4 +168,5 @@ def _persons(source: Source, schema: Schema, unit: Unit, private: bool) -> Perso
     named = person_column(schema)
     if named is None or not private:
         return None
-    return persons_of({named[0]: source.ids(named[0])}, schema, None, unit, private)
+    persons = Persons(numbered_persons(source.ids(named[0])), named[1])
+    return persons_of(None, None, persons, unit, private)

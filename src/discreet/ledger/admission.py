@@ -7,6 +7,7 @@ from decimal import ROUND_DOWN, Context, Decimal
 
 from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.events import Event
+from discreet.floats import rounded_up
 from discreet.ledger.adaptive import Entry
 from discreet.ledger.book import Book, Limit
 from discreet.units import Unit
@@ -32,10 +33,11 @@ def admit(limits: Sequence[Limit], events: Sequence[Event | Entry], unit: Unit, 
         if total <= budget.epsilon:  # also refuses when the accountant says NaN
             continue
         spent, certain = limit.tally.spent().upper, limit.tally.left()
+        remaining = max(0.0, budget.epsilon - spent)
         raise BudgetExceeded(
-            f"{limit} has the budget {budget}. Spent: ε = {spent:.6g}; remaining: ε = "
-            f"{max(0.0, budget.epsilon - spent):.6g}; with this run it would be ε = {total:.6g}. Nothing was charged "
-            f"and nothing was released. Ask for a smaller epsilon"
+            f"{limit} has the budget {budget}. Spent: ε = {rounded_up(spent, 6)}; remaining: ε = {remaining:.6g}; with "
+            f"this run it would be ε = {rounded_up(total, 6)}. Nothing was charged and nothing was released. Ask for a "
+            "smaller epsilon"
             + (f" (up to {_down(certain[0])} at a delta of {_down(certain[1])} is certain)" if certain else "")
             + f"; or start over, with data about other people only, by a new ledger or dataset name ({place})."
         )

@@ -58,11 +58,22 @@ class Budget:
             raise InvalidInput(f"a budget is two numbers, got epsilon={epsilon!r} and delta={delta!r}.")
         return cls(found[0], found[1], Unit.of(adjacency))
 
+    def has_part(self, part: Budget) -> bool:
+        """Whether ``part`` is in the same unit and no larger."""
+        return part.unit == self.unit and part.epsilon <= self.epsilon and part.delta <= self.delta
+
     def advice(self, unit: Unit) -> str:
         """What to change so that a run under ``unit``, which is another one than the budget's, can be charged to it."""
         if unit.relation != self.unit.relation:
             return f"Use adjacency={self.unit.relation!r}."
         rows = self.unit.rows_per_unit
+        if unit.enforced and unit.rows_per_unit == 1:
+            return (
+                "A network makes one example of all rows of a person, so that its budget is one for 1 row a unit "
+                "(rows_per_unit=1), whatever the schema says; a dataset of the same people with such a budget adds to "
+                f"this one, so give each a part of what you mean to spend. For other models give persons rows up to "
+                f"{rows}: {{unit: {rows}}} in the schema."
+            )
         if unit.enforced:
             return f"Give persons rows up to {rows}: {{unit: {rows}}} in the schema, or rows_per_unit={rows}."
         return f"Use rows_per_unit={rows}."

@@ -6,19 +6,22 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from discreet._version import __version__
 from discreet.errors import DiscreetError, InvalidInput, LedgerUnavailable
 from discreet.events import Event, from_json
 from discreet.ledger.adaptive import Accountant, Entry
-from discreet.ledger.base import Budget, Charge, Stated
-from discreet.ledger.lines import START, Head, Line, Lines
+from discreet.ledger.base import Budget, Charge, Stated, Status
+from discreet.ledger.lines import START, Head, Kind, Line, Lines
 from discreet.ledger.tally import Tally
 from discreet.units import Unit
 
 __all__ = ["Book", "Facts", "Limit", "budget_from_dict", "budget_to_dict", "charges_of"]
 
+_UNREADABLE = (
+    DiscreetError, ValueError, TypeError, LookupError, AttributeError, RecursionError,
+)  # fmt: skip
 _event = lru_cache(maxsize=1 << 12)(from_json)  # weekly fits are the same event, year after year
 
 
@@ -72,9 +75,11 @@ class Book:
         try:
             if not line.follows(self.head):
                 raise InvalidInput("it does not follow from the line before")
+            if line.kind not in get_args(Kind):
+                raise InvalidInput("there is no such kind of line")
             reader: Callable[[Line, dict[str, Any]], None] = getattr(self, f"_{line.kind}")
             reader(line, json.loads(line.body))
-        except (DiscreetError, ValueError, TypeError, KeyError, AttributeError, IndexError) as problem:
+        except _UNREADABLE as problem:
             raise LedgerUnavailable(
                 f"{about} of the ledger {place} cannot be understood ({problem}). What it spent is unknown, so nothing "
                 "more can be charged and nothing was released; restore the ledger from its backup."
@@ -115,13 +120,20 @@ class Book:
         """Take the name of the book, by which the digests of all further lines differ from those of others."""
 
     def _dataset(self, line: Line, body: dict[str, Any]) -> None:
-        self.datasets[line.dataset] = Facts(budget_from_dict(body["budget"]), tuple(body.get("parents", ())))
+        parents = tuple(body.get("parents", ()))
+        if line.dataset in self.datasets:
+            raise InvalidInput(f"dataset {line.dataset!r} has its budget already")
+        if unknown := [name for name in parents if name not in self.datasets]:
+            raise InvalidInput(f"there is no dataset {unknown[0]!r} that it could be derived from")
+        self.datasets[line.dataset] = Facts(budget_from_dict(body["budget"]), parents)
 
     def _allocation(self, line: Line, body: dict[str, Any]) -> None:
-        budget = budget_from_dict(body["budget"])
-        if budget is None:
-            raise InvalidInput("a part of a budget is a budget")
-        self.datasets[line.dataset].parts[str(body["name"])] = budget
+        part, facts, name = budget_from_dict(body["budget"]), self.datasets[line.dataset], body["name"]
+        if part is None or facts.budget is None or not facts.budget.has_part(part):
+            raise InvalidInput(f"{part} is not a part of {facts.budget}")
+        if not isinstance(name, str) or name in facts.parts:
+            raise InvalidInput(f"{name!r} has a part already, or is no name")
+        facts.parts[name] = part
 
     def _freeze(self, line: Line, body: dict[str, Any]) -> None:
         self.datasets[line.dataset].frozen = str(body["note"])
@@ -142,12 +154,20 @@ class Book:
         self.charges = charge.id
 
     def _use(self, line: Line, body: dict[str, Any]) -> None:
+        self._require_charge(line)
         ran = _event(body["event"])
         for limit in self.limits(line.dataset, body.get("analyst", "")):
             limit.tally.use(line.charge or 0, ran)
 
     def _end(self, line: Line, body: dict[str, Any]) -> None:
         """How a run ended changes nothing that was paid."""
+        self._require_charge(line)
+        if body["status"] not in get_args(Status):
+            raise InvalidInput(f"no run ends {body['status']!r}")
+
+    def _require_charge(self, line: Line) -> None:
+        if not 0 < (line.charge or 0) <= self.charges:
+            raise InvalidInput(f"there is no charge {line.charge} before it")
 
     def _summary(self, line: Line, body: dict[str, Any]) -> None:
         """For readers who begin here."""
@@ -183,7 +203,7 @@ class Book:
             return
         try:
             self._read_summary(json.loads(line.body))
-        except (DiscreetError, ValueError, TypeError, KeyError):
+        except _UNREADABLE:
             self.charges, self.datasets, self._tallies = 0, {}, {}
             return
         self.head, self.summarised = line.head, line.number
@@ -216,12 +236,14 @@ def budget_from_dict(facts: dict[str, Any] | None) -> Budget | None:
     """The budget in a line's body."""
     if facts is None:
         return None
-    return Budget(float(facts["epsilon"]), float(facts["delta"]), Unit(facts["relation"], facts["rows"]))
+    return Budget.of(facts["epsilon"], facts["delta"], Unit(facts["relation"], facts["rows"]))
 
 
 def charge_from(line: Line, body: dict[str, Any]) -> Charge:
     """The charge that a line records."""
     stated = body["stated"]
+    if not all(isinstance(body.get(name, ""), str) for name in ("note", "analyst")):
+        raise InvalidInput("its note and its analyst are no texts")
     return Charge(
         int(line.charge or 0), line.at, _event(body["event"]), Unit(body["relation"], body["rows"]), body["note"],
         protective=body.get("protective", True), stated=None if stated is None else Stated.of(stated),
@@ -230,7 +252,11 @@ def charge_from(line: Line, body: dict[str, Any]) -> Charge:
 
 
 def charges_of(lines: Iterator[Line] | list[Line]) -> list[Charge]:
-    """The charges that these lines are about, as they are now."""
+    """The charges that these lines are about, as they are now.
+
+    Raises:
+        LedgerUnavailable: a line is about a charge that is not among them.
+    """
     found: dict[int, dict[str, Any]] = {}
     charges: dict[int, Charge] = {}
     for line in lines:
@@ -238,6 +264,8 @@ def charges_of(lines: Iterator[Line] | list[Line]) -> list[Charge]:
         if line.kind == "charge":
             charges[number] = charge_from(line, body)
             found[number] = {}
+        elif number not in found:
+            raise LedgerUnavailable(f"line {line.number} of the ledger is about charge {number}, of another dataset.")
         elif line.kind == "use":
             found[number]["ran"] = _event(body["event"])
         elif line.kind == "end":

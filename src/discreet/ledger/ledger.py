@@ -87,7 +87,9 @@ class Ledger(Managed):
         if not checked_text("dataset", dataset).strip():
             raise InvalidInput(f"dataset must be a name, got {dataset!r}.")
         wanted = Budget.of(epsilon, delta, adjacency)
-        parents = (derived_from,) if isinstance(derived_from, str) else tuple(derived_from)
+        parents = (derived_from,) if isinstance(derived_from, str) else derived_from
+        if not isinstance(parents, tuple | list):
+            raise InvalidInput(f"derived_from must be a name or a list of names, got {derived_from!r}.")
         self._attach(
             dataset, checked_text("analyst", analyst), store_at(url), accountant or Accountant(), witness, START
         )
@@ -280,7 +282,8 @@ class Ledger(Managed):
             self._write(lines, "use", facts, charge_id)
 
     def _still_open(self, charge_id: int, lines: Lines) -> Charge:
-        found = charges_of(lines.about(charge_id)) if isinstance(charge_id, int) else []
+        there = type(charge_id) is int and 0 < charge_id <= self._book.charges
+        found = charges_of(lines.about(charge_id)) if there else []
         charge = next((one for one in found if one.dataset == self.dataset), None)
         if charge is None:
             raise InvalidInput(f"dataset {self.dataset!r} in {self.url} has no charge {charge_id!r}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -18,12 +19,30 @@ __all__ = ["START", "Head", "Kind", "Line", "Lines", "as_text", "next_line", "ra
 
 Kind: TypeAlias = Literal["store", "dataset", "allocation", "charge", "use", "end", "freeze", "thaw", "summary"]
 
+_HEAD = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{1,64})", re.ASCII)  # numbers that every database can hold
+
 
 class Head(NamedTuple):
     """How many lines a book has, and the digest of the last."""
 
     number: int
     digest: str
+
+    @classmethod
+    def read(cls, text: str) -> Head:
+        """The head in a text such as ``"12:5c1a…"``, as `__str__` writes it.
+
+        Raises:
+            ValueError: it is none.
+
+        Example:
+            >>> str(Head.read("12:5c1a"))
+            '12:5c1a'
+        """
+        found = _HEAD.fullmatch(text)
+        if found is None:
+            raise ValueError("a head is number:digest, and this is none")
+        return cls(int(found[1]), found[2])
 
     def __str__(self) -> str:
         return f"{self.number}:{self.digest}"

@@ -28,7 +28,7 @@ class Managed(Reports):
             if facts is None or facts.budget is None:
                 raise InvalidInput(f"dataset {self.dataset!r} has no budget of which a part could be given.")
             part = Budget.of(epsilon, delta, facts.budget.unit)
-            if part is None or part.epsilon > facts.budget.epsilon or part.delta > facts.budget.delta:
+            if part is None or not facts.budget.has_part(part):
                 raise InvalidInput(f"{part} is not a part of {facts.budget}.")
             if analyst in facts.parts:
                 raise InvalidInput(f"{analyst!r} has a part of {self.dataset!r} already: {facts.parts[analyst]}.")

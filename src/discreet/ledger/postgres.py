@@ -21,6 +21,7 @@ from discreet.errors import InvalidInput, LedgerUnavailable
 from discreet.ledger.base import ConnectionLost
 from discreet.ledger.lines import START, Head, Line, Lines
 from discreet.ledger.memory import ListOfLines
+from discreet.text import without_passwords
 
 __all__ = ["PostgresStore"]
 
@@ -66,12 +67,14 @@ class PostgresStore:
             self._parsed = make_url(url).set(drivername="postgresql+psycopg")
         except (ArgumentError, ValueError):
             raise InvalidInput("this is no address of a PostgreSQL server: postgresql://user@host/database.") from None
+        if "@" in (self._parsed.host or ""):
+            raise InvalidInput("an @ in a user's name or a password is written %40 in the address of a server.")
         self._patience = patience
 
     @property
     def url(self) -> str:
         """Where the book is, without the password."""
-        return self._parsed.set(drivername="postgresql").render_as_string(hide_password=True)
+        return without_passwords(self._parsed.set(drivername="postgresql").render_as_string(hide_password=True))
 
     @property
     def address(self) -> str:

@@ -103,6 +103,8 @@ class Reports(OpenBook):
             >>> round(ledger.forecast(PureDP(0.25), "replace-one", (0.25, 0.0), 3), 6)
             0.75
         """
+        if type(times) is not int or times < 0:
+            raise InvalidInput(f"times must be a whole number, 0 or more, got {times!r}.")
         with self._lines(write=False):
             limit = self._own_limit()
             if limit is None or limit.budget.unit != Unit.of(unit):

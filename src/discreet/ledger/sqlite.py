@@ -95,7 +95,7 @@ class SQLiteStore:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                     raise
-        except sqlite3.Error as problem:
+        except (sqlite3.Error, UnicodeDecodeError) as problem:  # the latter where SQLite's own words have wrong bytes
             raise self._unavailable(f"cannot be {'written' if write else 'read'}: {problem}") from problem
         if before is not None and self._file() != before:
             raise self._unavailable("was moved or exchanged while it was in use")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from discreet.errors import LedgerUnavailable
@@ -31,8 +32,7 @@ class Witness:
             LedgerUnavailable: the file cannot be understood.
         """
         try:
-            number, _, digest = self.path.read_text(encoding="ascii").strip().partition(":")
-            return Head(int(number), digest)
+            return Head.read(self.path.read_text(encoding="ascii").strip())
         except FileNotFoundError:
             return START
         except (OSError, ValueError) as problem:
@@ -46,6 +46,7 @@ class Witness:
         """
         if self.head().number >= head.number:
             return
+        name = None
         try:
             handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
             with os.fdopen(handle, "w", encoding="ascii") as file:
@@ -54,7 +55,13 @@ class Witness:
                 os.fsync(file.fileno())
             os.replace(name, self.path)
         except OSError as problem:
+            if name is not None:
+                with suppress(OSError):
+                    os.unlink(name)
             raise self._unavailable("cannot be written", problem) from None
 
     def _unavailable(self, why: str, problem: Exception) -> LedgerUnavailable:
-        return LedgerUnavailable(f"the ledger's witness {self.path} {why}: {problem}. Nothing was released.")
+        return LedgerUnavailable(
+            f"the ledger's witness {self.path} {why}: {problem}. Nothing was released; what was being charged may stay "
+            "charged."
+        )

@@ -16,6 +16,7 @@ from discreet._version import __version__
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.curve import Curve
 from discreet.errors import InvalidInput
+from discreet.floats import rounded_up
 from discreet.report.figures import Figures
 from discreet.report.risks import Risks
 from discreet.text import read_json, shortened
@@ -187,7 +188,7 @@ class Certificate:
         if self.epsilon == float("inf"):
             return "no privacy (ε = ∞)"
         believed = ", declared" if self.unit.rows_per_unit > 1 and not self.unit.enforced else ""
-        line = f"ε = {self.epsilon:.4g}, δ = {self.delta:.3g} ({self.unit}{believed})"
+        line = f"ε = {rounded_up(self.epsilon)}, δ = {rounded_up(self.delta)} ({self.unit}{believed})"
         if self.protective:
             return line
         return f"NOT PRIVATE: {unprotected_kind(self.unprotected) or 'seeded noise'}; would be {line}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from discreet.floats import rounded_up
 from discreet.units import Unit
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ def guarantee_facts(certificate: Certificate) -> Facts:
     """What is guaranteed to whom: ε, δ, ρ, μ, the relation, and whether the rows of a person were enforced."""
     unit, figures = certificate.unit, certificate.figures
     return [
-        ("ε, proved upper bound", "∞" if math.isinf(certificate.epsilon) else f"{certificate.epsilon:.6g}"),
-        ("δ", f"{certificate.delta:.3g}"),
+        ("ε, proved upper bound", _bound(certificate.epsilon, 6)),
+        ("δ", _bound(certificate.delta, 4)),
         ("Neighbouring data differ by", relation_in_words(unit)),
         ("Rows of a person", "enforced" if unit.enforced else "declared by the user"),
         ("ρ (zCDP)", _or_none(figures.rho)),
@@ -43,7 +44,11 @@ def guarantee_facts(certificate: Certificate) -> Facts:
 
 
 def _or_none(value: float | None) -> str:
-    return "none is proved" if value is None else f"{value:.4g}"
+    return "none is proved" if value is None else _bound(value)
+
+
+def _bound(value: float, digits: int = 4) -> str:
+    return "∞" if math.isinf(value) else rounded_up(value, digits)
 
 
 def relation_in_words(unit: Unit) -> str:
@@ -63,7 +68,7 @@ def relation_in_words(unit: Unit) -> str:
 
 def curve_facts(certificate: Certificate) -> Facts:
     """The whole curve: ε at each δ."""
-    return [(f"ε at δ = {delta:g}", "∞" if math.isinf(e) else f"{e:.4g}") for delta, e in certificate.figures.curve]
+    return [(f"ε at δ = {delta:g}", _bound(epsilon)) for delta, epsilon in certificate.figures.curve]
 
 
 def mechanism_facts(certificate: Certificate) -> Facts:

@@ -7,6 +7,7 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
+from discreet.floats import rounded_up
 from discreet.report.certificate_facts import (
     bound_facts,
     curve_facts,
@@ -113,13 +114,14 @@ def _privacy_curve(certificate: Certificate) -> str:
     top, low, high = max(e for _, e in points) or 1.0, math.log10(points[-1][0]), math.log10(points[0][0])
     across = [40 + 300 * (high - math.log10(d)) / max(high - low, 1e-9) for d, _ in points]
     line = " ".join(f"{x:.1f},{220 - 190 * e / top:.1f}" for x, (_, e) in zip(across, points, strict=True))
-    words = f"ε grows from {points[0][1]:.3g} at δ = {points[0][0]:g} to {points[-1][1]:.3g} at δ = {points[-1][0]:g}."
+    least, most = rounded_up(points[0][1]), rounded_up(points[-1][1])
+    words = f"ε grows from {least} at δ = {points[0][0]:g} to {most} at δ = {points[-1][0]:g}."
     picture = (
         f"<svg viewBox='0 0 360 260' role=img aria-label='{_text(words)}'>"
         "<rect x=40 y=20 width=300 height=200 fill=none stroke='var(--line)'/>"
         f"<polyline points='{line}' fill=none stroke='var(--good)' stroke-width=2.5 />"
         f"<text x=40 y=236>δ = {points[0][0]:g}</text><text x=290 y=236>{points[-1][0]:g}</text>"
-        f"<text x=8 y=34>{top:.3g}</text><text x=28 y=222>0</text><text x=60 y=14>ε, at most</text></svg>"
+        f"<text x=8 y=34>{rounded_up(top, 3)}</text><text x=28 y=222>0</text><text x=60 y=14>ε, at most</text></svg>"
     )
     return _table("The whole privacy curve", curve_facts(certificate), picture)
 

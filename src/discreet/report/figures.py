@@ -45,6 +45,10 @@ class Figures:
         return Curve(self.event, self.unit)
 
     @cached_property
+    def _quick(self) -> Curve:
+        return self._curve.tabulated()
+
+    @cached_property
     def curve(self) -> list[tuple[float, float]]:
         """(δ, ε) at `DELTAS` and at the certificate's own δ, from the largest δ to the smallest."""
         if self.void:
@@ -52,12 +56,17 @@ class Figures:
         places = sorted({*(DELTAS[1::3] if self._curve.is_slow else DELTAS), self.delta}, reverse=True)
         return [(delta, self.at(delta)) for delta in places]
 
-    def at(self, delta: float) -> float:
-        """ε at a δ; infinite where none is proved."""
+    def at(self, delta: float, *, exactly: bool = False) -> float:
+        """ε at a δ; infinite where none is proved. Where a value is dear a quick one may be 1e-5 of itself larger.
+
+        Args:
+            delta: in [0, 1]; the event's own is never answered quickly.
+            exactly: as `discreet.accounting` answers, for decisions.
+        """
         if self.void:
             return math.inf
         try:
-            return self._curve.upper(delta)
+            return (self._curve if exactly or delta == self.delta else self._quick).upper(delta)
         except DiscreetError:
             return math.inf
 
@@ -160,11 +169,15 @@ def contradictions(said: Any, figures: Figures) -> list[str]:
     for point in curve if isinstance(curve, list) else [None]:
         delta = as_number(point.get("delta")) if isinstance(point, dict) else None
         epsilon = point.get("epsilon") if isinstance(point, dict) else None
-        if delta is None or not 0 <= delta <= 1 or _claims(epsilon, figures.at(delta)):
+        if delta is None or not 0 <= delta <= 1 or _claims_below_curve(epsilon, figures, delta):
             found.append(f"curve at delta = {delta}")
     if "mechanisms" in said and said["mechanisms"] != figures.mechanisms:
         found.append("mechanisms")
     return found
+
+
+def _claims_below_curve(epsilon: Any, figures: Figures, delta: float) -> bool:
+    return _claims(epsilon, figures.at(delta)) and _claims(epsilon, figures.at(delta, exactly=True))
 
 
 def _claims(said: Any, truth: float | None) -> bool:

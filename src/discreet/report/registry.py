@@ -16,6 +16,7 @@ from discreet.report.certificate_facts import (
     making_facts,
     mechanism_facts,
     query_facts,
+    relation_in_words,
 )
 from discreet.text import printable
 
@@ -28,41 +29,33 @@ _MISSING = "to be filled in"
 
 
 def registry_entry(certificate: Certificate) -> str:
-    """The entry as YAML. What a certificate cannot know, such as the intended use, is marked as to be filled in."""
+    """The entry as YAML, with the fields that the registry's entries of 2026 have.
+
+    What a certificate cannot know, such as the intended use, is marked as to be filled in.
+    """
     record = certificate.record
-    unit = certificate.unit
-    name = str(record.get("model", certificate.solver))
-    metric = {"add-remove": "symmetric distance", "replace-one": "change-one distance"}[unit.relation]
+    name, issued = str(record.get("model", certificate.solver)), str(record.get("issued", _MISSING))[:10]
     entry: dict[str, Any] = {
         "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{name}-{record.get('dataset', 'data')}".lower()).strip("-"),
         "status": "Draft",
         "tier": 1,
         "deployment": {
-            "product": {
+            "basic": {
                 "name": name,
-                "data_curators": [_MISSING],
+                "data_curators": [{"data_curator_name": _MISSING, "data_curator_type": _MISSING}],
                 "intended_use": _MISSING,
                 "data_product_type": "Machine learning model",
                 "data_product_region": _MISSING,
                 "description": f"Fitted by {certificate.solver} with discreet {certificate.version}.",
-                "publication_date": str(record.get("issued", _MISSING))[:10],
+                "publication_date": issued,
             },
-            "dp_flavor": {
-                "name": "Pure DP" if certificate.delta == 0 else "Approximate DP",
-                "input_metric": metric,
-                "bound_on_input_distance": str(unit.rows_per_unit),
-                "output_measure": "max divergence" if certificate.delta == 0 else "fixed smoothed max divergence",
-                "bound_on_output_distance": f"({certificate.epsilon:g}, {certificate.delta:g})",
+            "dp_variant": {
+                "variant_name": "Pure DP" if certificate.delta == 0 else "Approximate DP",
                 "data_domain": _listed([f"dataset {record.get('dataset', _MISSING)}", *_rows(record)]),
                 "unprotected_quantities": _listed(certificate.unprotected) or "None known.",
             },
-            "privacy_loss": {
-                "privacy_unit": "user-level" if unit.enforced or unit.rows_per_unit > 1 else "record-level",
-                "privacy_unit_description": f"{unit}, {'enforced' if unit.enforced else 'declared'}",
-                "privacy_parameters": {"epsilon": certificate.epsilon, "delta": certificate.delta},
-                "privacy_parameters_description": _parameters(certificate),
-            },
-            "model": {
+            "privacy_loss": _privacy_loss(certificate),
+            "deployment_model": {
                 "model_name": "Central",
                 "release_type": "One release",
                 "data_source_type": "Static",
@@ -73,14 +66,27 @@ def registry_entry(certificate: Certificate) -> str:
                 "composition": "Certified bounds of the composition of all releases (privacy loss distributions).",
             },
             "implementation": {
-                "pre_processing_eda_hyperparameter_tuning": _in_lines(bound_facts(certificate)) or _MISSING,
+                "preprocessing_and_hyperparameter_tuning": _in_lines(bound_facts(certificate)) or _MISSING,
                 "mechanisms": _in_lines(mechanism_facts(certificate) + query_facts(certificate)),
                 "justification": _MISSING,
             },
-            "resources": {"sources": _in_lines(making_facts(certificate)), "registry_authors": [_MISSING]},
+            "administrative": {"sources": _in_lines(making_facts(certificate)), "registry_authors": [_MISSING]},
         },
     }
     return yaml.safe_dump(entry, sort_keys=False, allow_unicode=True)
+
+
+def _privacy_loss(certificate: Certificate) -> dict[str, Any]:
+    unit, rho = certificate.unit, certificate.figures.rho
+    metric = {"add-remove": "symmetric distance", "replace-one": "change-one distance"}[unit.relation]
+    by = f"{unit}, {'enforced' if unit.enforced else 'declared'}: {relation_in_words(unit)}"
+    return {
+        "privacy_unit": "User-level" if unit.enforced or unit.rows_per_unit > 1 else "Record-level",
+        "privacy_unit_details": f"{by}; {metric} of at most {unit.rows_per_unit}",
+        "privacy_parameters": {"epsilon": certificate.epsilon, "delta": certificate.delta}
+        | ({} if rho is None else {"rho": rho}),
+        "privacy_parameters_details": _parameters(certificate),
+    }
 
 
 def _parameters(certificate: Certificate) -> str:

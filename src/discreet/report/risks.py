@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from discreet.accounting.curve import curve
+from discreet.accounting.curve import Curve, curve
 from discreet.accounting.tradeoff import Tradeoff
 from discreet.errors import NotCertifiable
 from discreet.events import Event
@@ -30,8 +30,12 @@ class Risks:
     unit: Unit
 
     @cached_property
+    def _curve(self) -> Curve:
+        return curve(self.event, self.unit).tabulated()
+
+    @cached_property
     def _tradeoff(self) -> Tradeoff:
-        return Tradeoff(curve(self.event, self.unit))
+        return Tradeoff(self._curve)
 
     def hits(self, false_alarms: float) -> float:
         """The most that a test can detect, which accuses wrongly with probability ``false_alarms``."""
@@ -44,7 +48,7 @@ class Risks:
     def advantage(self) -> float:
         """The most by which hits can exceed false alarms: δ at ε = 0, the total variation distance."""
         try:
-            return min(1.0, curve(self.event, self.unit).delta(0.0).upper)
+            return min(1.0, self._curve.delta(0.0).upper)
         except NotCertifiable:
             return 1.0
 

@@ -93,4 +93,4 @@ def _promised(certificate: Certificate, paid: list[Charge]) -> bool:
     if len(paid) > 1 or not isinstance(promise, Promise) or paid[0].unit.relation != unit.relation:
         return False
     enough = paid[0].unit.rows_per_unit >= unit.rows_per_unit
-    return enough and certificate.figures.at(promise.delta) <= promise.epsilon * (1 + 1e-9)
+    return enough and certificate.figures.at(promise.delta, exactly=True) <= promise.epsilon * (1 + 1e-9)

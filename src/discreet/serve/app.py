@@ -16,9 +16,9 @@ from starlette.routing import Route
 
 from discreet._version import __version__
 from discreet.errors import DiscreetError, InvalidInput, LedgerUnavailable
-from discreet.floats import as_number
+from discreet.floats import as_number, rounded_up
 from discreet.ledger.places import store_at
-from discreet.serve.books import Books, UnknownDataset, picture, rounded_up
+from discreet.serve.books import Books, UnknownDataset, picture
 from discreet.serve.certificates import Folder, style_of
 from discreet.serve.guard import POLICY, Guard, same_origin, same_token
 from discreet.text import printable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import ROUND_UP, Context, Decimal
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,7 +16,7 @@ from discreet.ledger.adaptive import Entry
 from discreet.ledger.base import Stated
 from discreet.ledger.course import Course, Point
 
-__all__ = ["Answer", "Bar", "Books", "UnknownDataset", "picture", "rounded_up"]
+__all__ = ["Answer", "Bar", "Books", "UnknownDataset", "picture"]
 
 _MOST_RUNS = 1000
 
@@ -147,26 +146,16 @@ def _answer(found: Ledger, kind: str, entry: Entry, times: int) -> Answer:
     return Answer(kind, True, total)
 
 
-def rounded_up(value: float) -> str:
-    """Four digits, rounded up: what is said to be spent is not less than what is. 10⁻⁹ of it are arithmetic, not spent.
-
-    Example:
-        >>> rounded_up(1.48341), rounded_up(0.2500000000001), rounded_up(0.0)
-        ('1.484', '0.25', '0')
-    """
-    if value in (0.0, float("inf")):
-        return f"{value:g}"
-    return f"{float(Decimal(value * (1 - 1e-9)).normalize(Context(prec=4, rounding=ROUND_UP))):.4g}"
-
-
 def picture(points: list[Point], budget: Budget) -> dict[str, Any]:
     """The corners of a step line in a box of 300 × 120, and its first and last day."""
-    times: list[float] = []
-    for point in points:  # a clock that went backwards stands still
-        now = datetime.fromisoformat(point.at).timestamp()
-        times.append(max(now, times[-1]) if times else now)
-    if not points:
+    known = [moment for point in points if (moment := _moment(point.at)) is not None]
+    if not known:
         return {"corners": "", "first": "", "last": ""}
+    times: list[float] = []
+    for point in points:  # a clock that went backwards stands still; older files have no times of datasets
+        now, before = _moment(point.at), times[-1] if times else known[0]
+        times.append(before if now is None else max(now, before))
+    dated = [point.at[:10] for point in points if _moment(point.at) is not None]
     width = times[-1] - times[0]
     corners, height = [], 120.0
     for index, (time, point) in enumerate(zip(times, points, strict=True)):
@@ -175,4 +164,11 @@ def picture(points: list[Point], budget: Budget) -> dict[str, Any]:
         height = 120 * (1 - min(1.0, point.spent / budget.epsilon))
         corners.append(f"{x:.2f},{height:.2f}")
     corners.append(f"300,{height:.2f}")
-    return {"corners": " ".join(corners), "first": points[0].at[:10], "last": points[-1].at[:10]}
+    return {"corners": " ".join(corners), "first": dated[0], "last": dated[-1]}
+
+
+def _moment(at: str) -> float | None:
+    try:
+        return datetime.fromisoformat(at).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -13,8 +13,10 @@ because kernels round differently at different places. So a row more or less mus
   number at most N − k (k rows a unit), the unit takes places that they leave free, and the law of their places is the
   same with and without it. The event that they are more has the same probability τ in both datasets, since it is a
   matter of the others' coins alone; by joint convexity of the hockey-stick divergence a step is the sampled Gaussian
-  composed with (0, τ)-DP. N is such that the sum of all τ is a small part of δ, and the plan charges it. τ is bounded
-  for datasets of at most `MOST_ROWS_FACTOR` times the declared number of rows.
+  composed with (0, τ)-DP. All N places are computed, with a row or without, so that a row more or less does not move
+  the random numbers that a model draws (dropout), whose seed others may know. N is such that the sum of all τ is a
+  small part of δ, and the plan charges it. τ is bounded for datasets of at most `MOST_ROWS_FACTOR` times the declared
+  number of rows.
 """
 
 from __future__ import annotations
@@ -137,10 +139,13 @@ class Places:
     def physical_batches(
         self, count: int, bits: Bits
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:  # fmt: skip
-        """(which of ``count`` rows, their slots) for every physical batch that has a row."""
+        """(which of ``count`` rows, their slots) for every physical batch.
+
+        Where places are random, physical batches without a row are among them.
+        """
         places = self._places(count, bits)
         order = np.argsort(places, kind="stable")
-        for number in np.unique(places // self.slots):
+        for number in range(-(-max(count, self.total or 0) // self.slots)):
             which = order[places[order] // self.slots == number]
             yield which, places[which] % self.slots
 

@@ -22,6 +22,7 @@ from torch.nn import Parameter
 from discreet.errors import InvalidInput
 from discreet.torch.blocks import Block, block_of, in_blocks
 from discreet.torch.bookkeeping import float_block_of
+from discreet.torch.means import sum_over_slots
 from discreet.torch.models import check_model, fix
 from discreet.torch.rules import Rule, rule_of
 from discreet.torch.slots import check_slots
@@ -30,7 +31,7 @@ from discreet.torch.uses import Use
 from discreet.torch.whole import Whole
 from discreet.torch.workspace import Workspace
 
-__all__ = ["Clip", "ExampleGradients", "check_model", "check_slots", "fix"]
+__all__ = ["Clip", "ExampleGradients", "check_model", "check_slots", "fix", "require_computed"]
 
 Reduction = Literal["mean", "sum", "none"]
 MARGIN = 1 - 2.0**-20
@@ -189,17 +190,15 @@ class ExampleGradients:
             loss = forward(fields)
         return self.clipped_sum(loss, present, bound)
 
-    def _differentiate(self, recorder: Recorder, loss: Tensor, reduction: Reduction | None) -> None:
-        if not isinstance(loss, Tensor) or not loss.requires_grad:
-            raise InvalidInput(
-                "the loss must be a tensor that was computed from the model's output with gradients on; nothing was "
-                "released of this step"
-            )
+    def _differentiate(self, recorder: Recorder, loss: Tensor, reduction: Reduction | None, sign: float = 1.0) -> None:
+        """The backward pass of the losses, or of minus the losses, which records the uses of all parameters."""
+        require_computed(loss)
         reduction = reduction or ("mean" if loss.dim() == 0 else "none")
         expected = (self.slots,) if reduction == "none" else ()
         if tuple(loss.shape) != expected:
             raise InvalidInput(f"the loss has shape {tuple(loss.shape)}, but {reduction!r} needs {expected}")
-        start = torch.full_like(loss, float(self.slots) if reduction == "mean" else 1.0)
+        loss = sum_over_slots(loss, self.slots) if reduction == "mean" else loss
+        start = torch.full_like(loss, sign)
         with self._recording(recorder):
             found = torch.autograd.grad(loss, [recorder.tap, *self.parameters], start, allow_unused=True)
         astray = [self._names[id(p)] for p, g in zip(self.parameters, found[1:], strict=True) if g is not None]
@@ -270,6 +269,15 @@ class ExampleGradients:
         else:
             factors = (bound / (total.sqrt() + STABILITY)).expand(layers, -1)
         return torch.where(counts, MARGIN * (self.grid / bound) * factors, 0.0)
+
+
+def require_computed(loss: Any) -> None:
+    """Refuse a loss that cannot be differentiated."""
+    if not isinstance(loss, Tensor) or not loss.requires_grad:
+        raise InvalidInput(
+            "the loss must be a tensor that was computed from the model's output with gradients on; nothing was "
+            "released of this step"
+        )
 
 
 def _recording(layer: nn.Module, rule: Rule, recorder: Recorder) -> Any:

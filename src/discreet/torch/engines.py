@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import torch
 from torch.utils._pytree import tree_leaves
 
-from discreet.errors import InvalidInput
-from discreet.torch.engine import Clip, ExampleGradients, Reduction, check_slots
+from discreet.errors import HypothesisViolated, InvalidInput
+from discreet.torch.engine import Clip, ExampleGradients, Reduction, check_slots, require_computed
 from discreet.torch.rows import Batch, TorchRows
 from discreet.torch.taps import Recorder
+from discreet.torch.untrained import Buffers, Fingerprints
 
 __all__ = ["Forward", "TrainingGradients", "checked_engine"]
 
@@ -28,13 +30,70 @@ class TrainingGradients(ExampleGradients):
     made_up: Batch | None = None
     """Made-up examples of the rows' shapes and types, on which the engine was checked."""
 
+    check: Callable[[Forward], None] | None = None
+    """Tests other losses of the model on those examples; None where nothing is tested."""
+
+    losses: Forward | None = None
+    """Losses of the model for further tests: those that were asked for, or the usual ones."""
+
+    modes: frozenset[tuple[bool, ...]] = frozenset()
+    """In which modes, training or not, module by module, the model has been tested."""
+
+    separate: bool = True
+    """False until the first losses of a loop have been seen to keep slots apart."""
+
     rows_each: int = 1
     """Rows of a slot, where persons are examples: losses of rows are averaged over them."""
 
-    def _differentiate(self, recorder: Recorder, loss: torch.Tensor, reduction: Reduction | None) -> None:
+    @property
+    def mode(self) -> tuple[bool, ...]:
+        """Which modules are in training mode now."""
+        return tuple(module.training for module in self.model.modules())
+
+    def require_tested_mode(self) -> None:
+        """Test the model once more where it is in another mode than it was; a pass that is recorded is kept.
+
+        Raises:
+            HypothesisViolated: slots depend on each other in this mode.
+        """
+        if self.check is None or self.losses is None or self.mode in self.modes:
+            return
+        pending, self._recorder = self._recorder, None
+        self.check(self.losses)
+        self._recorder = pending
+
+    def _differentiate(
+        self, recorder: Recorder, loss: torch.Tensor, reduction: Reduction | None, sign: float = 1.0
+    ) -> None:
+        require_computed(loss)
         if self.rows_each > 1 and tuple(loss.shape) == (self.slots * self.rows_each,):
             loss = loss.reshape(self.slots, self.rows_each).mean(1)
-        super()._differentiate(recorder, loss, reduction)
+        if self.exact and not self.separate and tuple(loss.shape) == (self.slots,):
+            self._require_separate(recorder, loss)
+            self.separate = True
+        super()._differentiate(recorder, loss, reduction, sign)
+
+    def _require_separate(self, recorder: Recorder, loss: torch.Tensor) -> None:
+        """Refuse losses of a loop of which one has a gradient at the examples of others.
+
+        Losses that keep slots apart are never refused, whatever the examples are: what one of them leaves at another
+        slot is zero times something, which is zero or not a number. So it may be asked about examples that are private.
+        """
+        for slot in {0, self.slots - 1}:
+            start = torch.zeros_like(loss)
+            start[slot] = 1.0
+            with self._recording(recorder):
+                torch.autograd.grad(loss, recorder.tap, start, retain_graph=True, allow_unused=True)
+            with torch.no_grad():
+                squares = sum(block.square_lengths() for _, block in self._blocks(recorder.uses))
+            recorder.uses.clear()
+            others = torch.as_tensor(squares).reshape(-1)
+            others = others[torch.arange(len(others), device=others.device) != slot]
+            if bool((others.isfinite() & (others > 0)).any()):
+                raise HypothesisViolated(
+                    "the loss of one slot depends on other slots, so the bound on one example cannot be certified; "
+                    "make it a function of the slot's own example. Nothing of this step was released."
+                )
 
     def _weights(self, squares: torch.Tensor, present: torch.Tensor, bound: float | torch.Tensor) -> torch.Tensor:
         self.norms = squares.sum(0).sqrt()
@@ -67,7 +126,7 @@ class TrainingGradients(ExampleGradients):
             with self.watch():
                 loss = losses()
             second = self._recorded()
-            self._differentiate(second, -loss, None)
+            self._differentiate(second, loss, None, -1.0)
         finally:
             for parameter, own in zip(self.parameters, before, strict=True):
                 parameter.data = own
@@ -111,15 +170,26 @@ def checked_engine(
     engine = TrainingGradients(model, clip, slots=slots, grid=grid, exact=exact)
     engine.rows_each = rows.rows_each
     if exact:
-        made = rows.public_examples(slots, engine.parameters[0].device, _entries)
-        losses = forward or _output_losses(model)
-        buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-        check_slots(engine, lambda fields: losses(Batch(rows.entries(fields), made.present)), made.fields)
-        with torch.no_grad():
-            for buffer, before in buffers:
-                buffer.copy_(before)
-        engine.made_up = made
+        engine.made_up = rows.public_examples(slots, engine.parameters[0].device, _entries)
+        engine.check = partial(_check, engine, engine.made_up, rows.no_rows())
+        engine.losses = forward or _output_losses(model)
+        engine.check(engine.losses)
+        engine.separate = False
     return engine
+
+
+def _check(engine: TrainingGradients, made: Batch, shapes: TorchRows, losses: Forward) -> None:
+    """Test losses of made-up examples; the model is left as it was."""
+    buffers, before = Buffers(engine.model), Fingerprints(engine.model)
+    try:
+        check_slots(engine, lambda fields: losses(Batch(shapes.entries(fields), made.present)), made.fields)
+    except HypothesisViolated:
+        engine.separate = False
+        raise
+    finally:
+        buffers.restore()
+    before.require_same(engine.model)
+    engine.modes |= {engine.mode}
 
 
 def _entries(blank: torch.Tensor) -> torch.Tensor:

@@ -25,6 +25,8 @@ def _trouble(module: nn.Module) -> str | None:
         return "keeps statistics of all examples; discreet.torch.fix(model) turns track_running_stats off"
     if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.scale_grad_by_freq:
         return "scales gradients by how often a code occurs in the batch; use scale_grad_by_freq=False"
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
+        return "shortens the rows that a batch looks up, without noise; use max_norm=None"
     if isinstance(module, nn.MultiheadAttention | nn.LSTM | nn.GRU | nn.RNN) and not module.batch_first:
         return "has the batch as its second axis; use batch_first=True"
     if type(module).__name__ == "SpectralNorm" or type(module).__name__ == "_SpectralNorm":

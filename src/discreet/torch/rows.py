@@ -99,6 +99,11 @@ class TorchRows:
         """Rows of an example: 1, or k where persons are examples."""
         return self._source.rows_each or 1
 
+    def no_rows(self) -> TorchRows:
+        """No examples at all, of the same shapes and types; it holds no row."""
+        blank, each = self._source.blank, self._source.rows_each
+        return TorchRows(_Source(0, lambda indices: blank, blank, each))
+
     def grouped(self, members: NDArray[np.int64]) -> TorchRows:
         """Examples of several rows each: example i has rows ``members[i]``."""
         each, numbers = members.shape[1], self.numbers
@@ -186,13 +191,23 @@ def _collated_source(data: Any) -> _Source:
     if not len(data):
         raise InvalidInput("a dataset needs at least one row.")
 
-    def parts(indices: NDArray[np.int64]) -> Any:
-        try:
-            found = default_collate([data[int(i)] for i in indices])
-        except (RuntimeError, TypeError):
-            raise InvalidInput("examples must be tensors or numbers, all of the same shape and type.") from None
+    def one(index: int) -> Any:
+        found = default_collate([data[index]])  # by itself: beside others its type would decide about theirs
         if isinstance(found, torch.Tensor):
             return (found,)
         return dict(found) if isinstance(found, Mapping) else tuple(found)
 
-    return _Source(len(data), parts, _none_of(parts(np.zeros(1, dtype=np.int64))))
+    def parts(indices: NDArray[np.int64]) -> Any:
+        try:
+            examples = [one(int(i)) for i in indices]
+            if isinstance(blank, Mapping):
+                return {name: torch.cat([e[name].to(part.dtype) for e in examples]) for name, part in blank.items()}
+            return tuple(torch.cat([e[k].to(part.dtype) for e in examples]) for k, part in enumerate(blank))
+        except (RuntimeError, TypeError, KeyError, IndexError, AttributeError):
+            raise InvalidInput("examples must be tensors or numbers, all of the same shape and type.") from None
+
+    try:
+        blank = _none_of(one(0))
+    except (RuntimeError, TypeError):
+        raise InvalidInput("examples must be tensors or numbers, all of the same shape and type.") from None
+    return _Source(len(data), parts, blank)

@@ -116,7 +116,5 @@ def rule_of(layer: nn.Module) -> Rule | None:
         if not _runs_as(layer, kind):
             continue
         plain = isinstance(layer._parameters.get("weight"), Parameter) and names <= known
-        if isinstance(layer, nn.Embedding):
-            plain = plain and layer.max_norm is None
         return rule if plain else None
     return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from discreet.errors import InvalidInput
+from discreet.errors import DiscreetError, HypothesisViolated, InvalidInput
 from discreet.report.certificate import Certificate
 from discreet.torch.adam import PrivateOptimizer
 from discreet.torch.checkpoint import save
@@ -22,6 +22,7 @@ from discreet.torch.progress import ProgressLine
 from discreet.torch.rounds import GradientRound, NoisySum, RoundInProgress
 from discreet.torch.rows import Batch
 from discreet.torch.svrg import GradientDifferenceSum
+from discreet.torch.untrained import Buffers
 from discreet.vault import Run, Vault
 
 __all__ = ["Parts", "Trainer"]
@@ -70,7 +71,7 @@ class Trainer:
         self._waiting = False
         self._full = False
         self._watching = ExitStack()
-        self._buffers = [(buffer, buffer.detach().clone()) for buffer in parts.model.buffers()]
+        self._buffers = Buffers(parts.model)
         self.journal: Journal | None = None
         self.name = ""
         self.closed = False
@@ -91,7 +92,11 @@ class Trainer:
         return self.parts.run.done - (1 if self.plan.overflow else 0)
 
     def spent(self) -> float:
-        """The certified ε of the rounds begun so far, at the certificate's δ; at most the certificate's ε."""
+        """The certified ε of the rounds begun so far, at the certificate's δ; at most the certificate's ε.
+
+        It is that of a training of which it was fixed beforehand how many rounds it would run. A training that is ended
+        because of what it released has spent what the certificate says.
+        """
         counted = 0.0 if self.plan.count is None else self.plan.count.epsilon
         return min(counted + self.plan.spent(self.rounds_begun), self.privacy_.epsilon)
 
@@ -130,6 +135,8 @@ class Trainer:
         finally:
             self._watching.close()
             self._line.close()
+            if self._waiting:  # the loop broke off with a batch
+                self._buffers.restore()
 
     def step(self, loss: torch.Tensor | Callable[[], torch.Tensor]) -> None:
         """Take the loss of the physical batch that was given last; moves the model where a logical batch is complete.
@@ -144,10 +151,13 @@ class Trainer:
             raise InvalidInput("step(loss) takes the loss of a batch that the trainer has given; none is waiting.")
         self._given, self._waiting = None, False
         self._watching.close()
+        talk, self._talk = self._talk, None  # a step that fails ends its round
         try:
-            found = self._talk.send(loss)
+            self.parts.round.query.engine.require_tested_mode()
+            found = talk.send(loss)
         finally:
-            self._restore_buffers()
+            self._buffers.restore()
+        self._talk = talk
         if isinstance(found, NoisySum):
             self._apply(found)
         else:
@@ -156,20 +166,49 @@ class Trainer:
     def fit(self, loss_fn: Callable[[Any, Any], torch.Tensor], *, compiled: bool = False) -> Trainer:
         """Run all charged steps with ``loss_fn(model(batch.x), batch.y)``.
 
+        With exact sums the loss is tested like the model was: on made-up examples, before a row is used.
+
         Args:
             loss_fn: the losses of the slots, or their mean.
             compiled: on a GPU forward pass, backward pass and sums are compiled and replayed as one CUDA graph
                 (`discreet.torch.cuda.compiled`), where that is possible; otherwise a warning says why not. Then Python
                 code of ``loss_fn`` and of the model runs once, before the first step.
+
+        Raises:
+            HypothesisViolated: what one example adds depends on others. Nothing was released.
         """
         if compiled and self._replays(loss_fn):
             return self
+        self._check(loss_fn)
         for batch in self:
             if self.parts.round.full is None:
                 self.step(loss_fn(self.model(batch.x), batch.y))
             else:
                 self.step(lambda given=batch: loss_fn(self.model(given.x), given.y))  # type: ignore[misc]
         return self
+
+    def _check(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> None:
+        """Test that the losses keep slots apart, which no test of the model alone can tell."""
+        engine, ranks = self.parts.round.query.engine, self.parts.round.ranks
+        if engine.check is None:
+            return
+        self._watching.close()
+        try:
+            with ranks.quiet():
+                ranks.agreed(lambda: engine.check(lambda batch: loss_fn(self.parts.module(batch.x), batch.y)))
+        except HypothesisViolated as problem:
+            raise HypothesisViolated(
+                f"{problem}. No further step was released; what was charged is there for another loss."
+            ) from None
+        except (RuntimeError, ValueError, IndexError, AssertionError) as problem:
+            if isinstance(problem, DiscreetError):
+                raise
+            raise InvalidInput(
+                f"the loss ends with an error ({type(problem).__name__}) on made-up examples, of which some are not "
+                "finite: in a training it would tell that somebody has such a row. Take a loss that is defined "
+                "everywhere, such as BCEWithLogitsLoss. No further step was released; what was charged is there for it."
+            ) from problem
+        ranks.open()
 
     def _replays(self, loss_fn: Callable[[Any, Any], torch.Tensor]) -> bool:
         """Run all charged steps by a compiled engine; False where there is none."""
@@ -197,6 +236,7 @@ class Trainer:
         self._talk = None
         self._watching.close()
         self._line.close()
+        self._buffers.restore()
         self.parts.run.close()
         self.parts.round.ranks.close()
         if self.journal is not None:
@@ -251,12 +291,6 @@ class Trainer:
         self.steps_done += 1
         self._line.show(self.steps_done, self.rounds_begun)
 
-    def _restore_buffers(self) -> None:
-        """Undo what a forward pass wrote into buffers: they are saved with a model, and no noise is on them."""
-        for buffer, before in self._buffers:
-            with torch.no_grad():
-                buffer.copy_(before)
-
     def __repr__(self) -> str:
         spent = "no privacy" if math.isinf(self.privacy_.epsilon) else str(self.privacy_)
         return f"Trainer({self.rounds_begun} of {self.plan.rounds} rounds, {spent})"
@@ -269,4 +303,5 @@ class Trainer:
         In a training in several processes all ranks call it, and rank 0 writes.
         """
         self.parts.round.ranks.require_whole("a checkpoint")
+        self._buffers.restore()
         self.parts.round.ranks.at_first(lambda: save(self, path))

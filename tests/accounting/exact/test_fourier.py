@@ -119,10 +119,13 @@ def test_the_law_below_meets_a_bulk_narrower_than_the_lattice(kind, spacing) -> 
 @pytest.mark.parametrize(("sigma", "rate", "steps"), [(0.5, 1e-4, 20), (0.5, 1e-6, 2000)])
 def test_rare_participation_is_bounded_from_both_sides(sigma, rate, steps, adjacency) -> None:
     run = Repeat(Poisson(rate, Gaussian(sigma)), steps)
-    found, other = epsilon(run, 1e-5, adjacency), epsilon(run, 1e-5, adjacency, method="fourier")
-    assert found.width <= 2e-4 * found.upper
-    assert other.lower <= found.upper
-    assert found.lower <= other.upper
+    along, other = (epsilon(run, 1e-5, adjacency, method=method) for method in ("contour", "fourier"))
+    assert along.width <= 1e-5 * along.upper
+    found = epsilon(run, 1e-5, adjacency)  # by whichever takes less time
+    assert found.width <= 5e-3 * found.upper
+    for one in (along, other):
+        assert one.lower <= found.upper
+        assert found.lower <= one.upper
 
 
 def test_a_stated_delta_is_enough() -> None:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from discreet.accounting.bounds import Bounds, guarded, meet
 from discreet.accounting.exact.cumulants import Cumulants, Moments, log_kappa
+from discreet.accounting.exact.guess import rough_epsilon
 from discreet.accounting.exact.placement import Aim, Placement, placed
 from discreet.accounting.exact.transform import OnContour
 from discreet.errors import NotCertifiable
@@ -257,8 +258,8 @@ class Contour:
             except NotCertifiable as reason:
                 refusal = reason
                 if attempt == 0:  # before many nodes are made for a guess
-                    guess, scouts = self._scouted(guess, target)
-                    tolerance = _LOOSE if scouts > _SHORT // 2 else tolerance
+                    guess, many = self._scouted(guess, target)
+                    tolerance = _LOOSE if many else tolerance
                 elif tolerance == _LOOSE:
                     break
                 else:
@@ -266,20 +267,27 @@ class Contour:
                 continue
             best = meet(best, found, "two contours")
             assert self.placement is not None
-            many = self.placement.count > _SHORT
-            settled = abs(found_at - guess) * self.placement.c < (_SETTLED if many else _SETTLED / 1000)
+            near = _SETTLED if self.placement.count > _SHORT else _SETTLED / 1000
+            settled = abs(found_at - guess) * self.placement.c < near
             guess = found_at  # the nodes are made for a guess; a poor one is replaced by what they found
         if math.isinf(best.upper):
             raise refusal
         return best
 
-    def _scouted(self, guess: float, target: float) -> tuple[float, int]:
-        """ε(δ) to a few per cent by the fewest nodes, and how many; or the guess where even they are too many."""
+    def _scouted(self, guess: float, target: float) -> tuple[float, bool]:
+        """A better guess of ε(δ), and whether many nodes will be needed there.
+
+        Losses with heavy tails are guessed without any; else by the fewest nodes, if they are not too many.
+        """
+        try:
+            return guarded(lambda: rough_epsilon(self.parts, math.exp(target))), True  # type: ignore[arg-type]
+        except NotCertifiable:
+            pass
         try:
             nodes = self._nodes(Aim(guess, target, _ROUGH, self.most_nodes // 4))
-            return self._root(nodes, guess, target)[0], len(nodes.omegas)
+            return self._root(nodes, guess, target)[0], len(nodes.omegas) > _SHORT // 2
         except NotCertifiable:
-            return guess, 0
+            return guess, False
 
     def _about(self, aim: Aim) -> tuple[float, Bounds]:
         """ε(δ) and its bounds by nodes made for an aim, else at the saddle point, where terms cancel less."""

@@ -21,19 +21,20 @@ from numpy.typing import NDArray
 
 from discreet.accounting.bounds import Bounds, meet
 from discreet.accounting.exact.cumulants import Cumulants, log_kappa
-from discreet.accounting.exact.lattice import Law, lower_law, rough_law, upper_law
+from discreet.accounting.exact.large_losses import LargeLosses, large_losses
+from discreet.accounting.exact.lattice import Law, lower_law, rough_law, span, upper_law
 from discreet.accounting.exact.pairs import DiscretePair, Pair, ProfilePair, attained
 from discreet.accounting.exact.window import Window, lattice_norm, window_for
 from discreet.errors import NotCertifiable
 from discreet.floats import UNIT_ROUNDOFF
 
-__all__ = ["Fourier"]
+__all__ = ["SIZES_DISAGREE", "Fourier", "invert"]
 
 Array = NDArray[Any]
 _HALFWAY = 1 << 16
 _SIZES = (1 << 12, 1 << 15, _HALFWAY, 1 << 17)
 _FFT = 8.0  # ‖error‖ ≤ 8u·log₂N·‖·‖: Higham 2002, Theorem 24.2, with twiddle factors to 2u
-_SIZES_DISAGREE = "two lattices of the Fourier accountant"
+SIZES_DISAGREE = "two lattices of the Fourier accountant"
 _ROOM = 0.05  # of the window, which `_spacing` leaves a tenth of its points
 
 
@@ -52,10 +53,12 @@ class _Composed:
     stray: float  # tilted mass that rounding may have moved anywhere
     slack: float  # error of log M(c), and relative of every tilted probability
     shift: float  # how far rounding may have moved the sum of losses
+    large: LargeLosses | None = None  # what was cut off, and counts as infinite
 
     def delta(self, epsilon: float, *, upper: bool) -> float:
         """A bound of δ(ε) on the wanted side."""
         c, side = self.c, (1 if upper else -1)
+        returned = self.large.returned(epsilon, upper=upper) if self.large is not None else 0.0
         epsilon -= side * (self.shift + 4 * UNIT_ROUNDOFF * abs(epsilon))
         slack = self.slack + 16 * UNIT_ROUNDOFF * (abs(self.log_moment) + c * abs(epsilon) + 800)
         lead = self.log_moment - c * epsilon + side * slack
@@ -70,11 +73,11 @@ class _Composed:
             if epsilon < float(self.losses[0]):  # losses between ε and the window count, and are not in their place
                 missing += (self.outside - self.above) * math.exp(float(log_kappa(c))) * (1 + 1e-9)
             total = math.exp(min(max(_log_product(lead, value + error + missing), -700.0), 1.0))
-            return min(1.0, total + self.infinite * (1 + 1e-14) + 5e-324)
+            return min(1.0, max(total, total + self.infinite * (1 + 1e-14) - returned) + 5e-324)
         wrapped = 1.01 * self.outside * math.exp(float(log_kappa(c)))
         log_total = _log_product(lead, value - error - wrapped)
         finite = math.exp(min(log_total, 1.0)) if log_total > -700 else 0.0
-        return min(1.0, finite + self.infinite * (1 - 1e-13))
+        return min(1.0, max(0.0, finite + self.infinite * (1 - 1e-13) - returned))
 
 
 def _dot(a: Array, b: Array) -> float:
@@ -133,10 +136,11 @@ class Fourier:
         self.settled = settled
         self.log_tail = max(-25.0, 1.5 * math.log(tolerance) - 3)  # what is cut off a step, in δ over their number
         self.steps = sum(times for _, times in parts)
+        self.reach = math.inf  # of the losses that are on the lattice
 
     def _guide(self, log_tail: float) -> tuple[float, Cumulants]:
         """The probability of failure, and moments, of rough laws: they say where to look, and prove nothing."""
-        laws = [rough_law(pair, log_tail) for pair, _ in self.parts]
+        laws = [rough_law(pair, log_tail, self.reach) for pair, _ in self.parts]
         finite = sum(t * math.log1p(-min(law.infinite, 0.5)) for law, (_, t) in zip(laws, self.parts, strict=True))
         return -math.expm1(finite), Cumulants([(law, times) for law, (_, times) in zip(laws, self.parts, strict=True)])
 
@@ -144,7 +148,7 @@ class Fourier:
         """A lattice that fits the window, and meets the atoms of a part where there are some."""
         spacing = max(width / (size * 0.9), 1e-290)
         for pair, _ in self.parts:
-            low, high = pair.span(log_tail)
+            low, high = span(pair, log_tail, self.reach)
             spacing = max(spacing, (high - low) / (1 << 19), 1e-13 * abs(high))
         lattices = [pair.lattice for pair, _ in self.parts if pair.lattice is not None]
         if not lattices:
@@ -198,9 +202,10 @@ class Fourier:
         misplaced = 8 * UNIT_ROUNDOFF * (float(np.abs(losses).max()) + offsets) * (1 + parts)
         slack = 1.01 * slack + c * misplaced
         above, below = self._outside(laws, window, log_moment, slack, start, losses)
-        infinite = 0.0 - math.expm1(log_finite)
+        infinite, large = 0.0 - math.expm1(log_finite), large_losses(laws, [n for _, n in self.parts])
+        shift += misplaced
         return _Composed(
-            c, log_moment, losses, tilted, rounding, above + below, above, infinite, stray, slack, shift + misplaced
+            c, log_moment, losses, tilted, rounding, above + below, above, infinite, stray, slack, shift, large
         )
 
     def _outside(
@@ -259,7 +264,8 @@ class Fourier:
         self, window: Window, log_tail: float, size: int, *, lower: bool = True
     ) -> tuple[_Composed, _Composed | None]:
         spacing = self._spacing(window.top - window.bottom, size, log_tail)
-        upper = self._compose([upper_law(p, spacing, log_tail) for p, _ in self.parts], window)
+        laws = [upper_law(pair, spacing, log_tail, self.reach) for pair, _ in self.parts]
+        upper = self._compose(laws, window)
         if not lower:
             return upper, None
         return upper, self._below(spacing, log_tail, window)
@@ -272,7 +278,7 @@ class Fourier:
         if len(known) < len(reached):
             return None
         try:
-            laws = [lower_law(pair, spacing, log_tail) for pair in known]
+            laws = [lower_law(pair, spacing, log_tail, self.reach) for pair in known]
             least = sum(n * (w.offset + spacing * w.support[0]) for w, (_, n) in zip(laws, self.parts, strict=True))
             if least < bottom:  # moved lattices may begin below the window, and mass there should not wrap around
                 bottom = max(least - spacing / 2, bottom - _ROOM * (top - bottom))
@@ -293,7 +299,7 @@ class Fourier:
             window = window_for(guide, self.steps, epsilon, log_delta, size, self.tolerance)
             upper, lower = self._both(window, log_tail, size)
             low = lower.delta(epsilon, upper=False) if lower is not None else 0.0
-            best = meet(best, Bounds(low, upper.delta(epsilon, upper=True)), _SIZES_DISAGREE)
+            best = meet(best, Bounds(low, upper.delta(epsilon, upper=True)), SIZES_DISAGREE)
             if best.upper - best.lower <= self.tolerance * best.upper or self._exact():
                 break
             if self._one_sided() and size > _SIZES[0]:
@@ -332,11 +338,11 @@ class Fourier:
             window = window_for(guide, self.steps, guess, math.log(delta), size, self.tolerance)
             # the coarsest lattice says where to look, unless it is exact
             above, below = self._both(window, log_tail, size, lower=lower and (size > sizes[0] or self._exact()))
-            high = _invert(partial(above.delta, upper=True), delta, guess, -above.c, up=True)
+            high = invert(partial(above.delta, upper=True), delta, guess, -above.c, up=True)
             low = 0.0
             if below is not None:
-                low = _invert(partial(below.delta, upper=False), delta, guess, -below.c, up=False)
-            best = meet(best, Bounds(low, high), _SIZES_DISAGREE)
+                low = invert(partial(below.delta, upper=False), delta, guess, -below.c, up=False)
+            best = meet(best, Bounds(low, high), SIZES_DISAGREE)
             if best.upper - best.lower <= self.tolerance * best.upper:
                 break
             if self._exact() and abs(high - guess) <= 0.1 * high:  # no finer lattice, and the tilt suits the answer
@@ -349,7 +355,7 @@ class Fourier:
         return best
 
 
-def _invert(bound: Callable[[float], float], delta: float, guess: float, slope: float, *, up: bool) -> float:
+def invert(bound: Callable[[float], float], delta: float, guess: float, slope: float, *, up: bool) -> float:
     """Where a bound of δ(ε) crosses δ near ``guess``: an ε with bound ≤ δ (``up``), or else one with bound ≥ δ.
 
     A few secant steps in log δ (whose slope starts at −c) find the crossing; from there the search steps outwards

@@ -227,10 +227,15 @@ def on_device(X: Tensor, y: NDArray[np.float64], rows: RowSpec) -> OnDevice:
         rows: the public facts about the rows.
 
     Raises:
-        InvalidInput: the shapes do not fit together, or the entries are not real numbers.
+        InvalidInput: the shapes do not fit together, or the entries are not real numbers, one stored for each.
     """
-    if X.ndim != 2 or X.shape[1] != rows.n_features or len(X) != len(y) or X.is_complex() or X.is_sparse:
-        raise InvalidInput(f"X and y must have one row a person, and X {rows.n_features} columns of real numbers.")
+    if X.layout != torch.strided:
+        raise InvalidInput("tensors must be dense; give sparse rows as a matrix of scipy. Nothing was released.")
+    if X.ndim != 2 or X.shape[1] != rows.n_features or len(X) != len(y) or X.is_complex():
+        raise InvalidInput(
+            f"X and y must have one row a person, and X {rows.n_features} columns of real numbers. Nothing was "
+            "released."
+        )
     kind = torch.float32 if X.dtype == torch.float32 else torch.float64
     held = resident([(X.detach(), np.asarray(y, np.float64))], rows, len(y), X.device, kind)
     return OnDevice(held, held.host)

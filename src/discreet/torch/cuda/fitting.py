@@ -16,6 +16,7 @@ from discreet.torch.cuda.compiled import CompiledGradients, NotCompiled
 from discreet.torch.engine import check_slots
 from discreet.torch.engines import TrainingGradients
 from discreet.torch.rows import Batch
+from discreet.torch.untrained import Buffers
 
 __all__ = ["ReplayedGradients", "replayed_for"]
 
@@ -65,7 +66,7 @@ def replayed_for(
         batch = Batch(fields, made.present)
         return loss_fn(engine.model(batch.x), batch.y)
 
-    buffers = [(buffer, buffer.detach().clone()) for buffer in engine.model.buffers()]
+    buffers = Buffers(engine.model)
     try:
         compiled = CompiledGradients(
             engine.model, engine.clip, forward, made.fields, slots=engine.slots, grid=engine.grid
@@ -77,9 +78,7 @@ def replayed_for(
         _warn(str(problem))
         return None
     finally:
-        with torch.no_grad():
-            for buffer, before in buffers:
-                buffer.copy_(before)
+        buffers.restore()
 
 
 def _warn(reason: str) -> None:
