@@ -30,8 +30,9 @@ $(VENV)/.system: $(VENV)/.dev  ## PostgreSQL and Chromium, for the tests of the 
 	  { echo 'Install chromium and chromedriver for the tests of the pages of a ledger.' && false; }
 	touch $@
 
+# Two processes: threads of their libraries would wait for each other on two processors.
 test: $(VENV)/.dev $(VENV)/.system  ## all tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 FUZZ ?= 1500
 fuzz: $(VENV)/.dev  ## malformed files, paths, options and requests, FUZZ cases of each of eight kinds

@@ -308,8 +308,8 @@ def main() -> None:
     if options.device == "cuda" and not small:
         import torch_step_gpu
 
-        store = peers.RESULTS / options.store if options.store else None
-        torch_step_gpu.main(options.models, None if options.methods == list(METHODS) else options.methods, store)
+        place = peers.RESULTS / options.store if options.store else None
+        torch_step_gpu.main(options.models, None if options.methods == list(METHODS) else options.methods, place)
         return
     methods = ["non-private", *(m for m in options.methods if m != "non-private")]
     results = {}
@@ -334,7 +334,8 @@ def store(path: Path, options: argparse.Namespace, results: dict[str, Any]) -> N
     facts = {"settings": settings, "torch": torch.__version__}
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     kept = before["results"] if all(before.get(name) == value for name, value in facts.items()) else {}
-    text = json.dumps({**facts, "results": {**kept, **results}}, indent=1, ensure_ascii=False)
+    found = {"machine": peers.machine(), **facts, "results": {**kept, **results}}
+    text = json.dumps(found, indent=1, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")
 
 

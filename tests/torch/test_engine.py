@@ -17,7 +17,7 @@ from discreet.errors import InvalidInput  # noqa: E402
 from discreet.torch import blocks, kernels  # noqa: E402
 from discreet.torch import threads as threads_of  # noqa: E402
 from discreet.torch.blocks import AccumulatedBlock, block_of  # noqa: E402
-from discreet.torch.engine import Clip, ExampleGradients, check_model, fix  # noqa: E402
+from discreet.torch.engine import Clip, ExampleGradients, check_model, check_slots, fix  # noqa: E402
 from discreet.torch.uses import DirectUse, MatrixUse, OuterUse, Target  # noqa: E402
 
 SLOTS, GRID = 6, 2.0**36
@@ -367,3 +367,87 @@ def test_parts_of_a_parameter_that_overlap_are_added_first() -> None:
     overlapping = [*apart, DirectUse(Target(parameter, 1, 3), values)]
     (whole,) = in_blocks(overlapping)
     assert sum(use.gradients(0, 3) for use in whole)[0].tolist() == [[1, 1], [2, 2], [2, 2], [1, 1]]
+
+
+class _Exponential(torch.autograd.Function):
+    """A function in the style that `torch.func` does not know."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.exp()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        return g * ctx.saved_tensors[0].exp()
+
+
+class _Scaled(nn.Module):
+    """Parameters in a list, used by their owner's parent through a function of the user's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scales = nn.ParameterList([torch.randn(5), torch.randn(5)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _Exponential.apply(x * self.scales[0]) + self.scales[1]
+
+
+class _Checkpointed(nn.Module):
+    """A layer that is used twice, whose activations are computed again in the backward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.utils.checkpoint.checkpoint(lambda z: self.layer(self.layer(z).relu()), x, use_reentrant=False)
+
+
+class _Cell(nn.Module):
+    """A module that vmap cannot differentiate, although it runs it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.cell(x, self.cell(x.roll(1, 1)))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("make", [_Scaled, _Checkpointed, _Cell])
+def test_lists_of_parameters_own_functions_checkpoints_and_cells_have_the_sums_of_single_examples(
+    make: type[nn.Module], exact: bool
+) -> None:
+    torch.manual_seed(0)
+    model, x = make(), torch.randn(SLOTS, 5)
+    engine = ExampleGradients(model, Clip(0.5), slots=SLOTS, grid=GRID, exact=exact)
+
+    def losses(rows: Tensor) -> Tensor:
+        return model(rows).square().sum(1)
+
+    if exact:
+        check_slots(engine, losses, x)
+    expected = [torch.zeros_like(parameter) for parameter in engine.parameters]
+    for row in x:
+        found = torch.autograd.grad(losses(row[None]).sum(), engine.parameters)
+        factor = min(1.0, 0.5 / math.sqrt(sum(float(one.square().sum()) for one in found)))
+        for total, one in zip(expected, found, strict=True):
+            total += factor * one
+    sums = engine.sums_of(losses, x, torch.ones(SLOTS, dtype=torch.bool))
+    for total, wanted in zip(sums, expected, strict=True):
+        torch.testing.assert_close(total.double() * 0.5 / GRID, wanted.double(), rtol=0.0, atol=2e-4)
+
+
+def test_complex_parameters_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="complex"):
+        ExampleGradients(nn.Linear(3, 2, dtype=torch.complex64), Clip(1.0), slots=2, grid=GRID)
+
+
+@pytest.mark.parametrize("features", [4, 64])
+def test_what_replaces_a_norm_after_a_linear_layer_lets_numbers_through(features: int) -> None:
+    """With as many groups as channels every value was 0, and with two values a group 1 or -1."""
+    found = fix(nn.BatchNorm1d(features))(torch.randn(5, features))
+    assert len(found.unique()) > 3 * features
+    assert found.std() > 0.5

@@ -349,6 +349,43 @@ def test_blank_slots_and_buffers_learn_nothing() -> None:
         assert trainer.model.seen == 0
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epsilon": "1"}, "epsilon must be positive"), ({"epsilon": None}, "epsilon must be positive"),
+        ({"epochs": True}, "epochs must be"), ({"clip": float("nan")}, "got nan"),
+        ({"data": ([[0.0] * 3] * 40, [1.0] * 40)}, "tuple of tensors"), ({"optimizer": "sgd"}, "one of torch.optim"),
+    ],
+)  # fmt: skip
+def test_declarations_of_another_kind_are_refused_with_their_value(settings, message) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Flatten(0))
+    declared = {
+        "epsilon": 1.0, "epochs": 1, "expected_batch": 2, "data": (torch.ones(40, 3), torch.ones(40)),
+        "optimizer": torch.optim.SGD(model.parameters(), 0.1), "ledger": dp.Ledger(),
+    } | settings  # fmt: skip
+    with pytest.raises(InvalidInput, match=message):
+        dp.torch.privatize(model, declared.pop("optimizer"), declared.pop("data"), **declared)
+    assert declared["ledger"].history() == ()
+
+
+@pytest.mark.parametrize("kind", ["number", "detached", "another model"])
+def test_a_loss_that_is_not_the_models_is_refused(kind) -> None:
+    """Before, a loss of another model released noise alone."""
+    model, other = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
+    data = torch.ones(40, 3), torch.ones(40)
+    trainer = dp.torch.privatize(
+        model, torch.optim.SGD(model.parameters(), 0.1), data, epsilon=1.0, epochs=1, expected_batch=20
+    )
+    batch = next(iter(trainer))
+    losses = {
+        "number": lambda: 1.0,
+        "detached": lambda: model(batch.x).detach()[:, 0],
+        "another model": lambda: other(batch.x)[:, 0],
+    }
+    with pytest.raises(InvalidInput, match="nothing was released"):
+        trainer.step(losses[kind]())
+
+
 class Examples(torch.utils.data.Dataset):
     """Numbers, one of which may have another type than all others."""
 

@@ -31,7 +31,7 @@ from discreet.torch.uses import Use
 from discreet.torch.whole import Whole
 from discreet.torch.workspace import Workspace
 
-__all__ = ["Clip", "ExampleGradients", "check_model", "check_slots", "fix"]
+__all__ = ["Clip", "ExampleGradients", "check_model", "check_slots", "fix", "require_computed"]
 
 Reduction = Literal["mean", "sum", "none"]
 MARGIN = 1 - 2.0**-20
@@ -55,7 +55,7 @@ class Clip:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.bound, int | float) and 1e-12 <= self.bound <= 1e12):  # far from underflow
-            raise InvalidInput("the clipping bound must be a positive number between 1e-12 and 1e12")
+            raise InvalidInput(f"the clipping bound must be a positive number from 1e-12 to 1e12, got {self.bound!r}")
         if self.style not in ("flat", "per-layer", "automatic"):
             raise InvalidInput('the style of clipping must be "flat", "per-layer" or "automatic"')
 
@@ -95,6 +95,8 @@ class ExampleGradients:
         self.parameters: list[Parameter] = [p for p in model.parameters() if p.requires_grad]
         if not self.parameters:
             raise InvalidInput("no parameter of the model requires a gradient")
+        if any(p.is_complex() for p in self.parameters):
+            raise InvalidInput("complex parameters are not supported; train real and imaginary parts as two parameters")
         if sum(p.numel() for p in self.parameters) > 2**31:
             raise InvalidInput("models of more than 2^31 trained parameters are not supported")
         self.integer_bound: float = self.grid
@@ -113,7 +115,8 @@ class ExampleGradients:
         if id(module) in seen or not any(p.requires_grad for p in module.parameters()):
             return
         seen.add(id(module))
-        own = any(p.requires_grad for p in module.parameters(recurse=False))
+        lists = [child for child in module.children() if isinstance(child, nn.ParameterList | nn.ParameterDict)]
+        own = any(p.requires_grad for part in (module, *lists) for p in part.parameters(recurse=False))
         parametrised = nn.utils.parametrize.is_parametrized(module)
         rule = None if parametrised else rule_of(module)
         if rule is not None:
@@ -141,9 +144,15 @@ class ExampleGradients:
         """Record the forward passes of the model inside; `clipped_sum` takes a loss that was computed from them."""
         device = self.parameters[0].device
         recorder = Recorder(self.slots, torch.zeros((), device=device, requires_grad=True))
+        self._recorder = recorder
+        with self._recording(recorder):
+            yield
+
+    @contextmanager
+    def _recording(self, recorder: Recorder) -> Iterator[None]:
+        """Forward passes inside are recorded; also those that a checkpointed model repeats in its backward pass."""
         for _, layer, rule in self._layers:
             layer.forward = _recording(layer, rule, recorder)
-        self._recorder = recorder
         try:
             yield
         finally:
@@ -183,18 +192,25 @@ class ExampleGradients:
 
     def _differentiate(self, recorder: Recorder, loss: Tensor, reduction: Reduction | None, sign: float = 1.0) -> None:
         """The backward pass of the losses, or of minus the losses, which records the uses of all parameters."""
+        require_computed(loss)
         reduction = reduction or ("mean" if loss.dim() == 0 else "none")
         expected = (self.slots,) if reduction == "none" else ()
         if tuple(loss.shape) != expected:
             raise InvalidInput(f"the loss has shape {tuple(loss.shape)}, but {reduction!r} needs {expected}")
         loss = sum_over_slots(loss, self.slots) if reduction == "mean" else loss
         start = torch.full_like(loss, sign)
-        found = torch.autograd.grad(loss, [recorder.tap, *self.parameters], start, allow_unused=True)
+        with self._recording(recorder):
+            found = torch.autograd.grad(loss, [recorder.tap, *self.parameters], start, allow_unused=True)
         astray = [self._names[id(p)] for p, g in zip(self.parameters, found[1:], strict=True) if g is not None]
         if astray:
             raise InvalidInput(
                 f"{', '.join(astray)}: used outside of the module that owns the parameter, so that the gradients of "
                 "examples cannot be told apart; use it in that module's forward pass"
+            )
+        if not recorder.uses:
+            raise InvalidInput(
+                "the loss was not computed by the model that is trained, or by none of its trained parameters; nothing "
+                "was released of this step"
             )
 
     def _sums(self, recorder: Recorder, present: Tensor, bound: float) -> list[Tensor]:
@@ -253,6 +269,15 @@ class ExampleGradients:
         else:
             factors = (bound / (total.sqrt() + STABILITY)).expand(layers, -1)
         return torch.where(counts, MARGIN * (self.grid / bound) * factors, 0.0)
+
+
+def require_computed(loss: Any) -> None:
+    """Refuse a loss that cannot be differentiated."""
+    if not isinstance(loss, Tensor) or not loss.requires_grad:
+        raise InvalidInput(
+            "the loss must be a tensor that was computed from the model's output with gradients on; nothing was "
+            "released of this step"
+        )
 
 
 def _recording(layer: nn.Module, rule: Rule, recorder: Recorder) -> Any:

@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from discreet.errors import HypothesisViolated, InvalidInput
-from discreet.torch.engine import Clip, ExampleGradients, Reduction, check_slots
+from discreet.torch.engine import Clip, ExampleGradients, Reduction, check_slots, require_computed
 from discreet.torch.rows import Batch, TorchRows
 from discreet.torch.taps import Recorder
 from discreet.torch.untrained import Buffers, Fingerprints
@@ -65,6 +65,7 @@ class TrainingGradients(ExampleGradients):
     def _differentiate(
         self, recorder: Recorder, loss: torch.Tensor, reduction: Reduction | None, sign: float = 1.0
     ) -> None:
+        require_computed(loss)
         if self.rows_each > 1 and tuple(loss.shape) == (self.slots * self.rows_each,):
             loss = loss.reshape(self.slots, self.rows_each).mean(1)
         if self.exact and not self.separate and tuple(loss.shape) == (self.slots,):
@@ -81,7 +82,8 @@ class TrainingGradients(ExampleGradients):
         for slot in {0, self.slots - 1}:
             start = torch.zeros_like(loss)
             start[slot] = 1.0
-            torch.autograd.grad(loss, recorder.tap, start, retain_graph=True, allow_unused=True)
+            with self._recording(recorder):
+                torch.autograd.grad(loss, recorder.tap, start, retain_graph=True, allow_unused=True)
             with torch.no_grad():
                 squares = sum(block.square_lengths() for _, block in self._blocks(recorder.uses))
             recorder.uses.clear()

@@ -60,6 +60,8 @@ def _replacement(module: nn.Module) -> nn.Module | None:
     """What takes the place of a module, or None if it stays."""
     if isinstance(module, _BATCH_NORMS):
         groups = max(g for g in range(1, min(GROUPS, module.num_features) + 1) if module.num_features % g == 0)
+        if isinstance(module, nn.BatchNorm1d):  # an example may have one value a channel, which is 0 in a group of one
+            groups = 1
         new = nn.GroupNorm(groups, module.num_features, module.eps, affine=module.affine)
         if module.affine:
             with torch.no_grad():
@@ -78,8 +80,8 @@ def _replacement(module: nn.Module) -> nn.Module | None:
 def fix(model: nn.Module) -> nn.Module:
     """A copy of a model without layers that mix examples: BatchNorm becomes GroupNorm with the same scale and offset.
 
-    InstanceNorm no longer keeps statistics. The given model is not changed. Layers that have no replacement stay, and
-    `check_model` names them.
+    GroupNorm has up to 32 groups, and one in place of BatchNorm1d. InstanceNorm no longer keeps statistics. The given
+    model is not changed. Layers that have no replacement stay, and `check_model` names them.
 
     Example:
         >>> type(fix(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1]).__name__

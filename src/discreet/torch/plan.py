@@ -164,7 +164,7 @@ def plan_training(
     Raises:
         InvalidInput: the declarations contradict each other. Nothing was released.
     """
-    if not (isinstance(epochs, int | float) and 0 < epochs < math.inf):
+    if isinstance(epochs, bool) or not (isinstance(epochs, int | float) and 0 < epochs < math.inf):
         raise InvalidInput(f"epochs must be a positive number, got {epochs!r}.")
     if isinstance(expected_batch, float) and 0 < expected_batch < 1:
         expected_batch = max(1.0, expected_batch * n)

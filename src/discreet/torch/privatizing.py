@@ -126,7 +126,8 @@ def privatize(
         BudgetExceeded: the ledger refused the training. Nothing was released.
         RankLost: another process is gone. Nothing was released.
     """
-    rows, ranks, private = TorchRows(data), ranks_of(model), math.isfinite(epsilon)
+    rows, ranks = TorchRows(data), ranks_of(model)
+    private = math.isfinite(_checked_epsilon(epsilon))
     persons, unit = examples_of(groups if private else None, Unit.of(adjacency), len(rows), ranks)
     n = _number_of_rows(len(rows) if persons is None else persons.count, unit, n_public, private, ranks)
     guarantee = _guarantee(epsilon, delta, n, unit)
@@ -292,9 +293,13 @@ def _number_of_rows(found: int, unit: Unit, n_public: int | None, private: bool,
     return n_public
 
 
-def _guarantee(epsilon: float, delta: float | None, n: int | None, unit: Unit) -> Guarantee:
+def _checked_epsilon(epsilon: float) -> float:
     if not isinstance(epsilon, int | float) or isinstance(epsilon, bool) or not epsilon > 0:
         raise InvalidInput(f"epsilon must be positive, got {epsilon!r}; use float('inf') for no privacy.")
+    return epsilon
+
+
+def _guarantee(epsilon: float, delta: float | None, n: int | None, unit: Unit) -> Guarantee:
     if math.isinf(epsilon):
         return Guarantee(epsilon, 0.0, unit)
     check_range("epsilon", epsilon, *EPSILONS, "more protects nobody: use float('inf') for no privacy")
@@ -334,6 +339,8 @@ def _options(
 
 
 def _require_known_parameters(optimizer: torch.optim.Optimizer, trained: Sequence[torch.nn.Parameter]) -> None:
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InvalidInput(f"optimizer must be one of torch.optim over the model's parameters, got {optimizer!r}.")
     if isinstance(optimizer, torch.optim.LBFGS):
         raise InvalidInput("LBFGS asks for several gradients a step, of which one is released; use another optimizer.")
     known = {id(p) for p in trained}

@@ -161,7 +161,12 @@ def _source(data: Any) -> _Source:
         tensors = tuple(torch.as_tensor(part) for part in data)
         _require_equal_lengths(tensors)
         return _Source(len(tensors[0]), lambda i: tuple(t[torch.from_numpy(i)] for t in tensors), _none_of(tensors))
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, str | bytes):
+    if (
+        not isinstance(data, tuple)
+        and hasattr(data, "__getitem__")
+        and hasattr(data, "__len__")
+        and not isinstance(data, str | bytes)
+    ):
         return _collated_source(data)
     raise InvalidInput(
         "data must be a tuple of tensors such as (x, y), a mapping of names to tensors, or a map-style torch dataset; "

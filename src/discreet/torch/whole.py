@@ -118,8 +118,21 @@ class _Call:
         def together() -> Any:
             return torch.func.vmap(one, randomness="different")(list(inputs), given)
 
+        def alone(example: Sequence[Tensor], given: Sequence[Tensor]) -> Any:
+            """The same by an ordinary backward pass, which knows functions that torch.func does not."""
+            leaves = [x.detach().requires_grad_(s) for x, s in zip(example, smooth, strict=True)]
+            moving = {name: values[name].detach().requires_grad_() for name in trained}
+            with torch.enable_grad():
+                outputs = self._one({**values, **moving}, [x[None] for x in leaves])
+            outputs = tuple(t for t in outputs if t.is_floating_point())
+            starts = [g[None].to(t.dtype) for g, t in zip(given, outputs, strict=True)]
+            pairs = [(t, g) for t, g in zip(outputs, starts, strict=True) if t.requires_grad]
+            wanted = [*moving.values(), *(x for x, s in zip(leaves, smooth, strict=True) if s)]
+            found = torch.autograd.grad([t for t, _ in pairs], wanted, [g for _, g in pairs], materialize_grads=True)
+            return dict(zip(moving, found, strict=False)), list(found[len(moving) :])
+
         def in_turn() -> Any:
-            found = [one([x[i] for x in inputs], [g[i] for g in given]) for i in range(self.recorder.slots)]
+            found = [alone([x[i] for x in inputs], [g[i] for g in given]) for i in range(self.recorder.slots)]
             parameters = {name: torch.stack([f[0][name] for f in found]) for name in trained}
             return parameters, [torch.stack(t) for t in zip(*(f[1] for f in found), strict=True)]
 
