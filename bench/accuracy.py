@@ -87,12 +87,15 @@ def one_fit(
     """Measures of the test predictions, and CPU seconds of the fit."""
     n = len(data.y)
     given = {"adjacency": adjacency, "n_public": n, "delta": 1 / n**2, "random_state": seed, "solver": solver}
-    if data.name == "adult" and data.table is not None:  # as the command line does it, from the table
+    if data.table is not None and solver == "auto":  # as the command line does it, from the table
         _, schema, target, train, test = data.table
-        estimator = dp.LogisticRegression(epsilon, schema=schema, **given)
+        model = dp.LinearRegression if data.task == "regression" else dp.LogisticRegression
+        estimator = model(epsilon, schema=schema, **given)
         start = time.process_time()
         estimator.fit(train, NamedColumn.of(train, target, schema))
         seconds = time.process_time() - start
+        if data.task == "regression":
+            return measures.of_numbers(data.y_test, estimator.predict(test.drop(target))), seconds
         return measures.of_classes(data.y_test, estimator.predict_proba(test.drop(target))), seconds
     given["row_norm"] = data.row_norm
     if data.task == "regression":

@@ -34,7 +34,6 @@ from synthetic import Synthetic, collection
 EPSILONS = [0.1, 0.5, 1.0, 2.0, 8.0]
 RELATIONS = ["add-remove", "replace-one"]
 RESULTS = peers.RESULTS / "defaults.json"
-_APART = ("few", "rare", "small", "crossed")
 MANY_ROWS = 15_000
 """Problems with more rows get one run: their spread is small and their fits are slow."""
 
@@ -51,8 +50,7 @@ class Sweep:
         values: to be compared; the present default is among them.
         tasks: kinds of problem.
         families: kinds of rows; empty means all but "few", which is the Lasso's, "rare", where accuracies are
-            alike, "small", where there is little but a constant to learn and losses are logarithmic, over the entropy
-            of the class, and "crossed", which is that of interactions.
+            alike, and "crossed", which is that of interactions.
         solver: fit by this solver rather than "auto".
         most: problems with more columns or rows than these are left out.
         least: problems with fewer columns are left out.
@@ -99,7 +97,7 @@ class Sweep:
 
     def concerns(self, problem: Synthetic) -> bool:
         n, d = problem.X.shape if problem.schema is None else (len(problem.y), 0)
-        fits = problem.family in self.families if self.families else problem.family not in _APART
+        fits = problem.family in self.families if self.families else problem.family not in ("few", "rare", "crossed")
         return fits and problem.task in self.tasks and self.least <= d <= self.most[0] and n <= self.most[1]
 
 
@@ -142,7 +140,7 @@ SWEEPS = [
           (0.0, 0.25, 0.5), _CLASSES, solver="weighted_perturbation", most=(60_000, 9500),
           epsilons=(0.5, 1.0, 2.0, 8.0)),
     Sweep("loudest", "noise of a count over n, beyond which scale and offset get more of the budget",
-          "recipes.shared.count_noise", (3e-3, 1e-2, 3e-2), _CLASSES, _ROWS, most=(1000, 5500),
+          f"{_WEIGHTED}.count_noise", (3e-3, 1e-2, 3e-2), _CLASSES, _ROWS, most=(1000, 5500),
           epsilons=(0.1, 0.5, 1.0)),
     Sweep("shrink-regression", "objective perturbation, least squares: λ/(ν·L·R)", f"{_OBJECTIVE}.shrink_regression",
           (0.5, 1.0, 2.0, 4.0), _NUMBERS, solver="objective_perturbation", most=(900, 5500)),
@@ -152,9 +150,6 @@ SWEEPS = [
     Sweep("noisy", "objective perturbation: noise d·ν/n from which slopes are cut",
           f"{_OBJECTIVE}.cut_noise", (5e-3, 0.02, 0.08, math.inf), _CLASSES, _ROWS,
           solver="objective_perturbation", most=(1000, 5500)),
-    Sweep("constant-decay", "a fit about the constant: how fast columns' second moments are taken to fall",
-          "solvers.parts.constant_shrinkage.decay", (0.0, 0.5, 0.75, 1.0), _CLASSES, ("small",),
-          solver="objective_perturbation", epsilons=(0.1, 0.5)),
     Sweep("intercept", "the constant column over the row norm", "estimators.base.intercept",
           (0.25, 0.5, 1.0), _CLASSES + _NUMBERS, most=(1000, 4000), epsilons=(0.1, 2.0)),
     _crossed("choice-share", "share of the budget for the choice", "choice_share",
@@ -259,8 +254,6 @@ def loss(
     else:
         estimator = dp.LinearRegression(epsilon, target_bounds=problem.bounds, domain=domain, **facts)
     estimator.fit(X, problem.y)
-    if problem.family == "small":
-        return problem.lost_to_truth(estimator.predict_proba(X_test)[:, 1])
     return problem.lost(float(estimator.score(X_test, problem.y_test)))
 
 
@@ -378,13 +371,11 @@ def main() -> None:
     options = parser.parse_args()
     wanted = set(options.only.split(",")) if options.only else {sweep.key for sweep in SWEEPS}
     crossed = options.check or any("crossed" in sweep.families for sweep in SWEEPS if sweep.key in wanted)
-    small = any("small" in sweep.families for sweep in SWEEPS if sweep.key in wanted) and not options.check
     others = options.check or any("crossed" not in sweep.families for sweep in SWEEPS if sweep.key in wanted)
     made: list[Synthetic] = [
         make()
         for name, make in collection().items()
-        if not name.startswith("rare")
-        and (crossed if name.startswith("crossed") else small if name.startswith("small") else others)
+        if not name.startswith("rare") and (crossed if name.startswith("crossed") else others)
     ]
     if options.check:
         jobs = [(-1, 0, problem.name, options.runs) for problem in made if len(problem.y) <= options.most_rows]

@@ -2,8 +2,9 @@
 
 `bench/scale.py --part e` calls these functions, each in a process of its own and the peers in their own environments.
 Each system reads the same Parquet files and uses two cores. Seconds are those of reading and fitting, not of starting
-an interpreter or a Java machine, of compiling, or of calibrating Opacus' noise. Settings of the peers are those of a
-short list that reach the accuracy soonest, chosen by the test rows, for free.
+an interpreter or a Java machine, of compiling, or of calibrating Opacus' noise. Settings of the peers are chosen from
+a grid by the test rows, for free: first on few rows, with as much more budget for Opacus as there are fewer rows, so
+that its noise is as large beside the sums; then those that reached the accuracy soonest there, on all rows.
 """
 
 from __future__ import annotations
@@ -20,6 +21,23 @@ TEST_ROWS = 200_000
 EPSILON, DELTA = 1.0, 1e-9
 NORM = 20.0**0.5
 """Rows are clipped to this length for Opacus: the root mean square of theirs, 20 columns of variance 1."""
+
+
+SPARK_GRID = [{"most": most, "cached": cached} for most in (1, 2, 3, 5, 10, 100) for cached in (False, True)]
+OPACUS_GRID = [
+    *({"optimizer": "SGD", "rate": r, "clip": c} for c, rates in ((1.0, (4, 8, 16)), (0.1, (2, 8))) for r in rates),
+    *({"optimizer": "Adam", "rate": rate, "clip": 1.0} for rate in (0.1, 0.3, 1.0)),
+]
+LENGTHS = (((1, 8), (1, 16), (1, 32), (1, 64)), ((2, 16), (2, 32)), ((4, 16), (4, 64)))
+"""Epochs, and batches an epoch, of Opacus; those of more epochs are tried where fewer do not suffice."""
+
+
+def soonest(fits: list[dict[str, Any]], level: float, most: int) -> list[dict[str, Any]]:
+    """The settings of the fits that reached a level in the least CPU time; of those nearest to it if none did."""
+    reached = [fit for fit in fits if fit["accuracy"] >= level]
+    if not reached:
+        return [fit["chosen"] for fit in sorted(fits, key=lambda fit: -fit["accuracy"])[:most]]
+    return [fit["chosen"] for fit in sorted(reached, key=lambda fit: fit["cpu"])[:most]]
 
 
 def rows_of(number: int, rows: int, columns: int) -> tuple[Any, Any]:
@@ -74,8 +92,8 @@ def own_fit(folder: str, columns: int) -> dict[str, Any]:
     return spent | {"accuracy": float(np.mean(right)), "setting": str(model.privacy_.solver), "threads": CORES}
 
 
-def spark_fits(folder: str, columns: int, iterations: list[int]) -> list[dict[str, Any]]:
-    """Spark MLlib with ``local[2]``: features assembled and cached, then a fit for each number of iterations."""
+def spark_fits(folder: str, columns: int, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Spark MLlib with ``local[2]``, each fit from the files; Spark keeps its blocks of rows itself during a fit."""
     from pyspark.ml.classification import LogisticRegression  # type: ignore[import-not-found]
     from pyspark.ml.feature import VectorAssembler  # type: ignore[import-not-found]
     from pyspark.sql import SparkSession  # type: ignore[import-not-found]
@@ -86,22 +104,36 @@ def spark_fits(folder: str, columns: int, iterations: list[int]) -> list[dict[st
     warm = session.read.parquet(f"{folder}/part-0.parquet")
     assembler = VectorAssembler(inputCols=[f"x{j}" for j in range(columns)], outputCol="features")
     LogisticRegression(labelCol="y", maxIter=3).fit(assembler.transform(warm))  # compiles
-    clock = Clock(machine)
-    rows = assembler.transform(session.read.parquet(folder)).select("features", "y").cache()
-    rows.count()
-    reading, found = clock.read(), []
-    for most in iterations:
+    found = []
+    for setting in settings:
         clock = Clock(machine)
-        model = LogisticRegression(labelCol="y", maxIter=most).fit(rows)
-        fitting = clock.read()
-        spent = {key: reading[key] + fitting[key] for key in reading}
+        rows = assembler.transform(session.read.parquet(folder)).select("features", "y")
+        if setting["cached"]:
+            rows = rows.cache()
+        model = LogisticRegression(labelCol="y", maxIter=setting["most"]).fit(rows)
+        spent = clock.read()
+        rows.unpersist()
         right = accuracy(model.coefficients.toArray(), model.intercept, columns)
-        found.append(spent | {"accuracy": right, "setting": f"maxIter={most}", "threads": CORES})
+        said = f"maxIter={setting['most']}" + (", rows cached" if setting["cached"] else "")
+        found.append(spent | {"accuracy": right, "setting": said, "chosen": setting, "threads": CORES})
     session.stop()
     return found
 
 
-def opacus_fits(folder: str, columns: int, settings: list[dict[str, float]]) -> list[dict[str, Any]]:
+def opacus_screened(folder: str, columns: int, epsilon: float, level: float) -> list[dict[str, Any]]:
+    """Fits of step sizes, optimizers and clips at every length, until three reach the level."""
+    found: list[dict[str, Any]] = []
+    for lengths in LENGTHS:
+        grid = [setting | {"epochs": e, "batches": b} for e, b in lengths for setting in OPACUS_GRID]
+        found += opacus_fits(folder, columns, grid, epsilon)
+        if sum(fit["accuracy"] >= level for fit in found) >= 3:
+            break
+    return found
+
+
+def opacus_fits(
+    folder: str, columns: int, settings: list[dict[str, Any]], epsilon: float = EPSILON
+) -> list[dict[str, Any]]:
     """Opacus: rows read into one tensor, Poisson batches of its own loader, one linear layer in its "ghost" mode."""
     import warnings
 
@@ -124,10 +156,10 @@ def opacus_fits(folder: str, columns: int, settings: list[dict[str, float]]) -> 
     reading, found = clock.read(), []
     for setting in settings:
         chosen = descent.Setting(**setting)  # type: ignore[arg-type]
-        descent.noise_multiplier(1 / chosen.batches, chosen.epochs * chosen.batches, EPSILON, DELTA)
+        descent.noise_multiplier(1 / chosen.batches, chosen.epochs * chosen.batches, epsilon, DELTA)
         clock = Clock()
-        right, _ = descent.fit(problem, chosen, EPSILON, 0, DELTA)
+        right, _ = descent.fit(problem, chosen, epsilon, 0, DELTA)
         fitting = clock.read()
         spent = {key: reading[key] + fitting[key] for key in reading}
-        found.append(spent | {"accuracy": right, "setting": str(chosen), "threads": CORES})
+        found.append(spent | {"accuracy": right, "setting": str(chosen), "chosen": setting, "threads": CORES})
     return found

@@ -55,13 +55,6 @@ class Synthetic:
         missed, all_there_is = (_divergence(truth, found) for found in (chances, base))
         return missed / all_there_is
 
-    def lost_to_truth(self, chances: Array) -> float:
-        """The expected logarithmic loss above the truth's, over the entropy of the class: finite without any signal."""
-        assert self.chances is not None
-        share = np.array([self.chances.mean()])
-        entropy = float(-(share * np.log(share) + (1 - share) * np.log(1 - share))[0])
-        return _divergence(self.chances, chances) / entropy
-
     def lost(self, score: float) -> float:
         """The share of what could be learnt that was not."""
         return (self.truth - score) / (self.truth - self.nothing)
@@ -237,10 +230,8 @@ def classified(name: str, family: str, X: Any, rng: Generator, n: int, strength:
     return _finish(name, family, "binary", X, y, best, n)
 
 
-def imbalanced(
-    name: str, X: Any, rng: Generator, n: int, strength: float, share: float, family: str = "rare"
-) -> Synthetic:
-    """A class of about this share, with the true probabilities of the test rows; strength 0 has nothing to learn."""
+def imbalanced(name: str, X: Any, rng: Generator, n: int, strength: float, share: float) -> Synthetic:
+    """A class of about this share, with the true probabilities of the test rows."""
     logits = strength * _scores(rng, X).ravel()
     low, high = -30.0, 30.0
     for _ in range(60):  # the offset that gives the share
@@ -248,7 +239,7 @@ def imbalanced(
         low, high = (offset, high) if expit(logits + offset).mean() < share else (low, offset)
     chances = expit(logits + offset)
     y = (rng.random(len(logits)) < chances).astype(float)
-    return _finish(name, family, "binary", X, y, (chances > 0.5).astype(float), n, chances=chances[n:])
+    return _finish(name, "rare", "binary", X, y, (chances > 0.5).astype(float), n, chances=chances[n:])
 
 
 def _encoded_table(rng: Generator, n: int) -> Array:
@@ -479,8 +470,6 @@ _RARE_ROWS: dict[str, Callable[[Generator, int], Any]] = {
     "table": _encoded_table,
     "dense": lambda rng, n: gaussian_rows(rng, n + _TEST_ROWS, 40, 1.0, 0.5),
     "indicators": lambda rng, n: binary_rows(rng, n + _TEST_ROWS, 14, 9, False),
-    "narrow": lambda rng, n: gaussian_rows(rng, n + _TEST_ROWS, 10, 0.5, 0.3),
-    "tiny": lambda rng, n: factor_rows(rng, n + _TEST_ROWS, 1000),
 }
 
 
@@ -586,16 +575,6 @@ def collection() -> dict[str, Callable[[], Synthetic]]:
                 f"rare {kind} n={n} p={share:g}",
                 lambda m, r, k=kind, n=n, p=share: imbalanced(m, _RARE_ROWS[k](r, n), r, n, 2.0, p),
             )
-    # few rows for their noise; without a signal, with one, and with a strong one
-    for kind, n in [("table", 800), ("dense", 2000), ("narrow", 500), ("tiny", 60)]:
-        for share in (0.03, 0.3, 0.5):
-            for strength in (0.0, 1.0, 4.0):
-                add(
-                    f"small {kind} n={n} p={share:g} s={strength:g}",
-                    lambda m, r, k=kind, n=n, p=share, s=strength: imbalanced(
-                        m, _RARE_ROWS[k](r, n), r, n, s, p, "small"
-                    ),
-                )
     # words
     for n, d, share, length in [(1000, 2000, 0.5, 60), (4000, 1000, 0.13, 15), (10_000, 20_000, 0.4, 80)]:
         add(f"words n={n} d={d}", lambda m, r, n=n, d=d, p=share, k=length: worded(m, r, n, d, 2, p, k))

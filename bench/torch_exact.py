@@ -8,7 +8,8 @@
 * ``neighbours``: for each model the integers of a batch with one slot exchanged, blanked or made hostile differ by the
   integers of that slot alone, whose ℓ2 length is at most the grid.
 * ``compiled``: the same for the program that ``trainer.fit`` replays, in TF32 and in bf16; its sums are those of the
-  usual engine to the rounding of bfloat16; planted violations of hypothesis (H) are refused.
+  usual engine to the rounding of bfloat16.
+* ``violations``: planted violations of hypothesis (H) are refused, by the usual engine and by the compiled one.
 * ``fit``: what a compiled training releases of a step is the program's sum plus the reference's noise.
 * ``speed``: milliseconds for the noise of 1.2·10⁸ parameters.
 """
@@ -35,6 +36,7 @@ import bare
 
 bare.prepare()
 import torch_exact_compiled  # noqa: E402
+import torch_exact_violations  # noqa: E402
 
 KEY = np.array(
     [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0, 0x082EFA98, 0xEC4E6C89], np.uint32
@@ -185,6 +187,20 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
             nn.Flatten(), nn.Linear(32 * 36, 3),
         ), (16, 14, 14), 0,
     ),
+    "convolutions with few positions": (
+        lambda: nn.Sequential(
+            nn.Conv2d(32, 64, 3, 2, 1), nn.GroupNorm(4, 64), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(),
+            nn.Conv2d(64, 96, 3, 2, 1), nn.ReLU(), nn.Conv2d(96, 80, 3, 1, 1, bias=False), nn.Flatten(),
+            nn.Linear(80 * 4, 3),
+        ), (32, 8, 8), 0,
+    ),
+    "convolutions with few positions, channels last": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 32, 3, 2, 1), nn.GroupNorm(4, 32), nn.ReLU(), nn.Conv2d(32, 64, 3, 2, 1), nn.ReLU(),
+            nn.Conv2d(64, 96, 1, 2, bias=False), nn.ReLU(), nn.Conv2d(96, 80, 3, 2, 1, bias=False), nn.ReLU(),
+            nn.Conv2d(80, 64, 3, 1, 1), nn.Flatten(), nn.Linear(64, 3),
+        ).to(memory_format=torch.channels_last), (3, 16, 16), 0,
+    ),
     "embedding, GRU, attention": (Table, (24,), 50),
     "GPT-2, two layers": (_gpt2, (32,), 100),
 }  # fmt: skip
@@ -251,8 +267,13 @@ def _pairs(engine: Any, forward: Callable[[Tensor], Tensor], x: Tensor, pairs: i
 
 
 def compiled(device: str) -> dict[str, Any]:
-    """`neighbours` for compiled programs, how far their sums are from the usual ones, and planted violations."""
+    """`neighbours` for compiled programs, and how far their sums are from the usual ones."""
     return torch_exact_compiled.compiled(device, ZOO, _examples, _pairs)
+
+
+def violations(device: str) -> dict[str, Any]:
+    """What planted violations of hypothesis (H) led to."""
+    return torch_exact_violations.violations(device)
 
 
 def fit(device: str) -> dict[str, Any]:
@@ -290,8 +311,8 @@ def _milliseconds(work: Callable[[], Any]) -> float:
 
 
 PARTS: dict[str, Callable[[str], dict[str, Any]]] = {
-    "noise": noise, "step": step, "law": law, "neighbours": neighbours, "compiled": compiled, "fit": fit,
-    "speed": speed,
+    "noise": noise, "step": step, "law": law, "neighbours": neighbours, "compiled": compiled,
+    "violations": violations, "fit": fit, "speed": speed,
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ class OneKey:
 
 
 def compiled(device: str, zoo: dict[str, Any], examples: Any, pairs: Any, slots: int = 8) -> dict[str, Any]:
-    """Neighbours' sums by compiled programs, how far they are from the usual ones, and planted violations.
+    """Neighbours' sums by compiled programs, and how far they are from the usual ones.
 
     Args:
         device: where models run.
@@ -45,7 +45,6 @@ def compiled(device: str, zoo: dict[str, Any], examples: Any, pairs: Any, slots:
             except Exception as problem:
                 found[label] = {"failed": f"{type(problem).__name__}: {problem}"[:400]}
             print(label, found[label], flush=True)
-    found["violations"] = {kind.__name__: _violated(kind, device) for kind in VIOLATIONS}
     return found
 
 
@@ -105,46 +104,3 @@ def fit(device: str, key: Any) -> dict[str, Any]:
     released = torch.cat([one.reshape(-1).cpu() for one in made._noisy(total, OneKey(key)).gradients])
     wanted = (torch.cat([one.reshape(-1).cpu() for one in total]) + noise).double() * (0.01 / GRID)
     return {"different": int((released != wanted).sum()), "apart from the usual sum, in bounds": apart}
-
-
-def batch_statistics(x: Tensor) -> Tensor:
-    """Entries less their mean over the batch."""
-    return x - x.mean(0)
-
-
-def attention_across_examples(x: Tensor) -> Tensor:
-    """Each example is a mixture of all."""
-    return (x @ x.T).softmax(1) @ x
-
-
-def neighbour_in_the_batch(x: Tensor) -> Tensor:
-    """Each example with the one beside it."""
-    return x + x.roll(1, 0)
-
-
-def dropout_shared_by_slots(x: Tensor) -> Tensor:
-    """One mask for all examples."""
-    return x * (torch.rand(x.shape[1], device=x.device) > 0.5)
-
-
-VIOLATIONS = (batch_statistics, attention_across_examples, neighbour_in_the_batch, dropout_shared_by_slots)
-
-
-def _violated(kind: Callable[[Tensor], Tensor], device: str) -> str:
-    """What a planted violation led to; "certified" would be a failure."""
-    from discreet.torch.cuda.compiled import CompiledGradients
-    from discreet.torch.engine import Clip, check_slots
-
-    torch.manual_seed(2)
-    first, last = nn.Linear(24, 32).to(device), nn.Linear(32, 4).to(device)
-    model, x = nn.ModuleList([first, last]), torch.randn(8, 24, device=device)
-
-    def forward(fields: Tensor) -> Tensor:
-        return last(kind(first(fields)).tanh()).square().sum(1)
-
-    try:
-        engine = CompiledGradients(model, Clip(0.01), forward, x, slots=8, grid=GRID)
-        check_slots(engine, forward, x)
-    except Exception as problem:
-        return f"{type(problem).__name__}: {problem}"[:200]
-    return "certified"

@@ -12,6 +12,7 @@ peak of one step that is recorded or run, after everything has been compiled.
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 import os
 import statistics
@@ -77,7 +78,7 @@ class GPT2(nn.Module):
         self.norm, self.last = nn.LayerNorm(width), nn.Linear(width, codes, bias=False)
 
     def forward(self, codes: Tensor) -> Tensor:
-        places = torch.arange(codes.shape[1], device=codes.device).expand_as(codes)
+        places = torch.arange(codes.shape[1], device=codes.device).expand_as(codes).contiguous()  # for Opacus
         return self.last(self.norm(self.blocks(self.table(codes) + self.places(places))))
 
 
@@ -189,6 +190,7 @@ def _graphed(step: Step, reset: bool = True) -> Step:
             step()
     torch.cuda.current_stream().wait_stream(other)
     torch.cuda.synchronize()
+    torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
     if reset:
         torch.cuda.reset_peak_memory_stats()
@@ -210,8 +212,7 @@ def _released(sums, noise, out, unit, size, BLOCK: tl.constexpr):  # type: ignor
 def exact(model: nn.Module, x: Tensor, y: Tensor, half: bool, mode: str) -> Step:
     """A private step in integers; ``eager`` is the engine for any loop, ``graph`` the compiled one."""
     from discreet.torch.cuda.compiled import CompiledGradients
-    from discreet.torch.cuda.noise import sample_on
-    from discreet.torch.cuda.sampling import Scale
+    from discreet.torch.cuda.noise import drawn
     from discreet.torch.engine import Clip, ExampleGradients
 
     class Measured(CompiledGradients):
@@ -224,14 +225,9 @@ def exact(model: nn.Module, x: Tensor, y: Tensor, half: bool, mode: str) -> Step
         with torch.autocast("cuda", torch.bfloat16, enabled=half):
             return losses(model(fields[0]), fields[1])
 
-    scale = Scale.at_least(NOISE * GRID)
-    assert scale is not None
     device = torch.device("cuda")
     present, worth = torch.ones(len(x), dtype=torch.bool, device=device), BOUND / GRID / len(x)
     optimizer = torch.optim.SGD(model.parameters(), RATE, foreach=True)
-
-    def key() -> Any:
-        return np.frombuffer(os.urandom(32), dtype=np.uint32)
 
     if mode == "eager":
         usual_engine = ExampleGradients(model, Clip(BOUND), slots=len(x), grid=GRID)
@@ -239,31 +235,36 @@ def exact(model: nn.Module, x: Tensor, y: Tensor, half: bool, mode: str) -> Step
 
         def step() -> None:
             sums = usual_engine.sums_of(forward, (x, y), present)
-            parts = sample_on(device, key(), sum(sizes), scale).split(sizes)
+            parts = drawn(Bits(), sum(sizes), NOISE * GRID, device).split(sizes)
             for parameter, total, part in zip(usual_engine.parameters, sums, parts, strict=True):
                 parameter.grad = (total + part.view_as(total)).double().mul_(worth).float()
             optimizer.step()
 
         return step
+    noise = torch.empty(sum(p.numel() for p in model.parameters()), dtype=torch.int32, device=device)  # room for it
     engine = Measured(model, Clip(BOUND), forward, (x, y), slots=len(x), grid=GRID)
-    noise = torch.zeros(engine.flat.numel(), dtype=torch.int64, device=device)
-    gradient = torch.zeros(engine.flat.numel(), device=device)
+    del noise
+    gradient = engine.flat.zero_().view(torch.float32)  # takes the place of the sums
     unit = torch.tensor(worth, dtype=torch.float64, device=device)
     for parameter, part in zip(engine.parameters, engine.views(gradient), strict=True):
         parameter.grad = part
-
-    def update() -> None:
-        _released[(-(-len(noise) // 4096),)](engine.flat, noise, gradient, unit, len(noise), BLOCK=4096, num_warps=8)
-        optimizer.step()
-
-    move = _graphed(update, reset=False)
+    count = engine.flat.numel()
+    move = _graphed(optimizer.step, reset=False)
 
     def replayed() -> None:
         engine.sums_of(forward, (x, y), present)
-        sample_on(device, key(), len(noise), scale, out=noise)
+        noise = drawn(Bits(), count, NOISE * GRID, device)
+        _released[(-(-count // 4096),)](engine.flat, noise, gradient, unit, count, BLOCK=4096, num_warps=8)
         move()
 
     return replayed
+
+
+class Bits:
+    """The operating system's random bits."""
+
+    def words(self, count: int) -> Any:
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64).copy()
 
 
 def opacus(model: nn.Module, x: Tensor, y: Tensor, half: bool, mode: str) -> Step:
@@ -314,6 +315,7 @@ def measured(name: str, method: str, half: bool) -> dict[str, float]:
     """Milliseconds and peak memory of a step."""
     torch._dynamo.reset()
     gc.collect()
+    torch._C._cuda_clearCublasWorkspaces()  # of streams of the methods before
     torch.cuda.empty_cache()
     torch.manual_seed(0)
     make, batch = MODELS[name]
@@ -369,9 +371,19 @@ def main(
                 print(f"{name}, {kind}, {method}:", json.dumps(rows[method]), flush=True)
             _compared(rows)
             if store is not None:
-                about = {"torch": torch.__version__, "device": torch.cuda.get_device_name(), "grid": GRID}
+                about = {
+                    **{name: _version(name) for name in ("torch", "triton", "opacus")},
+                    "device": torch.cuda.get_device_name(), "grid": GRID,
+                }  # fmt: skip
                 text = json.dumps({**about, "results": results}, indent=1, ensure_ascii=False)
                 store.write_text(text + "\n", "utf-8")
+
+
+def _version(name: str) -> str:
+    """The version of an installed package, or of one that can be imported."""
+    return (
+        str(getattr(importlib.import_module(name), "__version__", "unknown")) if importlib.util.find_spec(name) else ""
+    )
 
 
 def _compared(rows: dict[str, Any]) -> None:

@@ -288,10 +288,11 @@ class Refinement:
         return tuple((names[0], names[1]) for names in named if len(names) == 2)
 
     @property
-    def finer(self) -> tuple[str, ...]:
-        """The names of the columns that have a further block of their own."""
-        alone = [block.columns[0] for block in self.blocks if len(block.columns) == 1]
-        return tuple(self.columns[j].name for k, j in enumerate(alone) if j in alone[:k])
+    def finer(self) -> tuple[tuple[str, View], ...]:
+        """The columns that have a further block of their own, and how it sees them."""
+        alone = [(block.columns[0], block.views[0]) for block in self.blocks if len(block.columns) == 1]
+        before = [j for j, _ in alone]
+        return tuple((self.columns[j].name, view) for k, (j, view) in enumerate(alone) if j in before[:k])
 
     @cached_property
     def scale(self) -> float:

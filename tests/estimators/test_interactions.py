@@ -143,3 +143,48 @@ def test_a_search_compares_additive_models() -> None:
     search = dp.PrivateSearchCV(model, {"alpha": [0.0, 0.1]}, epsilon=8.0, delta=1e-6, random_state=1).fit(X, Y)
     assert search.best_estimator_.interactions_ == ()
     assert len(search.predict(NEW)) == 1000
+
+
+AMOUNTS = dp.Schema({"paid": dp.Numeric(0, 1000, scale="linear"), "f": dp.Boolean()})
+CODES = np.array([100.0, 130, 160, 190, 220, 250, 280, 310])
+
+
+def amounts(n: int, seed: int) -> tuple[dict[str, Any], Any]:
+    """Most rows pay nothing; of those who do, every other amount tells the label."""
+    rng = np.random.default_rng(seed)
+    code = rng.integers(len(CODES), size=n)
+    paid = np.where(rng.random(n) < 0.4, CODES[code], 0.0)
+    return {"paid": paid, "f": rng.choice(["yes", "no"], n)}, np.where(paid > 0, code % 2, rng.integers(2, size=n))
+
+
+@pytest.fixture(scope="module")
+def payer() -> dp.LogisticRegression:
+    cells, labels = amounts(8000, 0)
+    return dp.LogisticRegression(4.0, 1e-6, schema=AMOUNTS, classes=[0, 1], random_state=1).fit(cells, labels)
+
+
+def test_amounts_that_recur_have_cells_of_their_own(payer: Any) -> None:
+    cells, labels = amounts(2000, 1)
+    paying = cells["paid"] > 0
+    assert (payer.predict(cells) == labels)[paying].mean() > 0.95
+    additive = dp.LogisticRegression(
+        4.0, 1e-6, schema=AMOUNTS, classes=[0, 1], interactions=False, random_state=1
+    ).fit(*amounts(8000, 0))  # fmt: skip
+    assert (additive.predict(cells) == labels)[paying].mean() < 0.8
+    assert "paid in" in payer.privacy_.settings["chosen"]
+    assert "cells" in payer.privacy_.settings["chosen"]
+
+
+def test_effects_of_cells_add_up_and_are_saved(payer: Any, tmp_path: Any) -> None:
+    """On either side of every jump: the intercept and the effects are the score, and labels tell the sides apart."""
+    (found,) = payer.effects().effects
+    by_column = {effect.column: effect for effect in found}
+    points, flag = by_column["paid"].points, by_column["f"].points[0]
+    assert len({point.label for point in points}) == len(points)
+    cells = {"paid": [point.x for point in points], "f": [flag.label] * len(points)}
+    expected = payer.effects().intercepts[0] + flag.effect + np.array([point.effect for point in points])
+    assert payer.decision_function(cells) == pytest.approx(expected, abs=1e-6)
+    payer.save(tmp_path / "model.npz")
+    loaded, (new, _) = load(tmp_path / "model.npz"), amounts(500, 2)
+    assert (loaded.decision_function(new) == payer.decision_function(new)).all()
+    assert loaded.effects().to_json() == payer.effects().to_json()

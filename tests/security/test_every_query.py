@@ -59,6 +59,8 @@ from discreet.queries.sums.sparse_sum import SparseSum
 from discreet.queries.whitened import Whitening, WorkingRows
 from discreet.refinement import Cells, ColumnBlock, Groups
 from discreet.rows import RowSpec
+from discreet.solvers.parts.column_histograms import histogram_cells
+from discreet.solvers.parts.recurring_values import FINE_BINS
 
 D = 4
 ROWS, PLAIN, MANY = RowSpec(D, 1.5, 0.7), RowSpec(D, 1.5), RowSpec(D, 1.5, 0.7, 3)
@@ -213,7 +215,10 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: SparseGradientSum(ROWS, Logistic(), theta(rng), 0.5, LargestEntries(ROWS, 2)),
         lambda rng: SparseGradientSum(MANY, Softmax(3), theta(rng, MANY), 0.5, LargestEntries(MANY, 1)),
     ],
-    ColumnCounts: [lambda rng: ColumnCounts(ROWS, column_cells(rng))],
+    ColumnCounts: [
+        lambda rng: ColumnCounts(ROWS, column_cells(rng)),
+        lambda rng: ColumnCounts(ROWS, histogram_cells((COLUMNS[0],), FINE_BINS)),
+    ],
     ResidualCounts: [
         lambda rng: ResidualCounts(ROWS, theta(rng), SlopeCells(Logistic(), np.array([0.1, 0.5, 0.9]))),
         lambda rng: ResidualCounts(PLAIN, theta(rng, PLAIN), SlopeCells(Squared(), np.geomspace(0.01, 10, 6))),

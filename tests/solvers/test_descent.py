@@ -136,3 +136,26 @@ def test_epochs_refuse_what_they_cannot_be() -> None:
             Descent(1.0, 2, 1.0, Sgd(0.1), **bad)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="SVRG"):
         Descent(1.0, 2, 1.0, Svrg(0.1, 2), batches=2)
+
+
+def test_a_difference_is_clipped_to_what_a_row_can_change() -> None:
+    """Its clip follows the distance from the anchor, which is released; its noise is relative to that clip."""
+    solver = Descent(3.0, 5, 1.0, Svrg(0.1, period=4), differences=(2.0, 0.25))
+    assert rehearse(solver, PROBLEM, ADD) == [events.Gaussian(z) for z in (3.0, 6.0, 6.0, 6.0, 3.0)]
+    steps = solver.steps(PROBLEM)
+    anchor, total, clips = PROBLEM.start, None, []
+    for _ in range(3):
+        measurement = steps.send(total)
+        clips.append(measurement.query.clip)
+        expected = 1.0 if total is None else 0.25 * float(np.linalg.norm(measurement.query.theta - anchor))
+        assert clips[-1] == pytest.approx(expected)
+        total = np.full(PROBLEM.rows.shape, 6.0)
+    assert clips[1] < clips[2] < 0.1
+    far = Descent(3.0, 5, 1.0, Svrg(1e6, period=4), differences=(2.0, 0.25)).steps(PROBLEM)
+    next(far)
+    assert far.send(np.full(PROBLEM.rows.shape, 6.0)).query.clip == 1.0
+
+
+def test_without_privacy_differences_are_not_clipped() -> None:
+    exact = [run(Descent(0.0, 12, math.inf, Svrg(0.5, 4), differences=(2.0, c))) for c in (1e-3, math.inf)]
+    np.testing.assert_array_equal(*exact)

@@ -211,8 +211,8 @@ def _splits(measurement: SplitBatch, batch: tuple[int, ...]) -> Iterator[list[li
 
 
 def _sum(query: Any, data: Any) -> Any:
-    """The exact sum, remembered for queries that depend on no search's place and no map of earlier answers."""
-    if any(hasattr(query, moving) for moving in ("theta", "centres", "through", "candidates")):
+    """The exact sum, remembered for queries that depend on no place, map or cells of earlier answers."""
+    if any(hasattr(query, moving) for moving in ("theta", "centres", "through", "candidates", "cells")):
         return query.integers(data)
     known = _SUMS.setdefault(data, {})
     if type(query) not in known:

@@ -23,9 +23,11 @@ from test_zoo import SLOTS, ZOO, losses, made  # noqa: E402
 
 from discreet.errors import HypothesisViolated  # noqa: E402
 from discreet.torch import privatize  # noqa: E402
-from discreet.torch.cuda import fitting, segments  # noqa: E402
+from discreet.torch.cuda import convolutions, fitting, segments  # noqa: E402
 from discreet.torch.cuda.compiled import CompiledGradients, NotCompiled  # noqa: E402
 from discreet.torch.engine import Clip, ExampleGradients, check_slots  # noqa: E402
+from discreet.torch.taps import transposed  # noqa: E402
+from discreet.torch.uses import ConvolutionUse, Target  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Using padding='same'"),
@@ -33,6 +35,7 @@ pytestmark = [
 ]
 GRID = 2.0**20
 FINE = 2.0**28
+MASK = torch.ops.aten.le.Scalar
 NAMES = (
     "wide linear over little time", "perceptron with relu in place", "conv2d, stride and padding", "conv2d, groups",
     "conv2d, one position", "embedding, padding", "embedding, common positions", "group norm", "gru",
@@ -193,6 +196,88 @@ def test_both_answers_of_the_kernel_are_one_program(monkeypatch: pytest.MonkeyPa
     (grid, kinds, constants), (other_grid, other_kinds, other_constants) = calls
     assert (grid, constants) == (other_grid, other_constants)
     assert [(a, b) for a, b in zip(kinds, other_kinds, strict=True) if a != b] == [(1, 0)]
+
+
+def test_a_convolution_s_answers_are_one_program_whatever_the_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(segments, "segment_squares", lambda *a, last: given.append((a[3], last)))
+    monkeypatch.setattr(segments, "segment_sums", lambda *a, last: given.append((a[4], last)))
+    for layout in (torch.contiguous_format, torch.channels_last):
+        parameter = nn.Parameter(torch.zeros(16, 32, 3, 3).contiguous(memory_format=layout))
+        sizes = (1, 1), (1, 1), (1, 1), 1, 3
+        images = torch.zeros(3, 32, 4, 4), torch.zeros(3, 16, 4, 4)
+        reduction = convolutions.Convolution(ConvolutionUse(Target(parameter), *images, *sizes), torch.bfloat16)
+        window = reduction.window = segments.Window((3, 3), (1, 1), (1, 1), (1, 1), 4)
+        reduction.measure(reduction.held, torch.zeros(1, 3))
+        reduction.add(reduction.held, torch.zeros(3), torch.zeros_like(parameter))
+        last = layout == torch.channels_last
+        assert given[-2:] == [(window, last), (window, last)]
+
+
+def _small_network() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.GroupNorm(4, 16), nn.ReLU(), nn.Conv2d(16, 32, 3, 2), nn.ReLU(),
+        nn.Conv2d(32, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 24, 2), nn.Flatten(), nn.Linear(24, 2),
+    )  # fmt: skip
+
+
+def test_channels_last_change_no_sum_but_for_rounding() -> None:
+    torch.manual_seed(5)
+    model, x, everyone = _small_network(), torch.randn(4, 3, 9, 9), torch.ones(4, dtype=torch.bool)
+
+    def forward(fields: Tensor) -> Tensor:
+        return model(fields).square().sum(1)
+
+    def engine() -> CompiledGradients:
+        return CompiledGradients(model, Clip(0.01), forward, torch.randn_like(x), slots=4, grid=FINE)
+
+    usual = [total.clone() for total in engine().sums_of(forward, x, everyone)]
+    model.to(memory_format=torch.channels_last)
+    turned = engine()
+    found = turned.sums_of(forward, x.contiguous(memory_format=torch.channels_last), everyone)
+    assert all(one.stride() == p.stride() for one, p in zip(found, turned.parameters, strict=True))
+    assert (flat(found) - flat(usual)).double().norm() < 2**-8 * flat(usual).double().norm()
+    assert turned.flat.sum() == sum(int(one.sum()) for one in found)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_masks_of_relu_are_read_from_what_is_held_where_layouts_agree(layout: Any, in_place: bool) -> None:
+    torch.manual_seed(6)
+    model = nn.Sequential(
+        nn.Conv2d(16, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.ReLU(in_place), nn.Conv2d(16, 32, 3, 2), nn.ReLU(),
+        nn.Conv2d(32, 16, 1), nn.ReLU(), nn.Flatten(), nn.Linear(144, 2),
+    ).to(memory_format=layout)  # fmt: skip
+    x, everyone = torch.randn(4, 16, 8, 8), torch.ones(4, dtype=torch.bool)
+
+    def forward(fields: Tensor) -> Tensor:
+        return model(fields).square().sum(1)
+
+    engine = CompiledGradients(model, Clip(0.01), forward, torch.randn_like(x), slots=4, grid=FINE)
+    targets = [node.target for node in engine._program.graph.nodes]
+    if not in_place and layout == torch.channels_last:
+        assert (targets.count(MASK), targets.count(torch.ops.aten.threshold_backward.default)) == (2, 1)
+    found = flat(engine.sums_of(forward, x, everyone)).double()
+    usual = ExampleGradients(model, Clip(0.01), slots=4, grid=FINE)
+    expected = flat(usual.sums_of(forward, x, everyone)).double()
+    assert (found - expected).norm() < 2**-7 * expected.norm()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation", "groups", "size"),
+    [(3, 1, 1, 1, 1, (6, 5)), (3, 2, 1, 1, 1, (8, 7)), (3, 2, 0, 2, 2, (11, 9)), (1, 3, 0, 1, 1, (6, 8)),
+     (5, 3, 2, 1, 2, (7, 10))],
+)  # fmt: skip
+def test_a_transposed_convolution_is_the_gradient_of_the_input(
+    kernel: int, stride: int, padding: int, dilation: int, groups: int, size: tuple[int, int]
+) -> None:
+    torch.manual_seed(7)
+    layer = nn.Conv2d(4, 6, kernel, stride, padding, dilation, groups).double()
+    x = torch.randn(3, 4, *size, dtype=torch.float64, requires_grad=True)
+    outputs = layer(x)
+    g = torch.randn_like(outputs)
+    (expected,) = torch.autograd.grad(outputs, x, g)
+    assert torch.allclose(transposed(g, layer.weight, size, layer, layer.padding), expected)
 
 
 def test_fit_trains_by_the_program_and_says_where_it_cannot(monkeypatch: pytest.MonkeyPatch) -> None:

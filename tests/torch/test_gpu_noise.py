@@ -260,6 +260,19 @@ def test_a_key_is_drawn_for_each_tensor_and_wiped(monkeypatch: pytest.MonkeyPatc
     assert not any(key.any() for key, _ in keys)
 
 
+def test_samples_have_32_bits_only_where_the_farthest_one_fits() -> None:
+    torch = pytest.importorskip("torch")
+    from discreet.torch.cuda import noise
+    from discreet.torch.cuda.tables import LAST_STRIP, STRIPS
+
+    for sigma in (0.3, 2.0**20, 2.0**26, 2.0**26.3, 2.0**26.5, 2.0**27, 2.0**40):
+        scale = Scale.at_least(sigma)
+        assert scale is not None
+        farthest = math.ceil(float(scale.sigma) * LAST_STRIP / STRIPS)
+        assert noise._kind(float(scale.sigma)) is torch.int64 or farthest < 2**31
+    assert noise._kind(2.0**20) is torch.int32
+
+
 def test_a_training_adds_the_noise_of_the_device_to_its_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     from discreet.mechanisms import Gaussian

@@ -98,13 +98,19 @@ def shown_values(name: str, column: Column, encoder: Encoder | None = None) -> V
         if isinstance(encoder, RefinedEncoder):
             places = np.array(encoder.knots(name))
         knots = column.unscale(places).tolist()
-        return Values("curve", tuple(map(_short, knots)), tuple(knots))
+        return Values("curve", _apart(list(map(_short, knots))), tuple(knots))
     bins = names if encoding == "bins" else names[:-1]
     edges = np.linspace(0.0, 1.0, len(bins) + 1)
     middles = column.unscale((edges[:-1] + edges[1:]) / 2)
     if column.integer and len(bins) == math.floor(column.high) - math.ceil(column.low) + 1:  # one for each whole number
         middles = np.arange(math.ceil(column.low), math.floor(column.high) + 1, dtype=np.float64)
     return Values("steps", tuple(label.removeprefix(name).strip() for label in bins), tuple(middles.tolist()))
+
+
+def _apart(labels: list[str]) -> tuple[str, ...]:
+    """Labels of increasing numbers, each different: the first of two alike is that before a jump."""
+    last = {label: k for k, label in enumerate(labels)}
+    return tuple(label if last[label] == k else "below " * (last[label] - k) + label for k, label in enumerate(labels))
 
 
 def _short(number: float) -> str:

@@ -16,6 +16,8 @@ from discreet.refinement import Cells, Groups, Knots, Refinement, View
 
 __all__ = ["RefinedEncoder"]
 
+_BESIDE = 1e-9  # of the scale: places on either side of a jump
+
 
 class RefinedEncoder(Encoder):
     """Encodes by the schema, then by a refinement.
@@ -93,13 +95,18 @@ class RefinedEncoder(Encoder):
         return {key: np.array(positions) for key, positions in found.items()}
 
     def knots(self, name: str) -> tuple[float, ...]:
-        """The places between 0 and 1 at which any effect of a column of numbers, alone or in a pair, may bend."""
+        """The places between 0 and 1 at which any effect of a column of numbers, alone or in a pair, may bend.
+
+        Where it may jump there are two, on either side.
+        """
         j = next(k for k, column in enumerate(self.refinement.columns) if column.name == name)
         bends = {0.0, 1.0}
         for block in self.refinement.blocks:
             for k, view in zip(block.columns, block.views, strict=True):
                 if k == j and isinstance(view, Knots):
                     bends.update(view.at)
+                elif k == j and isinstance(view, Cells):
+                    bends.update(edge + side for edge in view.edges for side in (-_BESIDE, _BESIDE))
         return tuple(sorted(bends))
 
     def _names(self, j: int, view: View) -> list[str]:

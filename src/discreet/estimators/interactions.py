@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.data.schema import Schema
 from discreet.errors import InvalidInput
 from discreet.estimators.features import Features
-from discreet.refinement import ColumnBlock, Refinement
+from discreet.refinement import Cells, ColumnBlock, Refinement
 from discreet.text import shortened
 
 __all__ = ["Interacting", "check_interactions", "chosen_in_words", "crossable_columns", "declared_interactions"]
@@ -70,6 +70,10 @@ def crossable_columns(features: Features) -> tuple[ColumnBlock, ...]:
 
 
 def chosen_in_words(refinement: Refinement) -> str:
-    """The pairs of columns, and the columns of finer resolution, that a fit chose."""
+    """The pairs of columns and the columns of finer resolution that a fit chose, with the number of their cells."""
     pairs = [f"{left} × {right}" for left, right in refinement.pairs]
-    return ", ".join([*pairs, *(f"{name} finer" for name in refinement.finer)]) or "nothing"
+    finer = [
+        f"{name} in {view.width} cells" if isinstance(view, Cells) else f"{name} finer"
+        for name, view in refinement.finer
+    ]
+    return ", ".join([*pairs, *finer]) or "nothing"

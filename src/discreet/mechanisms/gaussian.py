@@ -53,6 +53,8 @@ class Gaussian:
         if sigma > _MOST_STEPS:
             raise InvalidInput(f"noise_multiplier {self.noise_multiplier:g} is too large for integer sums.")
         noisy = rounded_gaussian(sigma, integers.shape, bits=bits)
+        if integers.dtype == object:  # beyond int64
+            return query.grid * (integers + noisy).astype(np.float64)
         noisy += integers
         return query.grid * noisy.astype(np.float64)
 

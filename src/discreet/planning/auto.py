@@ -147,7 +147,7 @@ def _worth_weights(f: Facts) -> bool:
     if d < current(NUMBERS).least_weighted_columns:
         return False
     numbers = current(WEIGHTED)
-    return f.count_noise <= current(SHARED).count_noise and f.count_noise * math.sqrt(d) > numbers.little_noise
+    return f.count_noise <= numbers.count_noise and f.count_noise * math.sqrt(d) > numbers.little_noise
 
 
 def _few_dimensions(f: Facts) -> bool:

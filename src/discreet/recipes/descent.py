@@ -20,10 +20,11 @@ from discreet.solvers.base import Problem
 from discreet.solvers.best_iterate import BestIterate
 from discreet.solvers.descent import Descent, Iterate
 from discreet.tuned import current
-from discreet.updates import Adafactor, Momentum, Schedule, Sgd, Update, named_update
-from discreet.updates.named import SVRG_PERIOD
+from discreet.updates import Adafactor, Momentum, Schedule, Sgd, Svrg, Update, named_update
 
 __all__ = ["recipe"]
+
+_CHANGE = 0.5  # ρ: the bound on a row's change since SVRG's anchor over the clip, at most 1
 
 
 def recipe(
@@ -77,7 +78,7 @@ def recipe(
     settings = _settings(problem, guarantee, clip, step, update, iterations)
     if seed is not None and shown != "random":
         raise InvalidInput(f"seed draws the random iterate and has no effect on iterate={shown!r}: leave it out.")
-    run = Descent(0.0, *settings, sampling, shown, batches, seed or 0)
+    run = Descent(0.0, *settings, sampling, shown, batches, seed or 0, differences=_differences(problem, settings[2]))
     if iterate == "best":
         return _best(run, problem, guarantee)
     if cyclic is not None:
@@ -276,16 +277,28 @@ def _other_update(update: Update | str, problem: Problem, plain: float, iteratio
     Rules that divide by the root of a second moment move every coordinate by about their step η, and where there is
     only noise, to and fro: by η√T in T steps, twice that with Adam's momentum, which repeats a step about ten times.
     Scores then have noise of η√T·radius, and η is such that this is 1.6. Momentum moves θ by step/(1 − decay) in the
-    end. The noise of SVRG's anchor recurs in a whole period of p steps, so its step is shorter by √(p + 1).
+    end. Noise of SVRG moves θ (1 + ρ) times as far as that of plain steps (`_differences`).
     """
     adafactor = current(shared.NUMBERS).score_noise / (problem.rows.radius * math.sqrt(iterations))
     if isinstance(update, Adafactor) and update.step is None:
         return replace(update, step=adafactor)
     if not isinstance(update, str):
         return update
-    adam, momentum, svrg = adafactor / 2, 0.1 * plain, plain / math.sqrt(1 + SVRG_PERIOD)
+    adam, momentum, svrg = adafactor / 2, 0.1 * plain, plain / (1 + _CHANGE)
     usual = {"adam": adam, "adamw": adam, "adafactor": adafactor, "momentum": momentum, "svrg": svrg}
     return named_update(update, usual.get(update.partition(":")[0], plain))
+
+
+def _differences(problem: Problem, rule: Update) -> tuple[float, float]:
+    """SVRG: how much more noise its differences have than its anchors, and a row's curvature.
+
+    Of T steps in periods of p, T/p anchors have noise z₁C and recur p times, the other differences have z₂ρC, where ρ
+    is their clip over C. Given Σ 1/z² the variance of the path, T·(p·z₁² + ρ²z₂²)·C², is least at z₂/z₁ = √((p − 1)/ρ)
+    and (1 + ρ)² times that of plain steps. ρ is at most 1 and falls as gradients do; it is taken for ½.
+    """
+    if not isinstance(rule, Svrg) or rule.period < 2:
+        return 1.0, math.inf
+    return math.sqrt((rule.period - 1) / _CHANGE), shared.curvature_bound(problem) * problem.rows.radius**2
 
 
 def _update(beta: float, length: float, iterations: int, step: float | Schedule | None, momentum: bool) -> Update:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from discreet.calibration.guarantee import Guarantee, rough_multiplier
+from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
 from discreet.geometry.sparse_set import SparseSet
 from discreet.geometry.whole_space import WholeSpace
@@ -26,7 +26,6 @@ __all__ = [
     "declared_sparsity",
     "exact_ridge",
     "first_slope",
-    "fit_share",
     "slope_at_zero",
     "smoothness_bound",
     "usual_slope",
@@ -57,13 +56,6 @@ class SharedNumbers(Tuned):
         0.1,
         "share of the budget for what the whole model depends on: XᵀX, the fits of offset and scale, scores of runs",
         "sweep: share",
-    )
-    count_noise: float = tuned(
-        1e-2,
-        "noise of a count over n above which columns are not weighted, and what a constant needs (scale and offset, a "
-        "sum of labels) gets a share of the budget in proportion to it; twice that is how far the share of a class is "
-        "taken to be off that the sum of slopes tells",
-        "sweep: loudest",
     )
     decay: float = tuned(0.85, "decay of the momentum", "sweep: scaled-decay")
     score_noise: float = tuned(
@@ -110,19 +102,6 @@ def batches(problem: Problem, rate: float | None, batch_size: int | None) -> Sam
     if rate is not None:
         return PoissonSampling(rate)
     return None if batch_size is None else FixedSizeSampling(batch_size, round(problem.n))
-
-
-def fit_share(problem: Problem, guarantee: Guarantee) -> float:
-    """A tenth of the budget for what a constant needs, and in proportion to ν/n above a hundredth, up to a half.
-
-    The share of the second class then errs by a few per cent at most until ν/n exceeds a twentieth: a model that says
-    little else should not be worse than that share alone.
-    """
-    numbers = current(NUMBERS)
-    if not guarantee.private:
-        return numbers.large_share
-    much = rough_multiplier(guarantee) / problem.n / numbers.count_noise
-    return min(0.5, numbers.large_share * max(1.0, much))
 
 
 def exact_ridge(problem: Problem) -> float:

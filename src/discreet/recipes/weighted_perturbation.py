@@ -35,6 +35,13 @@ class WeightedPerturbationNumbers(Tuned):
         "noise in the mean gradient, √d·ν/n, above which columns are weighted; above 20 times that rows are centred",
         "sweep: quiet",
     )
+    count_noise: float = tuned(
+        1e-2,
+        "noise of a count over n above which columns are not weighted, and scale and offset get a share of the "
+        "budget in proportion to it; twice that is how far the share of a class is taken to be off that the sum of "
+        "slopes tells",
+        "sweep: loudest",
+    )
     word_cut: float = tuned(0.25, "slope at which logistic losses of bags of words are cut", "sweep: word-cut")
 
 
@@ -96,7 +103,7 @@ def recipe(
     ridge = _regularisation(problem, guarantee, nu, bound) if regularisation is None else regularisation
     tau = column_weights.chance_damping(problem, nu) if damping is None else damping
     scales = Diagonal(0.0, tau, exponent, entries, centred=shares["centre_share"] > 0)
-    rest = bound, objective_perturbation.deviation(guarantee), 2 * current(shared.NUMBERS).count_noise
+    rest = bound, objective_perturbation.deviation(guarantee), 2 * current(NUMBERS).count_noise
     noiseless = WeightedPerturbation(scales, 0.0, 0.0, 0.0, ridge, *rest)
     return _with_noise(noiseless, problem, guarantee, shares)
 
@@ -123,7 +130,7 @@ def _shares(
     By default the range of the scores has a fifth of what it has together with scale and offset.
     """
     usual, place = current(shared.NUMBERS), current(recalibration.NUMBERS).place_share
-    fits = shared.fit_share(problem, guarantee)
+    fits = _fit_share(problem, guarantee)
     shares = {
         "moment_share": usual.estimate_share if moment_share is None else moment_share,
         "place_share": place * fits if place_share is None else place_share,
@@ -132,6 +139,19 @@ def _shares(
     }
     _left(shares)
     return shares
+
+
+def _fit_share(problem: Problem, guarantee: Guarantee) -> float:
+    """A tenth for scale and offset together, and in proportion to ν/n above a hundredth, up to a half.
+
+    The share of the second class then errs by a few per cent at most until ν/n exceeds a twentieth: a model that says
+    little else should not be worse than that share alone.
+    """
+    usual = current(shared.NUMBERS).large_share
+    if not guarantee.private:
+        return usual
+    much = rough_multiplier(guarantee) / problem.n / current(NUMBERS).count_noise
+    return min(0.5, usual * max(1.0, much))
 
 
 def _left(shares: dict[str, float]) -> float:

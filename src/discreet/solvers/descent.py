@@ -8,6 +8,7 @@ post-processing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +31,7 @@ from discreet.updates import Sgd, Svrg, Update
 __all__ = ["Descent", "Iterate"]
 
 Iterate = Literal["last", "average", "suffix", "random"]
+_LEAST_CLIP = 1e-6  # of the clip: a grid needs a step even where θ has not moved
 
 
 class _Path(NamedTuple):
@@ -59,6 +61,8 @@ class Descent:
         precision: keeps every iterate but the last from everyone, in a run of this precision that is accounted as one
             release (`discreet.measurements.LastIterate`); None releases every step.
         hidden_batches: which rows each step of such a run takes; all rows by default.
+        differences: of SVRG: the noise multiplier of the differences over ``noise_multiplier``, which anchors have, and
+            the curvature of a row: differences are clipped to it times ‖θ − anchor‖, if that is less than ``clip``.
     """
 
     noise_multiplier: float
@@ -71,6 +75,7 @@ class Descent:
     seed: int = 0
     precision: Precision | None = None
     hidden_batches: Batches = field(default_factory=AllRows)
+    differences: tuple[float, float] = (1.0, math.inf)
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
@@ -139,7 +144,8 @@ class Descent:
             anchor = state.anchor if svrg and not svrg.due(state) else None
             sampling = None if svrg and anchor is None else self.sampling
             rows = sampling.expected_rows(problem.n) if sampling else problem.n / (self.batches or 1)
-            total = yield Noisy(self._query(problem, theta, anchor), Gaussian(self.noise_multiplier), sampling)
+            multiplier = self.noise_multiplier * (1.0 if anchor is None else self.differences[0])
+            total = yield Noisy(self._query(problem, theta, anchor), Gaussian(multiplier), sampling)
             noise_std = self.noise_multiplier * self.clip / rows if self.noise_multiplier else 0.0
             gradient = total.ravel() / rows + problem.ridge * theta
             if svrg and anchor is not None:
@@ -161,5 +167,9 @@ class Descent:
 
     def _query(self, problem: Problem, theta: NDArray[np.float64], anchor: NDArray[np.float64] | None) -> GradientSum:
         shape = problem.rows.shape
-        at_anchor = None if anchor is None else anchor.reshape(shape)
-        return GradientSum(problem.rows, problem.loss, theta.reshape(shape), self.clip, at_anchor)
+        if anchor is None or not math.isfinite(self.clip):
+            at_anchor = None if anchor is None else anchor.reshape(shape)
+            return GradientSum(problem.rows, problem.loss, theta.reshape(shape), self.clip, at_anchor)
+        change = self.differences[1] * float(np.linalg.norm(theta - anchor))  # of released points: public
+        clip = min(self.clip, max(change, _LEAST_CLIP * self.clip))
+        return GradientSum(problem.rows, problem.loss, theta.reshape(shape), clip, anchor.reshape(shape))

@@ -5,16 +5,19 @@ columns that tell more together than alone, and fits them with all the others. I
 (in 1/σ²) are fixed beforehand:
 
 1. *histograms* of all columns, which place knots and cells where there are rows;
-2. a *pilot*, the additive model of the encoded columns;
-3. a *histogram of the pilot's residuals*, which gives a bound to clip them at, and their variance;
-4. a *choice* of up to ``most`` pairs of columns, and columns of numbers that need a finer resolution, each by the
+2. *fine histograms* of the columns of numbers of which half the rows or more are in one cell, such as amounts that are
+   mostly 0: they show which values recur (`discreet.solvers.parts.recurring_values`). If there is no such column, the
+   first one of numbers is asked about, and the answer is not used; a table without numbers is not asked;
+3. a *pilot*, the additive model of the encoded columns;
+4. a *histogram of the pilot's residuals*, which gives a bound to clip them at, and their variance;
+5. a *choice* of up to ``most`` pairs of columns, and columns of numbers that need a finer resolution, each by the
    exponential mechanism, by the scores of `discreet.queries.histograms.interaction_scores`. "None" competes: what is
    drawn after it is not used;
-5. the *fit* of all columns and what was chosen, by another solver, on the rows that a public map makes of the given
+6. the *fit* of all columns and what was chosen, by another solver, on the rows that a public map makes of the given
    ones (`discreet.queries.refined_rows`).
 
-Releases: Gaussian; those of the pilot; Gaussian; ``most`` selections; those of the fit. How many, and with what noise,
-does not depend on what is chosen. See ``docs/maths/interactions.md``.
+Releases: two Gaussians; those of the pilot; Gaussian; ``most`` selections; those of the fit. How many, and with what
+noise, does not depend on what is chosen. See ``docs/maths/interactions.md``.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ from discreet.refinement import ColumnBlock, Groups, Knots, RefinedBlock, Refine
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Solver, Steps
 from discreet.solvers.parts.column_histograms import ColumnHistogram, histogram_cells, split_histograms
+from discreet.solvers.parts.recurring_values import FINE_BINS, recurring_bins, recurring_cells, spiked_columns
 
 __all__ = ["Interactions", "check"]
 
@@ -58,7 +62,8 @@ class Interactions:
     Args:
         pilot: fits the encoded columns.
         fit: fits the refined ones.
-        histogram_multiplier: noise over the bound of `ColumnCounts`.
+        histogram_multiplier: noise over the bound of `ColumnCounts`, of the first histograms.
+        value_multiplier: of the fine histograms.
         residual_multiplier: noise in the counts of residuals.
         choice_multiplier: scale of the choice over the bound of `InteractionScores`.
         most: how many pairs and finer resolutions are chosen at most.
@@ -66,6 +71,9 @@ class Interactions:
         cells: of a column in the tables that pairs are chosen by.
         fine_cells: pairs of neighbouring cells of a column of numbers that its finer resolution is chosen by.
         fine_knots: of a column of numbers of finer resolution in the fit.
+        well_used: share of the parts between evenly spaced knots that rows use, beyond which these knots stay.
+        recurring: by how many standard deviations a bin holds more rows than those around it where a value recurs.
+        rows_per_value: of a column's rows outside its largest cell, for each of which one value may have its own cell.
         pair_knots: of a column of numbers, and groups of levels, in a pair in the fit.
         inside: share of residuals that is not clipped.
         doubt: the probability that chance, or the noise of the choice, has something chosen where there is nothing.
@@ -74,6 +82,7 @@ class Interactions:
     pilot: Solver
     fit: Solver
     histogram_multiplier: float
+    value_multiplier: float
     residual_multiplier: float
     choice_multiplier: float
     most: int
@@ -81,6 +90,9 @@ class Interactions:
     cells: int
     fine_cells: int
     fine_knots: int
+    well_used: float
+    recurring: float
+    rows_per_value: float
     pair_knots: int
     inside: float
     doubt: float
@@ -98,6 +110,7 @@ class Interactions:
         cells = histogram_cells(problem.columns)
         counts = yield Noisy(ColumnCounts(problem.rows, cells), Gaussian(self.histogram_multiplier))
         histograms = split_histograms(cells, counts, problem.n)
+        values = yield from self._recurring_values(problem, histograms)
         theta = yield from self.pilot.steps(replace(problem, columns=()))
         sizes = yield Noisy(
             ResidualCounts(problem.rows, theta, SlopeCells(problem.loss, _SLOPE_EDGES)),
@@ -108,12 +121,31 @@ class Interactions:
         drawn = np.asarray(drawn).tolist()
         if len(query.tables) in drawn:  # none of them: what is drawn after it is not used
             drawn = drawn[: drawn.index(len(query.tables))]
-        return self._refinement(problem.columns, histograms, [query.tables[index] for index in drawn])
+        chosen = [query.tables[index] for index in drawn]
+        return self._refinement(problem.columns, histograms, values, chosen)
 
     def refinement(self, problem: Problem, answers: Sequence[Any]) -> Refinement:
         """The columns that the fit saw, from the values that a run released, in order."""
         left = iter(answers)
         return drive(self.choices(problem), lambda _: next(left))
+
+    def _recurring_values(
+        self, problem: Problem, histograms: tuple[ColumnHistogram, ...]
+    ) -> Generator[Measurement, Any, dict[int, tuple[int, ...]]]:
+        """One release; the fine bins of the values that recur in each column of which most rows have one value."""
+        numbers = tuple(j for j, column in enumerate(problem.columns) if column.kind == "number")
+        if not numbers:
+            return {}
+        spiked = spiked_columns(histograms)
+        asked = spiked or numbers[:1]  # the plan has this release whatever the histograms are
+        cells = histogram_cells(tuple(problem.columns[j] for j in asked), FINE_BINS)
+        query = ColumnCounts(problem.rows, cells)
+        counts = np.asarray((yield Noisy(query, Gaussian(self.value_multiplier))), dtype=np.float64)
+        noise, found = self.value_multiplier * query.bound * query.grid, dict[int, tuple[int, ...]]()
+        for j, part in zip(spiked, np.split(counts, np.cumsum(cells.sizes)[:-1]), strict=False):
+            tail = problem.n * (1 - histograms[j].shares.max())
+            found[j] = recurring_bins(part, noise, self.recurring, int(tail / self.rows_per_value))
+        return found
 
     def _scores(
         self, problem: Problem, histograms: tuple[ColumnHistogram, ...], theta: Array, clip: float, variance: float
@@ -142,15 +174,20 @@ class Interactions:
         self,
         columns: tuple[ColumnBlock, ...],
         histograms: tuple[ColumnHistogram, ...],
+        values: dict[int, tuple[int, ...]],
         chosen: list[PairTable | FineTable],
     ) -> Refinement:
         """Every column by itself, then what was chosen."""
         numbers = [j for j, column in enumerate(columns) if column.kind == "number"]
-        blocks = [RefinedBlock((j,), (_alone(column, histograms[j]),)) for j, column in enumerate(columns)]
+        blocks = [
+            RefinedBlock((j,), (_alone(column, histograms[j], self.well_used),)) for j, column in enumerate(columns)
+        ]
         for table in chosen:
             if isinstance(table, FineTable):
                 j = numbers[table.column - len(columns)]
                 blocks.append(RefinedBlock((j,), (histograms[j].knots(self.fine_knots),)))
+                if values.get(j):
+                    blocks.append(RefinedBlock((j,), (recurring_cells(values[j]),)))
             else:
                 both = table.left, table.right
                 views = tuple(_in_pair(columns[k], histograms[k], self.pair_knots) for k in both)
@@ -158,10 +195,10 @@ class Interactions:
         return Refinement(columns, tuple(blocks))
 
 
-def _alone(column: ColumnBlock, histogram: ColumnHistogram) -> View:
+def _alone(column: ColumnBlock, histogram: ColumnHistogram, well_used: float) -> View:
     if column.kind == "levels":
         return Groups(tuple(range(column.size)))
-    return Value() if column.kind == "value" else histogram.knots(column.size)
+    return Value() if column.kind == "value" else histogram.knots_where_needed(column.size, well_used)
 
 
 def _in_pair(column: ColumnBlock, histogram: ColumnHistogram, knots: int) -> View:

@@ -1,10 +1,9 @@
 """Objective perturbation: minimise the regularised loss plus a random linear term over a set; release the minimiser.
 
 Releases: one `PerturbedMinimum` (Chaudhuri–Monteleoni–Sarwate 2011; Kifer–Smith–Thakurta 2012; approximate minima:
-Iyengar et al. 2019), and under much noise the sum of labels before it
-(`discreet.solvers.parts.constant_shrinkage`). The privacy profile and its proof are our own, in
-``docs/maths/objective_perturbation.md``: for logistic regression with λ ≥ R²/ε it is *exactly* that of one Gaussian
-release of a sum of gradients.
+Iyengar et al. 2019), and where asked for the sum of labels (`discreet.solvers.parts.share_offset`). The privacy profile
+and its proof are our own, in ``docs/maths/objective_perturbation.md``: for logistic regression with λ ≥ R²/ε it is
+*exactly* that of one Gaussian release of a sum of gradients.
 """
 
 from __future__ import annotations
@@ -12,9 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.geometry.base import Projectable
@@ -25,12 +21,10 @@ from discreet.measurements.perturbed_minimum import PerturbedMinimum
 from discreet.queries.minimiser.problem import project
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.solvers.base import Problem, Steps
-from discreet.solvers.parts.constant_shrinkage import NoisyMinimiser, released_share
+from discreet.solvers.parts.share_offset import released_share, shrunk_to_share
 from discreet.solvers.parts.tolerance import public_tolerance
 
-__all__ = ["Constraint", "ObjectivePerturbation", "takes_labels"]
-
-Array = NDArray[np.float64]
+__all__ = ["Constraint", "ObjectivePerturbation"]
 
 Constraint = Literal["within", "after"]
 
@@ -47,9 +41,8 @@ class ObjectivePerturbation:
         noise: ``"gaussian"`` or, for pure ε, ``"gamma"``.
         constraint: ``"within"`` minimises over the domain; ``"after"`` minimises without it and projects. Both cost the
             same. None is "within" for every set whose projections can be certified, "after" for others.
-        label_multiplier: noise over the largest label in the sum of labels, which tells the constant model about which
-            the ridge is taken and to which scores are shrunk; 0 leaves it out. For logistic losses with an intercept,
-            no constraint and no other ridge.
+        label_multiplier: noise over the largest label in the sum of labels, by which scores are shrunk towards the
+            constant model; 0 leaves it out. For logistic losses with an intercept, no constraint and no other ridge.
     """
 
     noise_multiplier: float
@@ -73,46 +66,19 @@ class ObjectivePerturbation:
         if not self.label_multiplier:
             theta = yield self.measurement(problem)
             return project(problem.domain, theta)
-        if not takes_labels(problem):
+        free = isinstance(problem.domain, WholeSpace) and not problem.ridge
+        if not (isinstance(problem.loss, Logistic) and problem.rows.intercept and free):
             raise InvalidInput("shrinking to the share of a class is for free logistic models with an intercept.")
-        return (yield from self._about_the_constant(problem))
-
-    def _about_the_constant(self, problem: Problem) -> Steps:
-        """The sum of labels, the minimiser about the constant model, and one factor for what it adds."""
         share = yield from released_share(problem, self.label_multiplier)
-        judged = self.judged(problem)
-        centre = np.zeros(problem.rows.shape)
-        centre[-1] = judged.constant(share) / problem.rows.intercept
-        added = (yield self.measurement(problem, centre)) - centre
-        kept: Array = judged.scale(share, float(added[:-1] @ added[:-1])) * added
-        kept[-1] += math.log(share / (1 - share)) / problem.rows.intercept
-        return kept
+        release = self.measurement(problem)
+        theta, noise = (yield release), self.noise_multiplier * release.query.gradient_bound
+        return shrunk_to_share(theta, problem, share, self.regularisation, noise)
 
-    def judged(self, problem: Problem) -> NoisyMinimiser:
-        """What is known beforehand of the minimiser's signal and noise."""
-        rows, bound = problem.rows, self._query(problem).gradient_bound
-        cut = min(1.0, bound / rows.radius)
-        return NoisyMinimiser(
-            problem.n, rows.n_features, rows.norm, self.regularisation, self.noise_multiplier * bound, cut
-        )
-
-    def measurement(self, problem: Problem, centre: Array | None = None) -> PerturbedMinimum:
-        """The release of a certified minimiser of the perturbed objective, its ridge about a public centre."""
-        query, pull = self._query(problem), 0.0
-        if centre is not None:
-            pull = query.regularisation * float(np.linalg.norm(centre))
-        noise = self.noise_multiplier
-        tolerance = public_tolerance(query, problem.n, noise, pull) if noise else 0.0
-        return PerturbedMinimum(query, noise, self.deviation, tolerance, self.noise, centre)
-
-    def _query(self, problem: Problem) -> RidgeMinimiser:
+    def measurement(self, problem: Problem) -> PerturbedMinimum:
+        """The single release: a certified minimiser of the perturbed objective."""
         total = self.regularisation + problem.ridge * problem.n
         within = self.constraint == "within" or (self.constraint is None and has_long_projection(problem.domain))
         domain = problem.domain if within else WholeSpace()
-        return RidgeMinimiser(problem.rows, problem.loss, total, self.slope_bound, domain)
-
-
-def takes_labels(problem: Problem) -> bool:
-    """Whether the sum of labels has a use: a logistic loss with an intercept, no constraint and no other ridge."""
-    free = isinstance(problem.domain, WholeSpace) and not problem.ridge
-    return isinstance(problem.loss, Logistic) and bool(problem.rows.intercept) and free and problem.rows.bounded
+        query = RidgeMinimiser(problem.rows, problem.loss, total, self.slope_bound, domain)
+        tolerance = public_tolerance(query, problem.n, self.noise_multiplier) if self.noise_multiplier else 0.0
+        return PerturbedMinimum(query, self.noise_multiplier, self.deviation, tolerance, self.noise)

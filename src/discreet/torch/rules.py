@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import Parameter, functional
 
@@ -71,6 +72,8 @@ def _rms_norm(layer: nn.Module, recorder: Recorder, x: Tensor) -> Tensor:
 
 def _group_norm(layer: nn.Module, recorder: Recorder, input: Tensor) -> Tensor:
     x = functional.group_norm(with_slots(input, recorder.slots, "GroupNorm"), layer.num_groups, None, None, layer.eps)
+    if input.dim() == 4 and input.is_contiguous(memory_format=torch.channels_last):  # on GPUs the layout gets lost
+        x = x.contiguous(memory_format=torch.channels_last)
     return taps.affine(recorder, x, layer.weight, layer.bias, *_targets(layer), channel=True)
 
 

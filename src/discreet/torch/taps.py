@@ -206,11 +206,34 @@ class _Convolution(Function):  # type: ignore[misc]
             recorder.vector(of_bias, g.detach().reshape(recorder.slots, -1, g.shape[1], g[0, 0].numel()).sum((1, 3)))
         if not ctx.needs_input_grad[0]:
             return None, None, None, None, None
+        return _gradient_of_input(g, x, weight.to(g.dtype), layer, padding), None, None, None, None
+
+
+def _gradient_of_input(g: Tensor, x: Tensor, weight: Tensor, layer: nn.Module, padding: tuple[int, ...]) -> Tensor:
+    """The input's gradient; on a GPU by a transposed convolution, for which the input need not be kept."""
+    dims, zeros = len(padding), [0] * len(padding)
+    if not g.is_cuda:
         backward = torch.ops.aten.convolution_backward(
-            g, x, weight.to(g.dtype), None, layer.stride, padding, layer.dilation, False, [0] * len(padding),
-            layer.groups, [True, False, False],
-        )  # fmt: skip
-        return backward[0], None, None, None, None
+            g, x, weight, None, layer.stride, padding, layer.dilation, False, zeros, layer.groups, [True, False, False]
+        )
+        return backward[0]
+    return transposed(g, weight, tuple(x.shape[-dims:]), layer, padding)
+
+
+def transposed(
+    g: Tensor, weight: Tensor, places: tuple[int, ...], layer: nn.Module, padding: tuple[int, ...]
+) -> Tensor:
+    """The gradient of a convolution's input, whose positions are ``places``, from that of its output."""
+    reached = [
+        (n - 1) * stride - 2 * pad + hole * (kernel - 1) + 1
+        for n, stride, pad, hole, kernel in zip(
+            g.shape[-len(places) :], layer.stride, padding, layer.dilation, weight.shape[2:], strict=True
+        )
+    ]
+    beyond = [n - m for n, m in zip(places, reached, strict=True)]  # the last positions, which no patch may reach
+    return torch.ops.aten.convolution(
+        g, weight, None, layer.stride, padding, layer.dilation, True, beyond, layer.groups
+    )
 
 
 def convolution(

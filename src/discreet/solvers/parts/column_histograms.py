@@ -18,9 +18,9 @@ Array = NDArray[np.float64]
 _BINS = 64
 
 
-def histogram_cells(columns: tuple[ColumnBlock, ...]) -> ColumnCells:
-    """The cells that are counted: 64 equal ones of a number's scale, and every level."""
-    equal = Cells(tuple((np.arange(1, _BINS) / _BINS).tolist()))
+def histogram_cells(columns: tuple[ColumnBlock, ...], bins: int = _BINS) -> ColumnCells:
+    """The cells that are counted: equal ones of a number's scale, 64 if nothing else is asked, and every level."""
+    equal = Cells(tuple((np.arange(1, bins) / bins).tolist()))
     views = (Groups(tuple(range(column.size))) if column.kind == "levels" else equal for column in columns)
     return ColumnCells(columns, tuple(views))
 
@@ -54,6 +54,22 @@ class ColumnHistogram:
         told = np.concatenate([[0.0], np.cumsum(shares / shares.sum())])
         inner = np.interp(np.arange(1, count - 1) / (count - 1), (told + along) / 2, along)
         return Knots((0.0, *np.unique(inner[(inner > 0) & (inner < 1)]).tolist(), 1.0))
+
+    def used(self, count: int) -> float:
+        """How many of this many equal parts of the scale have rows, as a share: e to the entropy of the rows."""
+        edges = np.rint(np.linspace(0, len(self.shares), count + 1)[:-1]).astype(int)
+        shares = np.add.reduceat(self.shares, edges)
+        filled = shares[shares > 0]
+        return float(np.exp(-(filled @ np.log(filled)))) / count
+
+    def knots_where_needed(self, count: int, well_used: float) -> Knots:
+        """Evenly spaced ones where more than this share of the parts between them is `used`, else those of `knots`.
+
+        Knots that are moved to where most rows are leave few for effects that bend elsewhere.
+        """
+        if self.used(count - 1) > well_used:
+            return Knots(tuple(np.linspace(0.0, 1.0, count).tolist()))
+        return self.knots(count)
 
     def cells(self, count: int) -> Cells | Groups:
         """Up to ``count`` cells of about as many rows each, or groups of levels; two of a value."""

@@ -5,6 +5,6 @@ the sampler in NumPy with the exact routine that decides what fixed precision le
 Triton, `noise` what a training calls.
 
 Clipped sums as one program that is replayed (docs/maths/torch.md): `segments` holds kernels for squared lengths and
-integer sums, `reductions` what is kept of each parameter between both, `compiled` the engine, `fitting` what
-``trainer.fit`` calls.
+integer sums, `reductions`, `convolutions` and `outer` what is kept of each parameter between both, `choice` which of
+them it gets, `program` what is traced, `compiled` the engine, `fitting` what ``trainer.fit`` calls.
 """

@@ -12,9 +12,7 @@ program that is replayed, and `check_slots` tests exactly this one, because `sum
 from __future__ import annotations
 
 import importlib.util
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,7 +22,15 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from discreet.errors import InvalidInput
 from discreet.torch.blocks import in_blocks
 from discreet.torch.cuda import segments
-from discreet.torch.cuda.reductions import NotCompiled, Reduction, Vectors, reduction_of, worth_keeping
+from discreet.torch.cuda.choice import reduction_of, worth_keeping
+from discreet.torch.cuda.program import (
+    compiled_program,
+    deterministic,
+    known_as_compiling,
+    masks_from_halves,
+    require_plain,
+)  # fmt: skip
+from discreet.torch.cuda.reductions import NotCompiled, Reduction, Vectors, channels_last
 from discreet.torch.engine import Clip
 from discreet.torch.engines import TrainingGradients
 from discreet.torch.taps import Recorder
@@ -93,7 +99,7 @@ class CompiledGradients(TrainingGradients):
         self._inputs: list[Tensor] = [*model.parameters(), *model.buffers(), *self._fields]
         self._addresses = [tensor.data_ptr() for tensor in self._inputs]
         try:
-            with _deterministic():
+            with deterministic():
                 self._make(device.type == "cuda", kernels)
         except (InvalidInput, NotCompiled):
             raise
@@ -106,7 +112,7 @@ class CompiledGradients(TrainingGradients):
         program = self._traced()
         self._arrange()
         with torch.no_grad():
-            self._program = _compiled(program, self._inputs) if on_gpu and kernels else program
+            self._program = compiled_program(program, self._inputs) if on_gpu and kernels else program
             if on_gpu:
                 self._capture()
 
@@ -134,12 +140,13 @@ class CompiledGradients(TrainingGradients):
             self._reductions = self._collected(recorder)
             return [tensor for reduction in self._reductions for tensor in reduction.held]
 
-        with _known_as_compiling():
+        with known_as_compiling():
             traced = make_fx(program, tracing_mode="real")(*self._inputs)
         for reduction in self._reductions:
             reduction.shapes = [tuple(tensor.shape) for tensor in reduction.held]
             reduction.held = []
-        _require_plain(traced)
+        require_plain(traced)
+        masks_from_halves(traced)
         return traced
 
     def _reduced(self, uses: Sequence[Use]) -> Reduction | DirectUse:
@@ -175,6 +182,7 @@ class CompiledGradients(TrainingGradients):
             self._lines.append((first, first + reduction.parts))
             first += reduction.parts
         self._places: dict[int, int] = {}
+        self._together: set[int] = set()
         end = 0
         for reduction in self._reductions:
             if isinstance(reduction, Vectors):
@@ -182,6 +190,7 @@ class CompiledGradients(TrainingGradients):
                 reduction.first = end
                 for target in reduction.targets:
                     self._places[id(target.parameter)] = end
+                    self._together.add(id(target.parameter))
                     end += target.parameter.numel()
         for parameter in self.parameters:
             if id(parameter) not in self._places:
@@ -197,18 +206,24 @@ class CompiledGradients(TrainingGradients):
             self.report[name] = f"{type(layer).__name__}: {words[0] if words else Vectors.rule}, compiled"
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """The parts of a tensor like ``flat``, one for each of ``parameters``."""
-        starts = [self._places[id(p)] for p in self.parameters]
-        return [flat[at : at + p.numel()].view(p.shape) for at, p in zip(starts, self.parameters, strict=True)]
+        """The parts of a tensor like ``flat``, one for each of ``parameters``, with its channels where it has them."""
+        found = []
+        for p in self.parameters:
+            part = flat[self._places[id(p)] :][: p.numel()]
+            turned = channels_last(p) and id(p) not in self._together
+            found.append(part.as_strided(p.shape, p.stride()) if turned else part.view(p.shape))
+        return found
 
     def _capture(self) -> None:
         current, other = torch.cuda.current_stream(), torch.cuda.Stream()
+        torch._C._cuda_clearCublasWorkspaces()  # each stream has its own, and those of tracing are not used again
         other.wait_stream(current)
         with torch.cuda.stream(other):
             for _ in range(2):
                 self._run()
         current.wait_stream(other)
         torch.cuda.synchronize()
+        torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
@@ -241,7 +256,7 @@ class CompiledGradients(TrainingGradients):
         if self._graph is not None:
             self._graph.replay()
         else:
-            with torch.no_grad(), _deterministic():
+            with torch.no_grad(), deterministic():
                 self._run()
         return self.sums
 
@@ -297,56 +312,3 @@ def _used_once(uses: Sequence[Use]) -> set[int]:
     for use in uses:
         by_parameter.setdefault(id(use.target.parameter), []).append(use)
     return {key for key, found in by_parameter.items() if len(in_blocks(found)) == len(found)}
-
-
-def _require_plain(traced: Any) -> None:
-    """Refuse a program with tensors that are no inputs, which may hold made-up examples, or with random numbers."""
-    for node in traced.graph.nodes:
-        if node.op == "get_attr":
-            value = getattr(traced, node.target)
-            if isinstance(value, Tensor) and value.numel() > 1:
-                raise NotCompiled("the loss uses a tensor that is neither a parameter nor a buffer of the model")
-        schema = getattr(node.target, "_schema", None)
-        if node.op == "call_function" and schema is not None and schema.is_mutable:
-            changed = [
-                a for a, s in zip(node.args, schema.arguments, strict=False) if s.alias_info and s.alias_info.is_write
-            ]
-            if any(getattr(one, "op", "") == "placeholder" for one in changed):
-                raise NotCompiled("the forward pass writes into a buffer, a parameter or the batch")
-        if node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
-            names = [argument.name for argument in node.target._schema.arguments]
-            given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-            if "scaled_dot_product" not in str(node.target) or given.get("dropout_p", 0.0) != 0.0:
-                raise NotCompiled("dropout and other random numbers are not compiled")
-
-
-def _compiled(program: Any, inputs: list[Tensor]) -> Any:
-    import torch._inductor
-
-    return torch._inductor.compile(program, inputs)
-
-
-@contextmanager
-def _known_as_compiling() -> Iterator[None]:
-    """Lets models leave out what reads entries, as they do for PyTorch's compiler."""
-    before = torch.compiler._is_compiling_flag
-    torch.compiler._is_compiling_flag = True
-    try:
-        yield
-    finally:
-        torch.compiler._is_compiling_flag = before
-
-
-@contextmanager
-def _deterministic() -> Iterator[None]:
-    """Deterministic kernels of PyTorch alone, without filling new tensors; what was set before is set again."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    fills = torch.utils.deterministic.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        torch.utils.deterministic.fill_uninitialized_memory = fills

@@ -9,6 +9,8 @@ and is wiped afterwards.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
@@ -37,14 +39,42 @@ def available(device: torch.device, sigma: float, count: int) -> bool:
 
 
 def drawn(bits: Any, count: int, sigma: float, device: torch.device) -> Tensor:
-    """``count`` samples of round(σ′Z), whole numbers on the device, under a key of their own."""
+    """``count`` samples of round(σ′Z), whole numbers on the device, under a key of their own.
+
+    They are made beside the work that the current stream still has to do, which waits for them.
+    """
     scale = Scale.at_least(sigma)
     if scale is None:
         raise ValueError("no scale for this standard deviation")
     key = bits.words(4).view(np.uint32)
-    noise = sample_on(device, key, count, scale)
+    with _beside(device):
+        noise = sample_on(device, key, count, scale)
     key[:] = 0
+    if noise.is_cuda:
+        noise.record_stream(torch.cuda.current_stream(device))
     return noise
+
+
+@contextmanager
+def _beside(device: torch.device) -> Iterator[None]:
+    """Work on a GPU runs in a stream of its own, for which the current stream waits afterwards."""
+    if device.type != "cuda":
+        yield
+        return
+    other = _other_stream(device)
+    with torch.cuda.stream(other):
+        yield
+    torch.cuda.current_stream(device).wait_stream(other)
+
+
+@cache
+def _other_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+def _kind(sigma: float) -> torch.dtype:
+    """The type of samples, none of which is beyond 24 standard deviations (`discreet.torch.cuda.tables.LAST_STRIP`)."""
+    return torch.int32 if 25 * sigma + 1 < 2**31 else torch.int64
 
 
 @cache
@@ -66,10 +96,10 @@ def sample_on(
         count: number of samples, at most `MOST_SAMPLES`.
         scale: σ.
         slack: see `sample`.
-        out: where the samples are written, int64; by default a new tensor.
+        out: where the samples are written; by default a new tensor, of 32 bits if they hold all of them, else of 64.
     """
     secret = torch.from_numpy(key.view(np.int32).copy()).to(device)
-    out = torch.empty(count, dtype=torch.int64, device=device) if out is None else out
+    out = torch.empty(count, dtype=_kind(float(scale.sigma)), device=device) if out is None else out
     room = count // 64 + (1 << 16)
     try:
         with torch.cuda.device(device):

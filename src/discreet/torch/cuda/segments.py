@@ -25,20 +25,21 @@ except ImportError:
 
 __all__ = [
     "ALIGNED", "MARGIN", "Window", "kept_parts", "kept_squares", "kept_sums", "row_sums", "segment_parts",
-    "segment_squares", "segment_sums",
+    "segment_squares", "segment_sums", "whole_sum",
 ]  # fmt: skip
 
 MARGIN = 1 - 2.0**-15
 """Outweighs the roundings of float32 here: 2^−17 of a length (256 squares are added at a time), 2^−23 of a product."""
 ALIGNED = 16
 """Rows and columns of products are padded to a multiple of this, so that 16 bytes are read at a time."""
-PROGRAMS = 528
-"""Programs that keep the 132 processors of an H200 busy."""
+PROGRAMS = 792
+"""Programs that keep the 132 processors of an H200 busy: three at a time on each, twice."""
 CHUNK = 16384
 """Entries whose squares one program adds."""
-BLOCK = 512
-"""Entries of a gradient that one program sums over slots, of `TOGETHER` slots at a time."""
-TOGETHER = 16
+BLOCK, TOGETHER = 512, 16
+"""Entries of a gradient that one program sums over slots, and slots of which it does so at a time."""
+FEW, MANY = 64, 128
+"""The same for gradients of few entries."""
 
 
 @triton.jit(do_not_specialize=["weights", "total", "squares", "measure"])  # one program for both answers
@@ -47,6 +48,7 @@ def _segments(  # type: ignore[no-untyped-def]
     height, width, out_width, stride_y, stride_x, before_y, before_x, apart_y, apart_x,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, TIMES: tl.constexpr, SOLE: tl.constexpr, EVEN: tl.constexpr,
     STAGES: tl.constexpr, GROUP: tl.constexpr, CHANNELS: tl.constexpr, KERNEL: tl.constexpr, ACROSS: tl.constexpr,
+    LAST: tl.constexpr, BRANCH: tl.constexpr,
 ):  # fmt: skip
     """Squared lengths or integer sums of left_iᵀ right_i; with CHANNELS > 0 rows of right_i are patches of an image."""
     program, part = tl.program_id(0), tl.program_id(1)
@@ -66,9 +68,9 @@ def _segments(  # type: ignore[no-untyped-def]
         channel, place_in_kernel = column % CHANNELS, column // CHANNELS
         shift_y = place_in_kernel // ACROSS * apart_y - before_y
         shift_x = place_in_kernel % ACROSS * apart_x - before_x
+    target = column
+    if CHANNELS > 0 and not LAST:
         target = channel * KERNEL + place_in_kernel
-    else:
-        target = column
     whole = tl.zeros((ROWS, COLUMNS), tl.int32)
     product = tl.zeros((ROWS, COLUMNS), tl.float32)
     step = 0
@@ -101,7 +103,10 @@ def _segments(  # type: ignore[no-untyped-def]
                 tl.store(squares + program.to(tl.int64) * slots + slot, square)
             else:
                 weight = tl.load(weights + slot)
-                whole += tl.where(weight != 0.0, product * weight, 0.0).to(tl.int32)
+                if not BRANCH:
+                    whole += tl.where(weight != 0.0, product * weight, 0.0).to(tl.int32)
+                elif weight != 0.0:
+                    whole += (product * weight).to(tl.int32)
             product = tl.zeros((ROWS, COLUMNS), tl.float32)
         step = tl.where(last, 0, step + 1)
         slot += last.to(tl.int32)
@@ -152,12 +157,12 @@ def _rows_of_kept(values, codes, weights, total, times, size, BLOCK: tl.constexp
 # --- what they compute ------------------------------------------------------------------------------------------------
 
 
-def _tiles(times: int, rows: int) -> tuple[int, int, int, int, int]:
-    """Rows, columns and times of a tile, warps, and stages of the pipeline."""
+def _tiles(times: int, rows: int) -> tuple[int, int, int, int, int, bool]:
+    """Rows, columns and times of a tile, warps, stages of the pipeline, and whether weights of zero are a branch."""
     step = 64 if times % 64 == 0 or times > 256 else 32 if times > 16 else 16
     if times <= 64:
-        return (128 if rows > 64 else 64), 64, step, 4, 4
-    return (128, 128, step, 8, 3) if rows > 64 else (64, 128, step, 4, 3)
+        return (128 if rows > 64 else 64), 64, step, 4, 4, False
+    return (128, 128, step, 8, 3, False) if rows > 64 else (64, 128, step, 4, 3, True)
 
 
 def segment_parts(times: int, rows: int, columns: int) -> int:
@@ -175,8 +180,7 @@ def kept_parts(size: int) -> int:
 class Window:
     """Which patches of images [slots, height, width, channels] take the place of the rows of a matrix.
 
-    Row t of slot i is the patch at output position t, [kernel height · kernel width · channels]; sums are written with
-    the channel before the place in the kernel, as the weight of a convolution is.
+    Row t of slot i is the patch at output position t, [kernel height · kernel width · channels].
     """
 
     kernel: tuple[int, int]
@@ -202,12 +206,13 @@ def _launched(
     weights: Tensor | None = None,
     total: Tensor | None = None,
     squares: Tensor | None = None,
+    last: bool = True,
 ) -> None:
-    """Run the kernel: for squares if they are given, else for sums. Types of arguments are the same for both."""
+    """Run the kernel: for squares if they are given, else for sums. All else is the same for both."""
     slots, times, rows = left.shape
     single, whole, double = _unused(left.device)
     columns = right.shape[-1] * (1 if window is None else window.kernel[0] * window.kernel[1])
-    tile_rows, tile_columns, step, warps, stages = _tiles(times, rows)
+    tile_rows, tile_columns, step, warps, stages, branch = _tiles(times, rows)
     tiles = segment_parts(times, rows, columns)
     parts = max(1, min(slots, -(-PROGRAMS // tiles)))
     image, channels, kernel, across = (0,) * 9, 0, 1, 1
@@ -219,11 +224,14 @@ def _launched(
             left, right, single if weights is None else weights, whole if total is None else total,
             double if squares is None else squares, int(squares is not None), slots, times, rows, columns, *image,
             ROWS=tile_rows, COLUMNS=tile_columns, TIMES=step, SOLE=parts == 1, EVEN=times % step == 0, STAGES=stages,
-            GROUP=8, CHANNELS=channels, KERNEL=kernel, ACROSS=across, num_warps=warps,
+            GROUP=8, CHANNELS=channels, KERNEL=kernel, ACROSS=across, LAST=last,
+            BRANCH=branch, num_warps=warps,
         )  # fmt: skip
 
 
-def segment_squares(left: Tensor, right: Tensor, squares: Tensor, window: Window | None = None) -> None:
+def segment_squares(
+    left: Tensor, right: Tensor, squares: Tensor, window: Window | None = None, *, last: bool = True
+) -> None:
     """Write ‖P_i‖² in parts that are to be added: ``squares`` [`segment_parts`, slots], doubles.
 
     Their sum has a relative error of at most 2^−16 but for entries below 2^−60, which may count as zeros.
@@ -234,24 +242,35 @@ def segment_squares(left: Tensor, right: Tensor, squares: Tensor, window: Window
         squares: where the result is written. In host memory P_i is a product of float32 matrices, and the first part
             is the whole.
         window: patches that take the place of the rows of ``right``.
+        last: whether sums will be written with channels last; the program is the one that writes them.
     """
     if left.is_cuda:
-        _launched(left, right, window, squares=squares)
+        _launched(left, right, window, squares=squares, last=last)
     else:
         squares.zero_()
         squares[0] = _products(left, right).double().square().sum((1, 2))
 
 
-def segment_sums(left: Tensor, right: Tensor, weights: Tensor, total: Tensor, window: Window | None = None) -> None:
+def segment_sums(
+    left: Tensor,
+    right: Tensor,
+    weights: Tensor,
+    total: Tensor,
+    window: Window | None = None,
+    *,
+    last: bool = True,
+) -> None:
     """Add Σ_i trunc(w_i·P_i) to ``total``, int32 zeros [p, d], for weights in float32; a weight of zero adds nothing.
+
+    With a window and ``last`` the matrix is written as it is; otherwise its columns are written channel by channel.
 
     Products are rounded to float32 before they are truncated towards zero. Exact, and hence the same in any order, as
     long as the absolute values of an entry's terms sum to less than 2^31.
     """
     if left.is_cuda:
-        _launched(left, right, window, weights=weights, total=total)
+        _launched(left, right, window, weights=weights, total=total, last=last)
     else:
-        total.copy_(_whole(_products(left, right), weights))
+        total.copy_(whole_sum(_products(left, right), weights))
 
 
 def kept_squares(values: Tensor, squares: Tensor) -> None:
@@ -269,10 +288,11 @@ def kept_sums(values: Tensor, weights: Tensor, total: Tensor) -> None:
     """Write Σ_i trunc(w_i·g_i) to ``total``, flat and int32, for gradients [slots, size]; as `segment_sums`."""
     slots, size = values.shape
     if not values.is_cuda:
-        total.copy_(_whole(values.float(), weights))
+        total.copy_(whole_sum(values.float(), weights))
         return
     with torch.cuda.device(values.device):
-        _sums_of_kept[(-(-size // BLOCK),)](values, weights, total, slots, size, BLOCK=BLOCK, TOGETHER=TOGETHER)
+        block, together = (BLOCK, TOGETHER) if size > PROGRAMS * BLOCK else (FEW, MANY)
+        _sums_of_kept[(-(-size // block),)](values, weights, total, slots, size, BLOCK=block, TOGETHER=together)
 
 
 def row_sums(values: Tensor, codes: Tensor, weights: Tensor, total: Tensor) -> None:
@@ -297,6 +317,7 @@ def _products(left: Tensor, right: Tensor) -> Tensor:
     return left.float().transpose(1, 2) @ right.float()
 
 
-def _whole(values: Tensor, weights: Tensor) -> Tensor:
+def whole_sum(values: Tensor, weights: Tensor) -> Tensor:
+    """Σ_i trunc(w_i·v_i), int32, in PyTorch; a weight of zero adds nothing."""
     weights = weights.view(-1, *[1] * (values.dim() - 1))
     return torch.where(weights != 0, values * weights, 0.0).to(torch.int32).sum(0, dtype=torch.int32)
