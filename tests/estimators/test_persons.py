@@ -232,7 +232,7 @@ def test_one_budget_serves_all_runs_by_persons() -> None:
     assert ledger.spent().upper <= 5.0
     with pytest.raises(BudgetExceeded):
         search.fit(X, LABELS, groups=OWNER)
-    with pytest.raises(InvalidInput, match=r"Give persons rows up to 5: \{unit: 5\} in the schema, or rows_per_unit=5"):
+    with pytest.raises(InvalidInput, match=r"give persons rows up to 5: \{unit: 5\} in the schema, or rows_per_unit=5"):
         _model(ledger=ledger).fit(X, LABELS, groups=OWNER)
     with pytest.raises(InvalidInput, match=r"Use rows_per_unit=5\."):
         _model(ledger=ledger).fit(X, LABELS)

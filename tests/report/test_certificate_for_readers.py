@@ -154,6 +154,6 @@ def test_a_fit_is_signed_found_in_its_ledger_and_a_change_is_noticed(folder: Pat
     Path("u.json").write_text(json.dumps(said | {"epsilon": 0.5}))
     assert "costs" in refused("verify", "u.json")
     Path("budget.db").unlink()
-    assert "does not contain" in refused("verify", "s.json", "--ledger", "budget.db")
+    assert "no book" in refused("verify", "s.json", "--ledger", "budget.db")
     assert Certificate.from_json(Path("s.json").read_text()) == model.privacy_
     assert "never written over" in refused("report", "--new-key", "key.pem")

@@ -23,7 +23,7 @@ from discreet.accounting.exact.fourier import Fourier
 from discreet.accounting.exact.mixture import Mixture
 from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained, is_dear, roughly
 from discreet.accounting.exact.placement import Placement
-from discreet.accounting.exact.rare import RareLosses, continuous
+from discreet.accounting.exact.rare import RareLosses
 from discreet.accounting.exact.sampling import Spliced
 from discreet.accounting.exact.single_release import (
     delta_of_one,
@@ -44,7 +44,6 @@ __all__ = ["ComposedLoss", "composed_losses"]
 
 Engine = Literal["auto", "contour", "fourier"]
 _TIGHT = 1e-3  # an interval so narrow needs no second opinion
-_GAP = 0.2  # between bounds that cannot meet, where the tails of rare losses may be to blame
 _NARROW = 0.01  # an interval so narrow is not worth a longer sum
 _FEWEST_NODES = 1 << 10  # quicker than anything else
 _FEW_NODES = 1 << 15  # as quick as a lattice
@@ -175,8 +174,10 @@ class ComposedLoss:
     def _total(self, losses: list[float], side: int) -> float:
         """The sum of ``losses``, rounded up (side 1) or down (−1); a single loss has been rounded up by its rule."""
         total = math.fsum(losses)
-        if math.isinf(total) or self._single() is not None:
-            return total if side > 0 or math.isinf(total) else math.nextafter(total, 0.0)
+        if math.isinf(total):
+            return total
+        if self._single() is not None:
+            return total if side > 0 else math.nextafter(total, 0.0)
         return total * (1 + side * 4 * UNIT_ROUNDOFF)
 
     def contour(self, most_nodes: int = MOST_NODES) -> Contour:
@@ -195,7 +196,7 @@ class ComposedLoss:
     @property
     def _smooth(self) -> bool:
         """Whether the contour accountant speaks, and no loss has atoms."""
-        return continuous(self.parts)
+        return all(hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in self.parts)
 
     def _single(self) -> Pair | ProfilePair | None:
         return self.parts[0][0] if len(self.parts) == 1 and self.parts[0][1] == 1 else None
@@ -262,10 +263,10 @@ class ComposedLoss:
         return BoundedRange(pair.bounded_range), times
 
     def _epsilon(self, delta: float, engine: Engine, lower: bool) -> Bounds:
-        if delta >= 1 or not (self.parts or self.unbounded):
-            return Bounds(0.0, 0.0)
         if self.unbounded:
-            return Bounds(self.least, math.inf)
+            return Bounds(self.least, math.inf) if delta < 1 else Bounds(0.0, 0.0)
+        if delta >= 1 or not self.parts:
+            return Bounds(0.0, 0.0)
         if delta == 0:
             top = self._total([n * pair.top for pair, n in self.parts], -1)
             return Bounds(0.0 if self.one_sided else top, self.most(0.0))
@@ -276,10 +277,10 @@ class ComposedLoss:
             return Bounds(min(found.lower, self.most(delta)), min(found.upper, self.most(delta)))
         best = Bounds(self._reached(delta) if lower and engine == "auto" else 0.0, self.most(delta))
         lower = lower and best.lower == 0  # what is known need not be sought on a lattice
-        problem, answered = None, False
+        problem: Exception | None = None
+        answered = False
         for asked, answer in enumerate(self._engines(engine, for_epsilon=True)):
-            gap = _GAP if self.one_sided and not lower else _NARROW if lower else math.inf
-            if asked >= 2 and answered and best.upper - best.lower <= gap * best.upper:
+            if asked >= 2 and answered and (not lower or best.upper - best.lower <= _NARROW * best.upper):
                 break
             both = lower or answered  # a second opinion is one only if it can contradict the first
             try:
@@ -302,14 +303,13 @@ class ComposedLoss:
     def _reached(self, delta: float) -> float:
         """A lower bound of ε(δ) by pairs that are reached though they do not dominate, along a contour; or 0."""
         reached = [(attained(pair), n) for pair, n in self.parts]
-        if not self.one_sided or not continuous(reached):
+        smooth = all(pair and hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in reached)
+        if not self.one_sided or not smooth:
             return 0.0
-        for accountant in (Contour(reached, most_nodes=_FEW_NODES), RareLosses(reached)):  # type: ignore[arg-type]
-            try:
-                return guarded(lambda accountant=accountant: accountant.epsilon(delta).lower)  # type: ignore[misc]
-            except NotCertifiable:
-                continue
-        return 0.0
+        try:
+            return guarded(lambda: Contour(reached, most_nodes=_FEW_NODES).epsilon(delta).lower)  # type: ignore[arg-type]
+        except NotCertifiable:
+            return 0.0
 
     def estimate(self, delta: float) -> float:
         """ε(δ) to a per cent or so, by the saddle point alone where there is one."""
@@ -336,9 +336,8 @@ class ComposedLoss:
             return Fourier(self.parts, 0.8 * _NARROW if self._smooth and not answered else 1e-6, settled)
 
         if engine == "auto":
-            few: list[Callable[[bool], Failing | Fourier]] = [lambda answered: contour(answered, _FEW_NODES)]
-            rare = [lambda answered: RareLosses(self.parts)] if for_epsilon else []
-            return [*few, *rare, fourier, contour] if self._smooth else [*few, fourier, *rare, contour]
+            rare = [lambda answered: RareLosses(self.parts)] if for_epsilon and self._smooth else []
+            return [lambda answered: contour(answered, _FEW_NODES), *rare, fourier, contour]
         return [contour] if engine == "contour" else [lambda answered: Fourier(self.parts)]
 
     def _failure(self) -> float:

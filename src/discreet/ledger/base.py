@@ -67,15 +67,15 @@ class Budget:
         if unit.relation != self.unit.relation:
             return f"Use adjacency={self.unit.relation!r}."
         rows = self.unit.rows_per_unit
+        persons = f"give persons rows up to {rows}: {{unit: {rows}}} in the schema, or rows_per_unit={rows}."
         if unit.enforced and unit.rows_per_unit == 1:
             return (
                 "A network makes one example of all rows of a person, so that its budget is one for 1 row a unit "
                 "(rows_per_unit=1), whatever the schema says; a dataset of the same people with such a budget adds to "
-                f"this one, so give each a part of what you mean to spend. For other models give persons rows up to "
-                f"{rows}: {{unit: {rows}}} in the schema."
+                f"this one, so give each a part of what you mean to spend. For other models {persons}"
             )
         if unit.enforced:
-            return f"Give persons rows up to {rows}: {{unit: {rows}}} in the schema, or rows_per_unit={rows}."
+            return persons[0].upper() + persons[1:]
         return f"Use rows_per_unit={rows}."
 
     def __str__(self) -> str:

@@ -119,7 +119,7 @@ class _Call:
             return torch.func.vmap(one, randomness="different")(list(inputs), given)
 
         def alone(example: Sequence[Tensor], given: Sequence[Tensor]) -> Any:
-            """The same by an ordinary backward pass, which knows functions that torch.func does not."""
+            """Gradients of each example by an ordinary backward pass, for functions that torch.func does not know."""
             leaves = [x.detach().requires_grad_(s) for x, s in zip(example, smooth, strict=True)]
             moving = {name: values[name].detach().requires_grad_() for name in trained}
             with torch.enable_grad():

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from discreet.accounting.bounds import Bounds, meet
 from discreet.accounting.exact.fourier import SIZES_DISAGREE, Fourier, invert
@@ -19,17 +18,12 @@ from discreet.accounting.exact.pairs import Pair, ProfilePair
 from discreet.accounting.exact.window import Window, window_for
 from discreet.errors import NotCertifiable
 
-__all__ = ["RareLosses", "continuous"]
+__all__ = ["RareLosses"]
 
 _REACH = 4.5  # of ε: how far the lattice reaches
 _WORTHWHILE = 1.5  # a tail that is as many times longer than the reach is cut off
 _FEWEST, _CHEAP, _MOST = 1 << 12, 1 << 14, 1 << 16  # lattice points of the window
 _FINE = 2e-4  # relative width for which cheap lattices are not refined
-
-
-def continuous(parts: Sequence[tuple[Any, int]]) -> bool:
-    """Whether the contour accountant speaks of all these pairs, and none has atoms."""
-    return all(pair and hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in parts)
 
 
 class RareLosses(Fourier):
@@ -73,7 +67,6 @@ class RareLosses(Fourier):
             NotCertifiable: the losses are not of this kind, or no lattice proves anything.
         """
         guess, best, size = rough_epsilon(self.parts, delta), Bounds(0.0, math.inf), _FEWEST
-        lower = lower and not self._one_sided()  # bounds that cannot meet do not tell when to stop
         while size <= _MOST:
             window, log_tail = self._window(guess, delta, size)
             above, below = self._both(window, log_tail, size, lower=lower)
