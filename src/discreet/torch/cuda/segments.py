@@ -39,7 +39,7 @@ CHUNK = 16384
 BLOCK, TOGETHER = 512, 16
 """Entries of a gradient that one program sums over slots, and slots of which it does so at a time."""
 FEW, MANY = 64, 128
-"""The same for gradients of few entries."""
+"""Entries of a small gradient that one program sums over slots, and slots of which it does so at a time."""
 
 
 @triton.jit(do_not_specialize=["weights", "total", "squares", "measure"])  # one program for both answers
