@@ -2,14 +2,19 @@
 
     python bench/torch_mnist.py --data FOLDER --seeds 5          # FOLDER holds the four idx files, gzipped
 
-Features are a public function of one image: wavelet scattering of two scales and eight angles (Bruna and Mallat 2013;
-for private learning, Tramèr and Boneh 2021), normalised in groups of channels of the image itself. δ = 1e-5,
-add-remove, 60 000 rows declared. Steps are constant, or decrease linearly to 0.
+Features are a public function of one image: its slant is taken out by its own moments (LeCun et al. 1998), then wavelet
+scattering of two scales and eight angles (Bruna and Mallat 2013; for private learning, Tramèr and Boneh 2021) is
+normalised in groups of channels of the image itself. So no row is seen before the training, and no budget is spent on
+them. δ = 1e-5, add-remove, 60 000 rows declared, constant steps.
 
-Settings were chosen by the first 50 000 training images, scored on the other 10 000 (``--held-out``), among learning
-rates of 4 to 64, bounds of 0.1 to 5, constant and decreasing steps, and weights of frequencies over places and angles.
-Test accuracies that had been seen before: at ε = 3 98.29, 98.66 (constant steps) and 98.40 % (decreasing ones), at
-ε = 1 97.90 and 98.11 %. Runs are added to stored ones of the same settings.
+Settings were chosen by the first 50 000 training images, scored on the other 10 000, in simulations of this training
+with floating-point noise; ``--held-out`` confirms the choice, which is not charged to ε. Taking out the slant gained
+0.35 points at ε = 3 and 0.42 at ε = 1. Learning rates of 2 to 10 were compared over three seeds: ε = 1 is flat from 3
+to 7, ε = 3 gains up to 10, which it had before. By one or two seeds bounds of 3 and 10, decreasing steps, averages of
+weights, 9 and 81 groups, powers and logarithms, weights of the two orders, and batches of 8192 for 40 epochs gained no
+more than seeds differ, about 0.05. The test set was looked at once with these settings. Without deslanting, test
+accuracies had been seen before: at ε = 3 98.29, 98.64, 98.66 (constant steps) and 98.40 % (decreasing ones), at ε = 1
+97.90, 98.06 and 98.11 %. Runs are added to stored ones of the same settings.
 """
 
 from __future__ import annotations
@@ -38,6 +43,19 @@ def images(folder: Path, part: str) -> tuple[torch.Tensor, torch.Tensor]:
     with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz") as file:
         labels = np.frombuffer(file.read(), np.uint8, offset=8)
     return torch.from_numpy(pixels / np.float32(255)), torch.from_numpy(labels.astype(np.int64))
+
+
+def deslanted(pixels: torch.Tensor) -> torch.Tensor:
+    """Each image centred, and sheared by its own moments until its ink does not lean to a side."""
+    places = (torch.arange(28) + 0.5) / 14 - 1
+    ink = pixels.sum((1, 2)).clamp(min=1e-6)
+    right, down = pixels.sum(1) @ places / ink, pixels.sum(2) @ places / ink
+    x, y = places - right[:, None], places - down[:, None]
+    covariance, variance = torch.einsum("nij,ni,nj->n", pixels, y, x), torch.einsum("nij,ni->n", pixels, y * y)
+    slant, one, none = covariance / variance.clamp(min=1e-6), torch.ones_like(ink), torch.zeros_like(ink)
+    shear = torch.stack([one, slant, right, none, one, down], 1).view(-1, 2, 3)
+    grid = torch.nn.functional.affine_grid(shear, [len(pixels), 1, 28, 28], align_corners=False)
+    return torch.nn.functional.grid_sample(pixels[:, None], grid, align_corners=False)[:, 0]
 
 
 # --- scattering -------------------------------------------------------------------------------------------------------
@@ -113,7 +131,6 @@ def accuracy(
     test: tuple[torch.Tensor, torch.Tensor],
     epsilon: float,
     rate: float,
-    decreasing: bool,
     options: argparse.Namespace,
 ) -> tuple[float, float]:
     """(test accuracy, CPU seconds) of one private training."""
@@ -125,8 +142,6 @@ def accuracy(
         clip=options.clip, adjacency="add-remove", n_public=len(train[0]),
     )  # fmt: skip
     for batch in trainer:
-        if decreasing:
-            optimizer.param_groups[0]["lr"] = rate * (1 - trainer.steps_done / trainer.plan.steps)
         trainer.step(loss(model(batch.x), batch.y))
     with torch.no_grad():
         right = torch.cat([model(part).argmax(1) for part in test[0].split(1000)]) == test[1]
@@ -139,8 +154,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--batch", type=int, default=4096)
     parser.add_argument("--epochs", type=float, default=20)
-    parser.add_argument("--lr", type=float, nargs="+", default=[12.0, 10.0], help="one for each ε")
-    parser.add_argument("--decreasing", type=float, nargs="*", default=[1.0], help="each ε with decreasing steps")
+    parser.add_argument("--lr", type=float, nargs="+", default=[5.0, 10.0], help="one for each ε")
     parser.add_argument("--clip", type=float, default=0.1)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 3.0])
     parser.add_argument("--kept", type=Path, help="a file that keeps the features")
@@ -151,21 +165,21 @@ def main() -> None:
     if options.kept and options.kept.exists():
         train_features, test_features = torch.load(options.kept)
     else:
-        train_features, test_features = scattering(pixels), scattering(test_pixels)
+        train_features, test_features = (scattering(deslanted(part)) for part in (pixels, test_pixels))
         if options.kept:
             torch.save((train_features, test_features), options.kept)
     print(f"{train_features.shape[1]} features", flush=True)
     train, test = (train_features, labels), (test_features, test_labels)
     if options.held_out:
         train, test = (train_features[:50000], labels[:50000]), (train_features[50000:], labels[50000:])
-    settings = {name: getattr(options, name) for name in ("batch", "epochs", "clip")}
+    settings: dict[str, Any] = {name: getattr(options, name) for name in ("batch", "epochs", "clip")}
+    settings["features"] = "deslanted, scattering"
     for _ in range(options.seeds):
         for epsilon, rate in zip(options.epsilons, options.lr, strict=True):
-            decreasing = epsilon in options.decreasing
-            found, seconds = accuracy(train, test, epsilon, rate, decreasing, options)
+            found, seconds = accuracy(train, test, epsilon, rate, options)
             print(f"ε = {epsilon:g}: {100 * found:.2f} %, {seconds:.0f} s", flush=True)
             if options.store and not options.held_out:
-                store(f"{epsilon:g}", {**settings, "lr": rate, "decreasing": decreasing}, found)
+                store(f"{epsilon:g}", {**settings, "lr": rate}, found)
 
 
 def store(epsilon: str, settings: dict[str, Any], found: float) -> None:
