@@ -6,9 +6,9 @@ was ever granted.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
-import random
 import resource
 import signal
 import sqlite3
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ledger.kills import PURE, UNIT, kill_charges, no_order, opened, pure
 
 from discreet.accounting.bounds import Bounds
 from discreet.errors import BudgetExceeded, DiscreetError, LedgerUnavailable
@@ -26,23 +27,7 @@ from discreet.ledger import Accountant, Ledger, open_book
 from discreet.report.record import record_of
 from discreet.units import Unit
 
-UNIT = Unit("replace-one")
 InChildren = Callable[[list[Callable[[], object]]], list[int]]
-
-
-def pure(event: Event, delta: float, unit: Unit) -> Bounds:
-    return Bounds(event.epsilon, event.epsilon)  # type: ignore[attr-defined]
-
-
-def no_order(event: Event, order: float, unit: Unit) -> float:
-    return float("inf")
-
-
-PURE = Accountant(pure, no_order)
-
-
-def opened(place: str, epsilon: float = 1.0, **more: Any) -> Ledger:
-    return Ledger(place, epsilon=epsilon, delta=1e-6, adjacency="replace-one", **({"accountant": PURE} | more))
 
 
 KILLS = 500
@@ -51,33 +36,9 @@ KILLS = 500
 
 def test_killed_anywhere(place: str) -> None:
     """Charges are killed (−9) after a random time, from before they begin until after they have ended."""
-    opened(place, epsilon=1e6)
-    random.seed(20261116)
-    begun = time.perf_counter()
-    for _ in range(5):
-        opened(place, epsilon=1e6).charge(PureDP(1.0), UNIT)
-    longest = 1.2 * (time.perf_counter() - begun) / 5
-    acknowledged, killed, runs = 5, 0, 0
-    while killed < KILLS:
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                Ledger(place, accountant=PURE).charge(PureDP(1.0), UNIT)
-                os.write(writing, b"!")
-            finally:
-                os._exit(0)
-        os.close(writing)
-        time.sleep(random.uniform(0.0, longest))
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        ended = os.read(reading, 1) == b"!"
-        longest *= 0.8 if ended else 1.02  # so that about one in twelve ends, however slow the machine is
-        acknowledged += ended
-        killed += os.WIFSIGNALED(status)
-        os.close(reading)
-        runs += 1
-        assert runs < 8 * KILLS, "charges end before they can be killed"
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        acknowledged, killed = pool.apply(kill_charges, (place, KILLS))
+    assert killed == KILLS
     there = len(opened(place, epsilon=1e6).history())
     assert acknowledged <= there <= acknowledged + killed
     assert acknowledged > 5, "no charge ended: nothing was killed after its commit"
