@@ -201,10 +201,10 @@ def test_kinds_are_distinct_and_softmax_has_no_scalar_slope() -> None:
 
 
 def test_smoothed_losses_are_close_to_the_originals() -> None:
-    pinball, envelope = Quantile(0.8), Quantile(0.8, width=0.2)
-    gap = pinball.value(SCORES, 0.3) - envelope.value(SCORES, 0.3)
+    pinball, smoothed = Quantile(0.8), Quantile(0.8, width=0.2)
+    gap = smoothed.value(SCORES, 0.3) - pinball.value(SCORES, 0.3)
     assert gap.min() >= -1e-15
-    assert gap.max() <= 0.8**2 * 0.2 / 2 + 1e-15
+    assert gap.max() <= 0.2 / 8 + 1e-15
     hinge_gap = np.maximum(0, 1 - SCORES) - SmoothedHinge(0.2).value(SCORES, 1.0)
     assert hinge_gap.min() >= -1e-15
     assert hinge_gap.max() <= 0.1 + 1e-15
@@ -216,6 +216,13 @@ def test_the_pinball_minimiser_is_the_quantile(level: float) -> None:
     z = np.linspace(-1, 1, 2001)
     risk = Quantile(level).value(z[:, None], y).mean(axis=1)
     assert z[risk.argmin()] == pytest.approx(np.quantile(y, level), abs=5e-3)
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.8])
+def test_smoothing_does_not_move_the_quantile_of_even_targets(level: float) -> None:
+    y, z = np.linspace(0, 1, 1001), np.linspace(0, 1, 1001)
+    slopes = Quantile(level, width=0.2).slope(z[:, None], y).mean(axis=1)
+    assert z[np.abs(slopes).argmin()] == pytest.approx(level, abs=2e-3)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 6])

@@ -105,7 +105,8 @@ def _gradient(query: RidgeMinimiser, rows: Any, tilt: list[Decimal], theta: list
                 slope = min(max(z - y, -Decimal(width)), Decimal(width))
             case Quantile():
                 level = Decimal(query.loss.parameter)
-                slope = min(max((z - y) / Decimal(query.loss.smoothing), -level), 1 - level)
+                shifted = (z - y) / Decimal(query.loss.smoothing) + Decimal("0.5") - level
+                slope = min(max(shifted, -level), 1 - level)
             case _:
                 slope = z - y
         slope = min(max(slope, -Decimal(cap)), Decimal(cap))

@@ -109,7 +109,7 @@ def _poisson_slope(z: float, y: float) -> float:
 def _quantile_slope(z: float, y: float, level: float, width: float) -> float:
     residual = z - y
     if width > 0.0:
-        return min(max(residual / width, -level), 1.0 - level)
+        return min(max(residual / width + (0.5 - level), -level), 1.0 - level)
     if residual > 0.0:
         return 1.0 - level
     if residual < 0.0:

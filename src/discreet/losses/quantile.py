@@ -19,8 +19,9 @@ __all__ = ["Quantile"]
 class Quantile(Loss):
     """Pinball loss at ``level`` τ: (1 − τ)r for r ≥ 0 and −τr for r ≤ 0, with r = z − y (Koenker–Bassett 1978).
 
-    ``width`` h > 0 replaces it by its Moreau envelope: the slope becomes clip(r/h, −τ, 1 − τ), so that the loss is
-    1/h-smooth, lies below the pinball by at most max(τ, 1 − τ)²h/2, and keeps its Lipschitz constant.
+    ``width`` h > 0 averages it over residuals within h/2, evenly (Fernandes–Guerre–Horta 2021): the slope becomes
+    clip(r/h + ½ − τ, −τ, 1 − τ), so that the loss is 1/h-smooth, lies above the pinball by at most h/8, and keeps its
+    Lipschitz constant. Where the density of targets is even over h about the quantile, the minimiser is the same.
 
     Raises:
         InvalidInput: the level is not strictly between 0 and 1, or the width is negative or not finite.
@@ -59,24 +60,24 @@ class Quantile(Loss):
         return self.width
 
     def value(self, z: ArrayLike, y: ArrayLike) -> Array:
-        """s·(r − hs/2) with s the slope, which is the pinball itself for h = 0."""
+        """s·r − h(s − ½ + τ)²/2 + h/8 with s the slope, which is the pinball itself for h = 0."""
         with np.errstate(over="ignore"):
             residual = as_float(z) - as_float(y)
             slope = self._slope(residual)
-            return slope * (residual - 0.5 * self.width * slope)
+            return slope * residual + 0.5 * self.width * (0.25 - (slope - 0.5 + self.level) ** 2)
 
     def slope(self, z: ArrayLike, y: ArrayLike) -> Array:
-        """−τ below the target, 1 − τ above, 0 at it; clip(r/h, −τ, 1 − τ) when smoothed."""
+        """−τ below the target, 1 − τ above, 0 at it; clip(r/h + ½ − τ, −τ, 1 − τ) when smoothed."""
         with np.errstate(over="ignore"):
             return self._slope(as_float(z) - as_float(y))
 
     def curvature(self, z: ArrayLike, y: ArrayLike) -> Array:
-        """1/h inside the band −τh < r < (1 − τ)h, 0 outside (and everywhere when not smoothed)."""
+        """1/h inside the band |r| < h/2, 0 outside (and everywhere when not smoothed)."""
         with np.errstate(over="ignore"):
             residual = as_float(z) - as_float(y)
         if not self.smooth:
             return np.zeros_like(residual)
-        inside = (residual > -self.level * self.width) & (residual < (1 - self.level) * self.width)
+        inside = np.abs(residual) < 0.5 * self.width
         return np.where(inside, 1.0 / self.width, 0.0)
 
     def lipschitz(self, domain: Domain) -> float:
@@ -93,5 +94,5 @@ class Quantile(Loss):
     def _slope(self, residual: Array) -> Array:
         if self.smooth:
             with np.errstate(over="ignore"):  # a tiny width
-                return np.clip(residual / self.width, -self.level, 1.0 - self.level)
+                return np.clip(residual / self.width + (0.5 - self.level), -self.level, 1.0 - self.level)
         return np.where(residual > 0, 1.0 - self.level, np.where(residual < 0, -self.level, 0.0))

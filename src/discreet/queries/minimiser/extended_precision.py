@@ -255,7 +255,7 @@ def _slopes(loss: Loss, z: list[Decimal], y: float, cap: Decimal) -> list[Decima
             a = score - target
         case Quantile():
             level, band = Decimal(loss.parameter), Decimal(loss.smoothing)
-            a = min(max((score - target) / band, -level), one - level)
+            a = min(max((score - target) / band + Decimal("0.5") - level, -level), one - level)
         case CappedPoisson():
             seen = min(max(target, zero), Decimal(int(loss.cap)))
             a = (_counted(loss, score)[0] - seen) / Decimal(loss.largest_curvature)
