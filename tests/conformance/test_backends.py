@@ -48,6 +48,13 @@ CASES: dict[str, tuple[str, Any, dict[str, Any], str, dict[str, Any]]] = {
     "one scale": ("scaled_descent", dp.LinearRegression, SMALL, "income", {"epsilon": 0.002}),
     # "auto" takes the same solver with 400 steps, every one a pass of the same code
     "counts": ("scaled_descent", dp.PoissonRegression, SMALL, "visits", FORTY),
+    "quantile": (
+        "scaled_descent",
+        dp.QuantileRegression,
+        SMALL,
+        "income",
+        {"quantile": 0.8, "solver": "scaled_descent", "solver_options": {"iterations": 9}},
+    ),
     "classes": ("scaled_descent", dp.LogisticRegression, SMALL, "kind", {}),
     "classes with a ridge": ("descent", dp.LogisticRegression, SMALL, "kind", {"alpha": 0.01}),
     "two classes": ("objective_perturbation", dp.LogisticRegression, SMALL, "yes", {}),

@@ -24,6 +24,7 @@ from discreet.mechanisms import Gaussian
 from discreet.noise.bits import Bits
 from discreet.queries.base import ACUTE_FACTOR, BoundedDifference, replace_one_factor
 from discreet.queries.histograms.labelled_scores import LabelledScores
+from discreet.queries.histograms.residual_histogram import ResidualHistogram
 from discreet.queries.histograms.score_histogram import ScoreHistogram
 from discreet.queries.sums.column_second_moment import ColumnSecondMoment
 from discreet.queries.sums.gradient import GradientSum
@@ -42,6 +43,7 @@ REPLACE = Unit("replace-one")
 NEAR: dict[str, Callable[[], Any]] = {
     "histogram": lambda: ScoreHistogram(CONSTANT, np.array([1.0, -0.5, 0.2]), np.linspace(-1, 1, 4)),
     "labelled": lambda: ScoreHistogram(PLAIN, np.array([1.0, 1.0]), np.linspace(-1, 1, 3), np.linspace(-2, 2, 3)),
+    "residuals": lambda: ResidualHistogram(CONSTANT, np.array([1.0, -0.5, 0.2]), np.linspace(-1, 1, 5)),
     "label sums": lambda: LabelledScores(PLAIN, np.array([1.0, 1.0]), np.linspace(-1, 1, 17)),
     "label sums, few bins": lambda: LabelledScores(PLAIN, np.array([1.0, 1.0]), np.linspace(-1, 1, 3)),
     "energies": lambda: ColumnSecondMoment(PLAIN),

@@ -69,5 +69,5 @@ def test_former_names_say_how_it_is_done_now(former: str, scales: str) -> None:
 
 
 def test_a_scale_model_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="scales must be 'full', 'diagonal' or 'single'"):
+    with pytest.raises(InvalidInput, match="scales must be 'full', 'diagonal', 'residual' or 'single'"):
         make_plan(REGRESSION, GUARANTEE, "scaled_descent", {"scales": "none"})

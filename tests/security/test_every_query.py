@@ -32,6 +32,7 @@ from discreet.queries.histograms.interaction_scores import SHARES, FineTable, In
 from discreet.queries.histograms.labelled_scores import LabelledScores
 from discreet.queries.histograms.outcomes import ClassCells, ConfidenceCells, LossCells, OutcomeCounts, ScoreCells
 from discreet.queries.histograms.ranks import Grid, Ranks
+from discreet.queries.histograms.residual_histogram import ResidualHistogram
 from discreet.queries.histograms.score_histogram import ScoreHistogram
 from discreet.queries.histograms.slope_cells import ResidualCounts, SlopeCells
 from discreet.queries.largest_entries import LargestEntries
@@ -174,6 +175,10 @@ SUMS: dict[type, list[Make]] = {
     ScoreHistogram: [
         lambda rng: ScoreHistogram(ROWS, theta(rng), np.sort(rng.normal(size=6))),
         lambda rng: ScoreHistogram(PLAIN, theta(rng, PLAIN), np.linspace(-1, 1, 5), np.linspace(-2, 2, 3)),
+    ],
+    ResidualHistogram: [
+        lambda rng: ResidualHistogram(ROWS, theta(rng), np.sort(rng.normal(size=6))),
+        lambda rng: ResidualHistogram(PLAIN, theta(rng, PLAIN), np.linspace(-1, 1, 5)),
     ],
     LabelledScores: [
         lambda rng: LabelledScores(ROWS, theta(rng), np.sort(rng.normal(size=6))),

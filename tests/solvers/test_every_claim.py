@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -310,6 +311,28 @@ def wide() -> list[Case]:
     return found
 
 
+def residuals() -> list[Case]:
+    """A row with the longest gradient, in one bin and on one side of a median; or its target turned.
+
+    By plans that spend nearly all on the gradients, or on the histogram of residuals and a quantile's coverage.
+    """
+    rest = {"scales": "residual", "scale_share": 0.02, "moment_share": 0.02}
+    gradients = rest | {"iterations": 2, "spread_share": 0.01}
+    spread, coverage = (rest | {"iterations": 1, "spread_share": share} for share in (0.94, 0.47))
+    huber = Problem(RowSpec(1, 1.0, 0.5), Huber(0.25), 2.0, residual_loss=Huber(1.345))
+    median = replace(huber, loss=Quantile(0.5, 0.05), residual_loss=Quantile(0.5, 0.25))
+    return [
+        Case("scaled_descent", f"residual-{label}", problem, LONGEST[unit], unit, options=options)
+        for label, problem, unit, options in (
+            ("Huber", huber, ADD, gradients),
+            ("Quantile", median, REPLACE, gradients),
+            ("spread", huber, REPLACE, spread),
+            ("coverage", median, ADD, coverage),
+            ("coverage", median, REPLACE, coverage),
+        )
+    ]
+
+
 def _of_mean(heard: list[Any], theta: Any) -> float:
     """By how much the log-likelihood ratio of a sum that is 1 here and 0 in the other world exceeds ε = 1."""
     (released, value), *_ = heard
@@ -467,6 +490,7 @@ CASES = [
     *bias_reduced(),
     *sparse_gradients(),
     *wide(),
+    *residuals(),
     *boosted(),
 ]
 

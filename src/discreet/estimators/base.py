@@ -222,6 +222,7 @@ class PrivateLinearModel(PrivateEstimator):
             columns=crossable_columns(features) if self._chooses_interactions() else (),
             largest_count=self._largest_count(),
             n_error=self._count_error(guarantee),
+            residual_loss=self._in_residuals(),
         )
 
     def _chooses_interactions(self) -> bool:
@@ -239,6 +240,10 @@ class PrivateLinearModel(PrivateEstimator):
     def _infers(self) -> bool:
         """Whether a fit releases what intervals need: that was asked for, or the solver that does so was named."""
         return bool(getattr(self, "inference", False)) or self.solver in INFERRING
+
+    def _in_residuals(self) -> Loss | None:
+        """The loss in units of the residuals' spread, for solvers that estimate it; None where there is none."""
+        return None
 
     def _largest_count(self) -> float:
         """The public bound of counts that are not coded; none for other targets."""

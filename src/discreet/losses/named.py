@@ -16,12 +16,12 @@ from discreet.losses.tukey import Tukey
 from discreet.losses.welsch import Welsch
 from discreet.text import read_number
 
-__all__ = ["LABEL_LOSSES", "NUMBER_LOSSES", "named_loss"]
+__all__ = ["HUBER_WIDTH", "LABEL_LOSSES", "NUMBER_LOSSES", "SMOOTHING", "named_loss"]
 
-_HUBER_WIDTH = 0.25
-"""The default width of the Huber loss in half-ranges of the target, as in `HuberRegression`."""
-_SMOOTHING = 0.05
-"""The default smoothing of the pinball loss, as in `QuantileRegression`."""
+HUBER_WIDTH = 0.25
+"""The width of the Huber loss in half-ranges of the target where the spread of the residuals is not estimated."""
+SMOOTHING = 0.05
+"""The smoothing of the pinball loss in half-ranges of the target, in the same place."""
 
 LABEL_LOSSES: dict[str, Callable[[float | None], Loss]] = {
     "logistic": lambda _: Logistic(),
@@ -34,10 +34,10 @@ LABEL_LOSSES: dict[str, Callable[[float | None], Loss]] = {
 # (Huber), 2.985 (Welsch) and 4.685 (Tukey): the others are wide in proportion to Huber's.
 NUMBER_LOSSES: dict[str, Callable[[float | None], Loss]] = {
     "squared": lambda _: Squared(),
-    "huber": lambda width: Huber(_HUBER_WIDTH if width is None else width),
-    "quantile": lambda level: Quantile(0.5 if level is None else level, _SMOOTHING),
-    "welsch": lambda width: Welsch(_HUBER_WIDTH * 2.985 / 1.345 if width is None else width),
-    "tukey": lambda width: Tukey(_HUBER_WIDTH * 4.685 / 1.345 if width is None else width),
+    "huber": lambda width: Huber(HUBER_WIDTH if width is None else width),
+    "quantile": lambda level: Quantile(0.5 if level is None else level, SMOOTHING),
+    "welsch": lambda width: Welsch(HUBER_WIDTH * 2.985 / 1.345 if width is None else width),
+    "tukey": lambda width: Tukey(HUBER_WIDTH * 4.685 / 1.345 if width is None else width),
 }
 """Losses of numbers, whose targets are coded to [−1, 1]. The parameter: a width, of the pinball loss its level."""
 

@@ -7,7 +7,6 @@ the number of rows (public or privately released) and the guarantee. `RULES` is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from discreet.calibration.guarantee import Guarantee
@@ -15,11 +14,12 @@ from discreet.geometry import L1Ball, SparseSet, WholeSpace
 from discreet.geometry.base import Atomic, Projectable
 from discreet.losses import Poisson, Softmax, Squared
 from discreet.planning.facts import Facts
-from discreet.planning.options import labelled
+from discreet.planning.rule import Rule
 from discreet.recipes.exponential_mechanism import MOST_AXES
 from discreet.recipes.hard_threshold import converges
 from discreet.recipes.interactions import NUMBERS as INTERACTIONS
 from discreet.recipes.shared import NUMBERS as SHARED
+from discreet.recipes.single_scales import asked_for_scales
 from discreet.recipes.weighted_perturbation import NUMBERS as WEIGHTED
 from discreet.recipes.weighted_perturbation import is_bag_of_words
 from discreet.rows import RowSpec
@@ -86,37 +86,6 @@ def prefers_peeling(rows: RowSpec, entry_bound: float, sparsity: int) -> bool:
     return math.isfinite(entry_bound) and cheaper and prefers_vertices(rows, entry_bound, pure=False)
 
 
-@dataclass(frozen=True)
-class Rule:
-    """``solver`` is taken where the condition holds and no earlier rule's does.
-
-    Args:
-        solver: a name of `discreet.recipes.RECIPES`.
-        when: the condition.
-        condition: in words.
-        why: what the solver gains there.
-        evidence: the theorem, sweep or benchmark behind it.
-        scales: the scale model of ``scaled_descent``; empty for other solvers.
-    """
-
-    solver: str
-    when: Callable[[Facts], bool]
-    condition: str
-    why: str
-    evidence: str
-    scales: str = ""
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The options of the solver that the rule sets."""
-        return {"scales": self.scales} if self.scales else {}
-
-    @property
-    def label(self) -> str:
-        """The solver in words, with its scale model."""
-        return labelled(self.solver, self.scales)
-
-
 def _lasso_by_vertices(f: Facts) -> bool:
     p = f.problem
     declared = isinstance(p.domain, L1Ball) and math.isfinite(p.entry_bound) and isinstance(p.loss, Squared)
@@ -162,6 +131,16 @@ def _few_columns(f: Facts) -> bool:
 def _counts(f: Facts) -> bool:
     known = f.gaussian and isinstance(f.problem.loss, Poisson) and f.free and f.problem.rows.bounded
     return known and _few_columns(f) and f.noise_share <= current(NUMBERS).most_noise
+
+
+def _in_residuals(f: Facts) -> bool:
+    p = f.problem
+    known = p.residual_loss is not None and f.free and bool(p.rows.intercept) and _few_columns(f)
+    if not f.private:
+        return known
+    if not (known and f.gaussian and p.rows.bounded and f.noise_share <= current(NUMBERS).most_noise):
+        return False
+    return asked_for_scales(p, f.guarantee) <= 1 / 2
 
 
 RULES: tuple[Rule, ...] = (
@@ -311,6 +290,15 @@ RULES: tuple[Rule, ...] = (
         "a noisy second moment whitens gradients, whose curvature is far below its bound at most rows",
         "bench/results/whitened_losses.md",
         scales="full",
+    ),
+    Rule(
+        "scaled_descent",
+        _in_residuals,
+        "Huber and quantile regression, width and smoothing not declared, no constraint, up to 1000 coefficients; "
+        "ε = ∞, or noise share ≤ 0.5, ν/n ≤ 0.088 and δ > 0",
+        "the spread of the residuals is the unit of widths, clips and steps, however wide the bounds of the targets",
+        "bench/results/robust_losses.md",
+        scales="residual",
     ),
     Rule(
         "descent",

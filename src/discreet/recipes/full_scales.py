@@ -19,7 +19,7 @@ from discreet.solvers.parts.requirements import require_bounded_rows
 from discreet.solvers.scaled_descent import ScaledDescent
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["NUMBERS", "FullOptions", "FullScalesNumbers", "settings"]
+__all__ = ["NUMBERS", "FullOptions", "FullScalesNumbers", "newton_steps", "ridge_growth", "settings"]
 
 
 @dataclass(frozen=True)
@@ -127,31 +127,38 @@ def _largest_gradient(problem: Problem, guarantee: Guarantee, target_bound: floa
 
 
 def _steps(problem: Problem, guarantee: Guarantee) -> int:
-    """T = 18√d, so that the ridge λ/T is as large as the noise of the gradients asks for, whatever the budget.
+    """`newton_steps`; as many as at all where the curvature bound is that of a kink or of counts, and without privacy.
 
-    In directions of curvature below τ/|θ_j| the gradients' noise τ = C/μ exceeds the gradients. λ = √(2d)·r²/(μ√share)
-    is in proportion to τ, and |θ_j| ≈ ‖θ‖/√d, so λ/T = τ/|θ_j| asks for T ∝ r‖θ‖; scores of the size of the targets
-    from rows whose variance is spread over d directions have r‖θ‖ ∝ √d. The constant is from simulations. A curvature
-    bound above 1 is that of a kink or of counts: most rows have far less, so that as many steps are taken as at all.
+    Most rows have far less curvature than such a bound.
     """
     limits = current(shared.NUMBERS)
     if not guarantee.private:
         return _REFINEMENTS if isinstance(problem.loss, Squared) else limits.exact_iterations
-    if curvature_bound(problem) > 1:
-        return limits.most_iterations
+    return limits.most_iterations if curvature_bound(problem) > 1 else newton_steps(problem)
+
+
+def newton_steps(problem: Problem) -> int:
+    """T = 18√d, so that the ridge λ/T is as large as the noise of the gradients asks for, whatever the budget.
+
+    In directions of curvature below τ/|θ_j| the gradients' noise τ = C/μ exceeds the gradients. λ = √(2d)·r²/(μ√share)
+    is in proportion to τ, and |θ_j| ≈ ‖θ‖/√d, so λ/T = τ/|θ_j| asks for T ∝ r‖θ‖; scores of the size of the targets
+    from rows whose variance is spread over d directions have r‖θ‖ ∝ √d. The constant is from simulations.
+    """
     steps = math.ceil(current(NUMBERS).steps_per_root_dimension * math.sqrt(problem.rows.dimension))
-    return min(limits.most_iterations, steps)
+    return min(current(shared.NUMBERS).most_iterations, steps)
 
 
 def _ridge_growth(problem: Problem, guarantee: Guarantee) -> float:
+    """`ridge_growth`; 1 without privacy, and where a curvature bound above 1 makes steps short and the ridge large."""
+    return ridge_growth(problem, guarantee) if guarantee.private and curvature_bound(problem) <= 1 else 1.0
+
+
+def ridge_growth(problem: Problem, guarantee: Guarantee) -> float:
     """1 + s/0.1: how often as large the ridge λ/T is for noise s = √min(d, n)·κ/n in the mean gradient over its bound.
 
     First by fewer steps, then by more damping. Coefficients that cannot be distinguished from noise are then shrunk to
-    0, and the prediction is near the middle of the targets' bounds. With a curvature bound above 1 the steps are short
-    already, and the ridge with them large.
+    0, and the prediction is near where the descent began, the middle of the targets' bounds or their location.
     """
-    if not guarantee.private or curvature_bound(problem) > 1:
-        return 1.0
     d, n = problem.rows.dimension, problem.n
     doubling = current(objective_perturbation.NUMBERS).doubling_noise
     return 1 + math.sqrt(min(d, n)) * rough_multiplier(guarantee) / (doubling * n)

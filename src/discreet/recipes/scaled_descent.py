@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from discreet.calibration.guarantee import Guarantee
 from discreet.errors import InvalidInput
-from discreet.recipes import diagonal_scales, full_scales, shared, single_scales
+from discreet.recipes import diagonal_scales, full_scales, residual_scales, shared, single_scales
 from discreet.solvers.base import Problem
 from discreet.solvers.scaled_descent import ScaledDescent
 from discreet.tuned import current
@@ -18,6 +18,7 @@ __all__ = ["recipe"]
 _MODELS: dict[str, tuple[type[Any], Callable[[Problem, Guarantee, Any], ScaledDescent]]] = {
     "full": (full_scales.FullOptions, full_scales.settings),
     "diagonal": (diagonal_scales.DiagonalOptions, diagonal_scales.settings),
+    "residual": (residual_scales.ResidualOptions, residual_scales.settings),
     "single": (single_scales.SingleOptions, single_scales.settings),
 }
 """The options of every scale model, and the function that makes its settings."""
@@ -27,7 +28,7 @@ def recipe(
     problem: Problem,
     guarantee: Guarantee,
     *,
-    scales: Literal["full", "diagonal", "single"] | None = None,
+    scales: Literal["full", "diagonal", "residual", "single"] | None = None,
     iterations: int | None = None,
     clip: float | None = None,
     step: float | None = None,
@@ -37,6 +38,7 @@ def recipe(
     centre_share: float | None = None,
     recalibration_share: float | None = None,
     scale_share: float | None = None,
+    spread_share: float | None = None,
     offset_share: float | None = None,
     power: float | None = None,
     spread: float | None = None,
@@ -50,14 +52,14 @@ def recipe(
     Args:
         problem: public facts.
         guarantee: what to keep.
-        scales: the scale model: the ``"full"`` second moment XᵀX, the ``"diagonal"`` of the columns' second moments, or
-            a ``"single"`` scale of rows and of targets. None takes what a rule of ``auto`` says of such a problem, or
-            else full up to 1000 columns and diagonal beyond.
+        scales: the scale model: the ``"full"`` second moment XᵀX, the ``"diagonal"`` of the columns' second moments, a
+            ``"single"`` scale of rows and of targets, or XᵀX and the spread of the ``"residual"`` values. None takes
+            what a rule of ``auto`` says of such a problem, or else full up to 1000 columns and diagonal beyond.
         iterations, clip: all models.
-        damping, moment_share: full and diagonal.
+        damping, moment_share: full, residual and diagonal.
         target_bound: full and single.
         step, decay, centre_share, recalibration_share, power, spread, rate, score_noise: diagonal.
-        scale_share, offset_share, noise_share: single.
+        scale_share: single and residual. offset_share, noise_share: single. spread_share: residual.
 
     Raises:
         InvalidInput: an option that the scale model does not have, or a problem that it is not for.

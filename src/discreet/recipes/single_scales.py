@@ -18,7 +18,7 @@ from discreet.solvers.parts.private_scales import Location, Single
 from discreet.solvers.scaled_descent import ScaledDescent
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["NUMBERS", "SingleOptions", "SingleScalesNumbers", "settings"]
+__all__ = ["NUMBERS", "SingleOptions", "SingleScalesNumbers", "asked_for_scales", "settings"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def settings(problem: Problem, guarantee: Guarantee, asked: SingleOptions) -> Sc
     if not guarantee.private:
         steps = usual.exact_iterations if asked.iterations is None else asked.iterations
         return ScaledDescent(free, 0.0, steps, math.inf)
-    needed = _asked_for_scales(problem, guarantee)
+    needed = asked_for_scales(problem, guarantee)
     shares = {
         "scale_share": min(0.5, max(usual.estimate_share, needed)) if asked.scale_share is None else asked.scale_share,
         "offset_share": usual.estimate_share if asked.offset_share is None else asked.offset_share,
@@ -96,7 +96,7 @@ def settings(problem: Problem, guarantee: Guarantee, asked: SingleOptions) -> Sc
     return _with_weights(problem, guarantee, shares, asked, bound)
 
 
-def _asked_for_scales(problem: Problem, guarantee: Guarantee) -> float:
+def asked_for_scales(problem: Problem, guarantee: Guarantee) -> float:
     """The share (b·κ/(n·¼))² with which mean signs are off by ¼; b is the bound of one release of signs.
 
     Where it would be more than half of the budget the location of the targets alone is estimated.

@@ -60,6 +60,8 @@ class Problem:
         columns: which features are of which column of a table, where interactions may be chosen among them.
         largest_count: public bound of the targets of a Poisson regression of plain counts; it is enforced.
         n_error: the standard deviation of ``n`` where it was released with noise.
+        residual_loss: the same loss with its width in units of the residuals' spread, for solvers that estimate it;
+            None where the width was declared.
     """
 
     rows: RowSpec
@@ -76,6 +78,7 @@ class Problem:
     columns: tuple[ColumnBlock, ...] = ()
     largest_count: float = math.inf
     n_error: float = 0.0
+    residual_loss: Loss | None = None
 
     def __post_init__(self) -> None:
         if not self.n > 0:

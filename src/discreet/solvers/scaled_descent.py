@@ -3,8 +3,8 @@
     coordinates ← releases of the scale model            (`discreet.solvers.parts.private_scales`)
     θ ← θ − η·direction(noisy mean gradient at θ)        T times, with or without momentum, in these coordinates
     coefficients of the user's columns ← θ               and what is fitted afterwards: nothing, scale and offset by two
-                                                         histograms, the temperature of several classes, or the mean
-                                                         residual
+                                                         histograms, the temperature of several classes, the mean
+                                                         residual, or the coverage of a quantile
 
 Location and scale of rows and targets decide how much of a gradient is noise: what a row may contribute is bounded by
 its length, and a step must be short enough for the direction of most curvature. A few per cent of the budget find them,
@@ -23,7 +23,7 @@ from discreet.measurements import Noisy, PoissonSampling
 from discreet.mechanisms import Gaussian
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.mean_offset import with_mean_offset
-from discreet.solvers.parts.private_scales import Location, Scales
+from discreet.solvers.parts.private_scales import Coordinates, Location, Scales
 from discreet.solvers.parts.recalibration import NUMBERS as RECALIBRATION
 from discreet.solvers.parts.recalibration import recalibrated
 from discreet.solvers.parts.temperature import tempered
@@ -75,19 +75,20 @@ class ScaledDescent:
 
     def steps(self, problem: Problem) -> Steps:
         """The releases of the scale model, ``iterations`` gradients, and those of the fit afterwards."""
-        scales = yield from self.scales.released(problem, self.iterations)
+        scales: Coordinates = yield from self.scales.released(problem, self.iterations)
         theta = mean = scales.start
         update: Update = Momentum(self.step, self.decay) if self.decay else Sgd(self.step)
         state = update.init(theta.size)
         rows = self.sampling.expected_rows(problem.n) if self.sampling else problem.n
         first = {"last": self.iterations - 1, "suffix": self.iterations // 2, "average": 0}[self.iterate]
         for t in range(self.iterations):
+            scales, theta = yield from scales.refined(t, theta)
             total = yield Noisy(scales.query(theta, self.clip), Gaussian(self.noise_multiplier), self.sampling)
             direction = scales.direction(total / rows, theta)
             moved, state = update(theta.ravel(), direction.ravel(), state)
             theta = moved.reshape(theta.shape)
             mean = theta if t <= first else mean + (theta - mean) / (t - first + 1)
-        found = scales.coefficients(mean)
+        found = yield from scales.finished(scales.coefficients(mean))
         leverage = self.path_length * scales.leverage  # what rows' own slopes moved their own scores by
         if self.recalibration_multiplier and problem.rows.outputs > 1:
             cut = self.clip / math.sqrt(scales.leverage)

@@ -2,8 +2,8 @@
 
 A search for a median by the signs of v − median (Robbins–Monro 1951) has errors in proportion to the scale of v, not to
 its public bound: steps are in units of the scale found so far.
-Scales are looked for between a hundredth of the public bound and the bound, and a search starts at half of the bound.
-Searches end with the average of their last half.
+Scales are looked for between a hundredth of the public bound, or less where that is asked for, and the bound; a search
+starts at half of it. Searches end with the average of their last half.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LocationScale:
 
 
 def location_and_scale(
-    problem: Problem, multiplier: float, target_bound: float
+    problem: Problem, multiplier: float, target_bound: float, least: float = _LEAST_SCALE
 ) -> Generator[Measurement, Any, LocationScale]:
     """Medians of the targets and of one fixed projection of the rows, and of the absolute deviations from them.
 
@@ -73,9 +73,10 @@ def location_and_scale(
         problem: public facts.
         multiplier: noise over the bound of `SignSums` in each release.
         target_bound: public bound on |y|, where the search begins and ends.
+        least: scale of the targets over their bound, below which the search does not go.
     """
     rows, n, numbers = problem.rows, problem.n, current(NUMBERS)
-    bounds = np.array([target_bound, rows.norm])
+    bounds = np.array([target_bound, rows.norm if rows.bounded else 1.0])
     centres, logs = np.zeros(2), np.log(numbers.gain * bounds)
     found, kept = np.zeros((2, 2)), 0
     for t in range(numbers.steps):
@@ -84,7 +85,7 @@ def location_and_scale(
         answer = yield Noisy(query, Gaussian(multiplier))
         signs = np.asarray(answer, dtype=np.float64).reshape(2, 2) / n
         centres = np.clip(centres + numbers.gain * np.exp(logs) * signs[:, 0], -bounds * (1, 3), bounds * (1, 3))
-        logs = np.clip(logs + numbers.gain * signs[:, 1], np.log(_LEAST_SCALE * bounds), np.log(bounds))
+        logs = np.clip(logs + numbers.gain * signs[:, 1], np.log(bounds * (least, _LEAST_SCALE)), np.log(bounds))
         if 2 * (t + 1) > numbers.steps:
             kept += 1
             found += (np.stack([centres, logs]) - found) / kept

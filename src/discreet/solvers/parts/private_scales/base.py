@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TypeAlias
+from collections.abc import Generator
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.measurements import Measurement
 from discreet.queries.base import Query
 from discreet.queries.sums.gradient import GradientSum
 from discreet.solvers.base import Problem
@@ -40,6 +42,16 @@ class Coordinates(ABC):
     @abstractmethod
     def direction(self, gradient: Array, theta: Array) -> Array:
         """The direction in which θ is moved, from a noisy mean gradient; the user's ridge is added here."""
+
+    def refined(self, step: int, theta: Array) -> Generator[Measurement, Any, tuple[Coordinates, Array]]:
+        """Before the step of this number: coordinates for it and those that follow, and where they begin."""
+        return self, theta
+        yield  # a generator without releases
+
+    def finished(self, theta: Array) -> Generator[Measurement, Any, Array]:
+        """What the model ends with, from coefficients of the user's columns."""
+        return theta
+        yield  # a generator without releases
 
     def coefficients(self, theta: Array) -> Array:
         """The coefficients of the user's columns that θ stands for, in the user's set."""

@@ -40,7 +40,7 @@ from discreet.solvers.base import Problem
 from discreet.solvers.parts.metric_projection import metric_projection
 from discreet.solvers.parts.private_scales.base import Array, Coordinates
 
-__all__ = ["Full", "Whitened"]
+__all__ = ["Full", "Whitened", "damped_inverse"]
 
 _PSEUDO_INVERSE = 1e-13  # eigenvalues below this share of the largest are rounding errors
 
@@ -158,10 +158,10 @@ class Whitened(Coordinates):
 
     @cached_property
     def _inverse(self) -> Array:
-        return _damped_inverse(self.hessian, self.problem.ridge, self.added)
+        return damped_inverse(self.hessian, self.problem.ridge, self.added)
 
 
-def _damped_inverse(curvature: Array, ridge: float, damping: float) -> Array:
+def damped_inverse(curvature: Array, ridge: float, damping: float) -> Array:
     """(curvature₊ + ridge + damping)⁻¹, negative eigenvalues set to 0, a pseudo-inverse where nothing is added."""
     if not curvature.any() and ridge + damping > 0:  # a rehearsal's, however many its columns
         return np.eye(len(curvature)) / (ridge + damping)
