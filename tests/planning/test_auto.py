@@ -1,12 +1,14 @@
 """Which solver "auto" takes follows from public facts: the loss, the dimension, the budget."""
 
+import math
+
 import pytest
 
 import discreet as dp
 from discreet.calibration import Guarantee
 from discreet.estimators.planned import planned
 from discreet.geometry import L1Ball, L2Ball, SparseSet
-from discreet.losses import Huber, Logistic, Poisson, Softmax, Squared
+from discreet.losses import Huber, Logistic, Poisson, Quantile, Softmax, Squared
 from discreet.planning.auto import choose
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
@@ -62,6 +64,30 @@ def test_the_choice(loss, columns, guarantee, domain, expected):
 def test_a_second_moment_that_would_drown_is_not_bought(n, facts, expected):
     problem = Problem(**{"rows": RowSpec(20, 1.0, 0.5), "loss": Squared(), "n": n} | facts)
     assert choose(problem, APPROXIMATE).options == {"scales": expected}
+
+
+RESIDUAL, PERTURBED = "scaled_descent (residual)", "objective_perturbation"
+
+
+@pytest.mark.parametrize(
+    ("facts", "guarantee", "expected"),
+    [
+        ({}, APPROXIMATE, RESIDUAL),
+        ({"loss": Quantile(0.9, 0.05), "residual_loss": Quantile(0.9, 0.25)}, APPROXIMATE, RESIDUAL),
+        ({}, Guarantee(math.inf, 0.0, Unit("add-remove")), RESIDUAL),
+        ({"residual_loss": None}, APPROXIMATE, PERTURBED),
+        ({"ridge": 0.1}, APPROXIMATE, PERTURBED),
+        ({"domain": L2Ball(5.0)}, APPROXIMATE, PERTURBED),
+        ({"rows": RowSpec(20, 1.0)}, APPROXIMATE, PERTURBED),
+        ({"rows": RowSpec(1500, 1.0, 0.5)}, APPROXIMATE, PERTURBED),
+        ({}, PURE, PERTURBED),
+        ({"n": 60.0}, Guarantee(0.5, 1e-8, Unit("replace-one")), PERTURBED),
+    ],
+    ids=["huber", "quantile", "∞", "declared", "ridge", "set", "no intercept", "wide", "pure", "little data"],
+)
+def test_the_spread_of_the_residuals_is_taken_where_it_can_be_estimated(facts, guarantee, expected):
+    usual = {"rows": RowSpec(20, 1.0, 0.5), "loss": Huber(0.25), "n": 2000.0, "residual_loss": Huber(1.345)}
+    assert choose(Problem(**usual | facts), guarantee).label == expected
 
 
 @pytest.mark.parametrize("facts", [{"ridge": 0.1}, {"rows": RowSpec(1500, 1.0)}], ids=["ridge", "no intercept"])
