@@ -24,7 +24,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -91,23 +90,22 @@ def batch(name: str, device: str) -> tuple[Tensor, Tensor]:
 
 
 class FloatNoise:
-    """Gaussian noise in floats, drawn in host memory by as many threads as PyTorch has, each with its own generator."""
+    """Gaussian noise in floats, drawn in host memory by PyTorch's threads, each part of it with its own generator."""
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.values = torch.empty(size, device=device)
         threads = 1 if self.values.is_cuda or size < 1 << 16 else torch.get_num_threads()
         self.parts = self.values.chunk(threads)
         self.generators = [torch.Generator(device).manual_seed(k) for k in range(len(self.parts))]
-        self.pool = ThreadPoolExecutor(threads)
 
     def add_to(self, totals: list[Tensor], scale: float) -> None:
-        def draw(part: Tensor, generator: torch.Generator) -> None:
-            part.normal_(0.0, scale, generator=generator)
+        from discreet.torch.threads import SMALL, in_parts
 
-        others = [self.pool.submit(draw, *task) for task in list(zip(self.parts, self.generators, strict=True))[1:]]
-        draw(self.parts[0], self.generators[0])
-        for other in others:
-            other.result()
+        def draw(first: int, last: int) -> None:
+            for part, generator in zip(self.parts[first:last], self.generators[first:last], strict=True):
+                part.normal_(0.0, scale, generator=generator)
+
+        in_parts(draw, len(self.parts), SMALL)
         for total, noise in zip(totals, self.values.split([total.numel() for total in totals]), strict=True):
             total.add_(noise.view_as(total))
 

@@ -15,6 +15,9 @@ from discreet.torch.threads import in_parts
 
 __all__ = ["perturbed"]
 
+WORK = 64
+"""A sample takes as long as so many entries of `in_parts`."""
+
 
 def perturbed(
     total: Sequence[torch.Tensor], mechanism: Gaussian, query: Query, bits: Bits
@@ -37,5 +40,5 @@ def perturbed(
             if part.start < min(part.stop, one.size):
                 out[part] = mechanism.perturb(one[part], query, bits)
 
-    in_parts(perturb, starts[-1], starts[-1])
+    in_parts(perturb, starts[-1], WORK * starts[-1])
     return found

@@ -15,6 +15,7 @@ from torch.autograd import Function
 from torch.nn import functional
 
 from discreet.errors import InvalidInput
+from discreet.torch.threads import as_batch
 from discreet.torch.uses import ConvolutionUse, DirectUse, EmbeddingUse, MatrixUse, OuterUse, Target, Use
 
 __all__ = ["Recorder", "affine", "convolution", "embedding", "linear", "recorded_sum", "with_slots"]
@@ -72,13 +73,17 @@ def recorded_sum(g: Tensor, slots: int) -> Tensor:
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x Wᵀ + b, computed as (W xᵀ + b)ᵀ for few outputs in host memory, which takes about half the time there."""
-    outputs = weight.shape[0]
+    """x Wᵀ + b, computed as (W xᵀ + b)ᵀ for few outputs in host memory, which takes about half the time there.
+
+    Rows are in parts, because one product with so few rows gains little from a second thread.
+    """
+    outputs, inputs = weight.shape
     if x.is_cuda or not FEW[0] <= outputs <= FEW[1]:
         return functional.linear(x, weight, bias)
-    rows = x.reshape(-1, x.shape[-1]).T
-    turned = weight @ rows if bias is None else torch.addmm(bias[:, None], weight, rows)
-    return turned.T.contiguous().view(*x.shape[:-1], outputs)
+    parts = as_batch(x.reshape(-1, inputs)).transpose(1, 2)
+    several = weight.expand(len(parts), -1, -1)
+    turned = several @ parts if bias is None else torch.baddbmm(bias[:, None], several, parts)
+    return turned.transpose(1, 2).reshape(*x.shape[:-1], outputs)
 
 
 class _Linear(Function):  # type: ignore[misc]
