@@ -37,10 +37,19 @@ class Recorder:
     uses: list[Use] = field(default_factory=list)
     suspended: bool = False
 
+    def record(self, use: Use) -> None:
+        """Keep a use; refused in a backward pass that is to be differentiated itself, where weights are constants."""
+        if torch.is_grad_enabled():
+            raise InvalidInput(
+                "gradients of gradients (create_graph=True) are not supported for models that are trained privately: "
+                "they would lack what the inner gradient owes to the weights. Nothing was released of this step"
+            )
+        self.uses.append(use)
+
     def vector(self, target: Target | None, values: Tensor) -> None:
         """Record the gradients of a small parameter, one a slot, already summed over time."""
         if target is not None:
-            self.uses.append(DirectUse(target, values.reshape(self.slots, *target.shape)))
+            self.record(DirectUse(target, values.reshape(self.slots, *target.shape)))
 
     def matrix(self, target: Target | None, inputs: Tensor, outputs: Tensor, transposed: bool) -> None:
         """Record a matrix that met vectors of each slot."""
@@ -49,9 +58,9 @@ class Recorder:
         inputs = inputs.reshape(self.slots, -1, inputs.shape[-1])
         outputs = outputs.reshape(self.slots, -1, outputs.shape[-1])
         if inputs.shape[1] == 1:
-            self.uses.append(OuterUse(target, inputs[:, 0], outputs[:, 0], transposed))
+            self.record(OuterUse(target, inputs[:, 0], outputs[:, 0], transposed))
         else:
-            self.uses.append(MatrixUse(target, inputs, outputs, transposed))
+            self.record(MatrixUse(target, inputs, outputs, transposed))
 
 
 def with_slots(x: Tensor, slots: int, layer: str) -> Tensor:
@@ -195,7 +204,7 @@ class _Convolution(Function):  # type: ignore[misc]
         g = _laid_out_for(weight, g)
         recorder, of_weight, of_bias, layer, padding = ctx.note
         if of_weight is not None:
-            recorder.uses.append(
+            recorder.record(
                 ConvolutionUse(
                     of_weight,
                     x.detach(),
@@ -270,7 +279,7 @@ class _Embedding(Function):  # type: ignore[misc]
         (codes,) = ctx.saved_tensors
         recorder, of_weight, ignored = ctx.note
         slots = recorder.slots
-        recorder.uses.append(
+        recorder.record(
             EmbeddingUse(of_weight, codes.reshape(slots, -1), g.detach().reshape(slots, -1, g.shape[-1]), ignored)
         )
         return None, None, None, None
