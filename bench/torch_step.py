@@ -1,7 +1,10 @@
 """One step of training over a step without privacy: time and peak memory of this library and of Opacus.
 
-Every method runs in a process of its own, and the processes take turns, one step each, so that all meet the same load
-of the machine. Reported is the median over rounds of a method's time divided by that of the step without privacy in the
+Every method runs in a process of its own, and the processes take turns, so that all meet the same load of the machine.
+A turn begins with a pause, in which the threads of the process before give up their processors (OpenMP's wait for some
+milliseconds without doing so), and with steps that do not count, one or those of 20 ms: a training takes one step after
+another, with its data in the cache and its threads awake. Then one step counts. There are as many threads as processors
+by default. Reported is the median over rounds of a method's time divided by that of the step without privacy in the
 same round, for processor time and for elapsed time, and the peak resident memory over that without privacy.
 
 A step is: forward pass, clipped sum, noise, update by SGD. ``exact`` adds exact Gaussian noise to exact integers,
@@ -38,6 +41,8 @@ import peers
 OPACUS = peers.Environment("opacus", ["torch==2.13.0", "opacus==1.6.0"])
 METHODS = ("non-private", "exact", "float", "opacus-hooks", "opacus-ghost")
 BOUND, NOISE, RATE = 1.0, 1.0, 1e-3
+PAUSE = 0.02
+"""Seconds before a turn, several times as long as OpenMP's threads wait for work, and of steps that do not count."""
 
 
 class Encoder(nn.Module):
@@ -211,6 +216,11 @@ def worker(method: str, name: str, device: str, threads: int) -> None:
     else:
         step = opacus_step(model, x, y, method == "opacus-ghost")
     for _ in sys.stdin:
+        time.sleep(PAUSE)
+        warm = time.perf_counter() + PAUSE
+        step()
+        while time.perf_counter() < warm:
+            step()
         start, cpu = time.perf_counter(), time.process_time()
         step()
         if device == "cuda":
