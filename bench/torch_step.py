@@ -1,7 +1,10 @@
 """One step of training over a step without privacy: time and peak memory of this library and of Opacus.
 
-Every method runs in a process of its own, and the processes take turns, one step each, so that all meet the same load
-of the machine. Reported is the median over rounds of a method's time divided by that of the step without privacy in the
+Every method runs in a process of its own, and the processes take turns, so that all meet the same load of the machine.
+A turn begins with a pause, in which the threads of the process before give up their processors (OpenMP's wait for some
+milliseconds without doing so), and with steps that do not count, one or those of 20 ms: a training takes one step after
+another, with its data in the cache and its threads awake. Then one step counts. There are as many threads as processors
+by default. Reported is the median over rounds of a method's time divided by that of the step without privacy in the
 same round, for processor time and for elapsed time, and the peak resident memory over that without privacy.
 
 A step is: forward pass, clipped sum, noise, update by SGD. ``exact`` adds exact Gaussian noise to exact integers,
@@ -24,7 +27,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,8 @@ import peers
 OPACUS = peers.Environment("opacus", ["torch==2.13.0", "opacus==1.6.0"])
 METHODS = ("non-private", "exact", "float", "opacus-hooks", "opacus-ghost")
 BOUND, NOISE, RATE = 1.0, 1.0, 1e-3
+PAUSE = 0.02
+"""Seconds before a turn, several times as long as OpenMP's threads wait for work, and of steps that do not count."""
 
 
 class Encoder(nn.Module):
@@ -91,23 +95,22 @@ def batch(name: str, device: str) -> tuple[Tensor, Tensor]:
 
 
 class FloatNoise:
-    """Gaussian noise in floats, drawn in host memory by as many threads as PyTorch has, each with its own generator."""
+    """Gaussian noise in floats, drawn in host memory by PyTorch's threads, each part of it with its own generator."""
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.values = torch.empty(size, device=device)
         threads = 1 if self.values.is_cuda or size < 1 << 16 else torch.get_num_threads()
         self.parts = self.values.chunk(threads)
         self.generators = [torch.Generator(device).manual_seed(k) for k in range(len(self.parts))]
-        self.pool = ThreadPoolExecutor(threads)
 
     def add_to(self, totals: list[Tensor], scale: float) -> None:
-        def draw(part: Tensor, generator: torch.Generator) -> None:
-            part.normal_(0.0, scale, generator=generator)
+        from discreet.torch.threads import SMALL, in_parts
 
-        others = [self.pool.submit(draw, *task) for task in list(zip(self.parts, self.generators, strict=True))[1:]]
-        draw(self.parts[0], self.generators[0])
-        for other in others:
-            other.result()
+        def draw(first: int, last: int) -> None:
+            for part, generator in zip(self.parts[first:last], self.generators[first:last], strict=True):
+                part.normal_(0.0, scale, generator=generator)
+
+        in_parts(draw, len(self.parts), SMALL)
         for total, noise in zip(totals, self.values.split([total.numel() for total in totals]), strict=True):
             total.add_(noise.view_as(total))
 
@@ -213,6 +216,11 @@ def worker(method: str, name: str, device: str, threads: int) -> None:
     else:
         step = opacus_step(model, x, y, method == "opacus-ghost")
     for _ in sys.stdin:
+        time.sleep(PAUSE)
+        warm = time.perf_counter() + PAUSE
+        step()
+        while time.perf_counter() < warm:
+            step()
         start, cpu = time.perf_counter(), time.process_time()
         step()
         if device == "cuda":

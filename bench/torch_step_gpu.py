@@ -241,7 +241,8 @@ def exact(model: nn.Module, x: Tensor, y: Tensor, half: bool, mode: str) -> Step
             optimizer.step()
 
         return step
-    noise = torch.empty(sum(p.numel() for p in model.parameters()), dtype=torch.int32, device=device)  # room for it
+    # noise is made and added for a quarter of the parameters at a time: room for two, as one may be added still
+    noise = torch.empty(sum(p.numel() for p in model.parameters()) // 2, dtype=torch.int32, device=device)
     engine = Measured(model, Clip(BOUND), forward, (x, y), slots=len(x), grid=GRID)
     del noise
     gradient = engine.flat.zero_().view(torch.float32)  # takes the place of the sums
@@ -249,12 +250,16 @@ def exact(model: nn.Module, x: Tensor, y: Tensor, half: bool, mode: str) -> Step
     for parameter, part in zip(engine.parameters, engine.views(gradient), strict=True):
         parameter.grad = part
     count = engine.flat.numel()
+    most = -(-count // (4 * 4096)) * 4096
     move = _graphed(optimizer.step, reset=False)
 
     def replayed() -> None:
         engine.sums_of(forward, (x, y), present)
-        noise = drawn(Bits(), count, NOISE * GRID, device)
-        _released[(-(-count // 4096),)](engine.flat, noise, gradient, unit, count, BLOCK=4096, num_warps=8)
+        for first in range(0, count, most):
+            sums, into = engine.flat[first : first + most], gradient[first : first + most]
+            noise, size = drawn(Bits(), len(sums), NOISE * GRID, device), len(sums)
+            _released[(-(-size // 4096),)](sums, noise, into, unit, size, BLOCK=4096, num_warps=8)
+            del noise
         move()
 
     return replayed

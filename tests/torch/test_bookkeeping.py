@@ -90,3 +90,18 @@ def test_a_table_and_a_convolution_add_nothing_of_slots_that_are_not_finite() ->
         assert all(total.isfinite().all() for total in found)
         for one, other in zip(found, exact, strict=True):
             torch.testing.assert_close(one, other, rtol=0.0, atol=NEAR)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("rows", [2048, 1030, 1025])
+@pytest.mark.parametrize("shape", [(20, 5), (4, 3), (12, 40)])
+def test_many_rows_with_few_columns_are_cut_into_parts(rows: int, shape: tuple[int, int], exact: bool) -> None:
+    torch.manual_seed(1)
+    layer, x = nn.Linear(*shape), torch.randn(rows, shape[0])
+    present = torch.rand(rows) < 0.7
+    found = clipped_sums(layer, x, present, exact)
+    g = 2 * layer(x).detach()
+    lengths = g.norm(dim=1) * (x.square().sum(1) + 1).sqrt()
+    g *= (present * (0.5 / lengths).clamp(max=1.0) / 0.5)[:, None]  # in units of the bound
+    for one, other in zip(found, (g.T @ x, g.sum(0)), strict=True):
+        torch.testing.assert_close(one, other.double(), rtol=1e-3, atol=5e-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import weakref
 from fractions import Fraction
 
 import numpy as np
@@ -258,6 +259,32 @@ def test_a_key_is_drawn_for_each_tensor_and_wiped(monkeypatch: pytest.MonkeyPatc
     assert not torch.equal(first, second)
     assert not np.array_equal(keys[0][1], keys[1][1])
     assert not any(key.any() for key, _ in keys)
+
+
+def test_noise_is_drawn_for_a_part_of_the_tensors_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each entry gets the reference's sample of its part's key, and what was added is dropped before the next part."""
+    torch = pytest.importorskip("torch")
+    from discreet.torch.cuda import noise
+
+    drawn, alive = [], []
+
+    def on_host(device, key, count, scale):
+        alive.append(sum(one() is not None for one, _, _ in drawn))
+        found = torch.from_numpy(sample(key, count, scale))
+        drawn.append((weakref.ref(found), key.copy(), count))
+        return found
+
+    monkeypatch.setattr(noise, "sample_on", on_host)
+    monkeypatch.setattr(noise, "LEAST", 50)
+    total = [torch.full(shape, 5) for shape in ((10, 10), (7,), (), (60, 2), (3, 40), (100,), (1,))]
+    found = noise.released(Bits.seeded(1), total, 50.0, 0.25)
+    assert [tuple(one.shape) for one in found] == [tuple(one.shape) for one in total]
+    assert [count for _, _, count in drawn] == [100 + 7 + 1 + 120, 120, 101]
+    assert alive == [0, 0, 0]
+    assert len({key.tobytes() for _, key, _ in drawn}) == 3
+    scale = Scale.at_least(50.0)
+    wanted = np.concatenate([sample(key, count, scale) for _, key, count in drawn])
+    assert torch.cat([one.reshape(-1) for one in found]).tolist() == (0.25 * (wanted + 5)).tolist()
 
 
 def test_samples_have_32_bits_only_where_the_farthest_one_fits() -> None:

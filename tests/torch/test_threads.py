@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +20,16 @@ from discreet.torch.noisy import perturbed
 from discreet.torch.rounds import ClippedGradientSum
 
 
+@pytest.fixture(params=["PyTorch's threads", "Python's threads"])
+def team(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both kinds of threads, one after the other; PyTorch's alone are not everywhere."""
+    if request.param == "Python's threads":
+        monkeypatch.setattr(threads, "_team", lambda: None)
+    elif threads._team() is None:
+        pytest.skip("PyTorch's OpenMP has no GNU interface here")
+
+
+@pytest.mark.usefixtures("team")
 @pytest.mark.parametrize("count", [1, 2, 7, 1000])
 def test_every_row_is_worked_on_once(count: int) -> None:
     torch.set_num_threads(3)
@@ -29,7 +43,59 @@ def test_every_row_is_worked_on_once(count: int) -> None:
     assert (done == 20).all()
 
 
-def test_a_thread_that_is_late_is_not_waited_for_and_one_that_has_begun_is() -> None:
+def test_the_threads_are_those_of_operations_of_pytorch() -> None:
+    """No other thread is made: it would share a processor with one that waits for PyTorch's next operation."""
+    if threads._team() is None:
+        pytest.skip("PyTorch's OpenMP has no GNU interface here")
+    torch.set_num_threads(2)
+    torch.ones(1 << 20).exp()
+    threads._pool.cache_clear()
+    before, ready, seen = _running(), threading.Barrier(2, timeout=30), set()
+
+    def work(first: int, last: int) -> None:
+        ready.wait()  # each thread has a part
+        seen.add(threading.get_native_id())
+
+    threads.in_parts(work, 2, threads.SMALL)
+    assert len(seen) == 2
+    assert seen <= before
+    assert _running() <= before
+
+
+def _running() -> set[int]:
+    return {int(name) for name in os.listdir("/proc/self/task")}
+
+
+@pytest.mark.parametrize("missing", ["a region that does nothing", "an interrupt on the way"])
+def test_a_loop_that_was_not_done_in_whole_is_not_taken_for_done(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python drops what is raised between foreign code and a function that it calls; sums would lack a part."""
+    torch.set_num_threads(2)
+
+    def region(call: Callable[[Any], None], *_: Any) -> None:
+        if missing != "a region that does nothing":
+            interrupted = [True]
+
+            def trace(frame: Any, event: str, _: Any) -> None:
+                if interrupted and frame.f_code.co_name == "body":
+                    interrupted.pop()
+                    raise KeyboardInterrupt
+
+            sys.settrace(trace)
+            try:
+                call(None)
+            finally:
+                sys.settrace(None)
+
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    monkeypatch.setattr(threads, "_team", lambda: region)
+    with pytest.raises(KeyboardInterrupt):
+        threads.in_parts(lambda first, last: None, 16, threads.SMALL)
+
+
+def test_a_thread_of_python_that_is_late_is_not_waited_for_and_one_that_has_begun_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threads, "_team", lambda: None)
     torch.set_num_threads(2)
     stop, own = threading.Event(), threading.get_ident()
     busy = threads._pool(1).submit(stop.wait)
@@ -49,6 +115,7 @@ def test_a_thread_that_is_late_is_not_waited_for_and_one_that_has_begun_is() -> 
     assert sorted(ended) == [False, True]
 
 
+@pytest.mark.usefixtures("team")
 def test_what_a_part_raises_is_raised() -> None:
     torch.set_num_threads(2)
 
@@ -65,6 +132,7 @@ def query() -> ClippedGradientSum:
     return ClippedGradientSum(ExampleGradients(torch.nn.Linear(3, 1), Clip(1.0), slots=2, grid=2.0**20), 1.0)
 
 
+@pytest.mark.usefixtures("team")
 def test_noise_of_several_threads_is_gaussian_and_no_part_of_it_is_drawn_twice() -> None:
     """By chance: 13 tests of normal sums beyond 6 deviations, below 1e-7."""
     torch.set_num_threads(3)

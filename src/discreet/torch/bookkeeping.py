@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from discreet.torch import kernels
 from discreet.torch.blocks import KEPT, TOGETHER, AccumulatedBlock, Block, SparseBlock
+from discreet.torch.threads import as_batch
 from discreet.torch.uses import ConvolutionUse, EmbeddingUse, MatrixUse, OuterUse, Use
 from discreet.torch.workspace import Workspace
 
@@ -24,10 +24,12 @@ LONG = 64
 """Times from which products of halves of the time axis are faster than those of the whole axis (in host memory)."""
 
 
+THIN = 15
+"""Columns up to which a product of many rows is cut into a batch of products (in host memory)."""
+
+
 def _square(values: Tensor) -> Tensor:
     flat = values.reshape(values.shape[0], -1)
-    if not flat.is_cuda:
-        return kernels.square_lengths(flat)
     return torch.linalg.vector_norm(flat, dim=1, dtype=_kind(flat)).square().double()
 
 
@@ -66,7 +68,11 @@ class FloatProduct(Block):
         a, g = _finite(self.use.inputs, self.squares), _finite(self.use.outputs, self.squares)
         a, g = (self._scaled(a, weights), g) if a.shape[-1] < g.shape[-1] else (a, self._scaled(g, weights))
         a, g = (t.reshape(-1, t.shape[-1]).to(total.dtype) for t in (a, g))
-        self.target.of(total).addmm_(*((a.T, g) if self.use.transposed else (g.T, a)))
+        left, right = (a, g) if self.use.transposed else (g, a)
+        if min(left.shape[1], right.shape[1]) > THIN or total.is_cuda:
+            self.target.of(total).addmm_(left.T, right)
+        else:
+            self.target.of(total).add_((as_batch(left).transpose(1, 2) @ as_batch(right)).sum(0))
 
 
 class FloatOuter(FloatProduct):

@@ -34,6 +34,7 @@ from discreet.torch.workspace import Workspace
 __all__ = ["Clip", "ExampleGradients", "check_model", "check_slots", "fix", "require_computed"]
 
 Reduction = Literal["mean", "sum", "none"]
+_BEFORE = "choose the trained parameters before that. Nothing was released of this step"
 MARGIN = 1 - 2.0**-20
 """Outweighs all roundings between a gradient and its integers, for models of up to 2^31 parameters."""
 STABILITY = 0.01
@@ -103,7 +104,7 @@ class ExampleGradients:
         self._names = {id(p): name for name, p in reversed(list(model.named_parameters(remove_duplicate=False)))}
         self._layers: list[tuple[str, nn.Module, Rule]] = []
         self._find_layers("", model, set())
-        self._groups = self._layers_of_parameters()
+        self._groups, self._trained = self._layers_of_parameters(), set(map(id, self.parameters))
         self.report: dict[str, str] = {name: self._described(layer, rule) for name, layer, rule in self._layers}
         self._recorder: Recorder | None = None
         self._workspace = Workspace()
@@ -197,8 +198,11 @@ class ExampleGradients:
         expected = (self.slots,) if reduction == "none" else ()
         if tuple(loss.shape) != expected:
             raise InvalidInput(f"the loss has shape {tuple(loss.shape)}, but {reduction!r} needs {expected}")
+        if frozen := [self._names[id(p)] for p in self.parameters if not p.requires_grad]:
+            raise InvalidInput(f"{', '.join(frozen)}: frozen since the training was made; {_BEFORE}")
         loss = sum_over_slots(loss, self.slots) if reduction == "mean" else loss
         start = torch.full_like(loss, sign)
+        recorder.uses.clear()  # of other backward passes of a loop, which need not keep slots apart
         with self._recording(recorder):
             found = torch.autograd.grad(loss, [recorder.tap, *self.parameters], start, allow_unused=True)
         astray = [self._names[id(p)] for p, g in zip(self.parameters, found[1:], strict=True) if g is not None]
@@ -234,6 +238,8 @@ class ExampleGradients:
     def _blocks(self, uses: list[Use]) -> list[tuple[int, Block]]:
         by_parameter: dict[int, list[Use]] = {}
         for use in uses:
+            if id(use.target.parameter) not in self._trained:
+                raise InvalidInput(f"a parameter was replaced or unfrozen since the training was made; {_BEFORE}")
             by_parameter.setdefault(id(use.target.parameter), []).append(use)
         blocks = []
         for parameter, found in by_parameter.items():

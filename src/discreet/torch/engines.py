@@ -15,8 +15,10 @@ from discreet.torch.rows import Batch, TorchRows
 from discreet.torch.taps import Recorder
 from discreet.torch.untrained import Buffers, Fingerprints
 
-__all__ = ["Forward", "TrainingGradients", "checked_engine"]
+__all__ = ["Forward", "TrainingGradients", "checked_engine", "in_words"]
 
+MOST_WORDS = 200
+"""Characters that are shown of another library's message."""
 Forward: TypeAlias = Callable[[Batch], torch.Tensor]
 """From a batch to its losses, one a slot; it runs the model."""
 
@@ -82,11 +84,11 @@ class TrainingGradients(ExampleGradients):
         for slot in {0, self.slots - 1}:
             start = torch.zeros_like(loss)
             start[slot] = 1.0
+            recorder.uses.clear()
             with self._recording(recorder):
                 torch.autograd.grad(loss, recorder.tap, start, retain_graph=True, allow_unused=True)
             with torch.no_grad():
                 squares = sum(block.square_lengths() for _, block in self._blocks(recorder.uses))
-            recorder.uses.clear()
             others = torch.as_tensor(squares).reshape(-1)
             others = others[torch.arange(len(others), device=others.device) != slot]
             if bool((others.isfinite() & (others > 0)).any()):
@@ -192,6 +194,18 @@ def _check(engine: TrainingGradients, made: Batch, shapes: TorchRows, losses: Fo
     engine.modes |= {engine.mode}
 
 
+def in_words(problem: Exception) -> str:
+    """An error on made-up examples, which tells nothing of a row: its kind, and how its message begins.
+
+    Example:
+        >>> in_words(ValueError("expected 3 columns, got 2"))
+        'ValueError: expected 3 columns, got 2'
+    """
+    said = str(problem).strip().partition("\n")[0]
+    said = said if len(said) <= MOST_WORDS else said[:MOST_WORDS] + "…"
+    return f"{type(problem).__name__}: {said}" if said else type(problem).__name__
+
+
 def _entries(blank: torch.Tensor) -> torch.Tensor:
     """Made-up entries: a wave for numbers; 0 and 1 for whole numbers, which are codes in every vocabulary."""
     places = torch.arange(blank.numel(), dtype=torch.float64).reshape(blank.shape)
@@ -206,7 +220,7 @@ def _output_losses(model: torch.nn.Module) -> Forward:
             found = model(**batch.fields) if isinstance(batch.fields, Mapping) else model(batch.x)
         except (TypeError, RuntimeError, ValueError, IndexError) as problem:
             raise InvalidInput(
-                f"the model could not be run on made-up examples as model(batch.x) ({type(problem).__name__}); say by "
+                f"the model could not be run on made-up examples as model(batch.x) ({in_words(problem)}); say by "
                 "forward=… how the losses of a batch are computed. Nothing was released."
             ) from problem
         values = list(found.values()) if isinstance(found, Mapping) else found

@@ -210,11 +210,9 @@ class GradientRound:
         """Sums plus noise, as floats: made where the sums are if that is a GPU, and in host memory otherwise."""
         from discreet.torch.cuda import noise
 
-        sizes = [one.numel() for one in total]
         sigma = scale_in_steps(self.mechanism.noise_multiplier, query)
-        if noise.available(total[0].device, sigma, sum(sizes)):
-            parts = noise.drawn(bits, sum(sizes), sigma, total[0].device).split(sizes)
-            return [query.grid * (one + part.view_as(one)).double() for one, part in zip(total, parts, strict=True)]
+        if noise.available(total[0].device, sigma, sum(one.numel() for one in total)):
+            return noise.released(bits, total, sigma, query.grid)
         return perturbed(total, self.mechanism, query, bits)
 
 

@@ -15,6 +15,7 @@ from torch.autograd import Function
 from torch.nn import functional
 
 from discreet.errors import InvalidInput
+from discreet.torch.threads import as_batch
 from discreet.torch.uses import ConvolutionUse, DirectUse, EmbeddingUse, MatrixUse, OuterUse, Target, Use
 
 __all__ = ["Recorder", "affine", "convolution", "embedding", "linear", "recorded_sum", "with_slots"]
@@ -36,10 +37,19 @@ class Recorder:
     uses: list[Use] = field(default_factory=list)
     suspended: bool = False
 
+    def record(self, use: Use) -> None:
+        """Keep a use; refused in a backward pass that is to be differentiated itself, where weights are constants."""
+        if torch.is_grad_enabled():
+            raise InvalidInput(
+                "gradients of gradients (create_graph=True) are not supported for models that are trained privately: "
+                "they would lack what the inner gradient owes to the weights. Nothing was released of this step"
+            )
+        self.uses.append(use)
+
     def vector(self, target: Target | None, values: Tensor) -> None:
         """Record the gradients of a small parameter, one a slot, already summed over time."""
         if target is not None:
-            self.uses.append(DirectUse(target, values.reshape(self.slots, *target.shape)))
+            self.record(DirectUse(target, values.reshape(self.slots, *target.shape)))
 
     def matrix(self, target: Target | None, inputs: Tensor, outputs: Tensor, transposed: bool) -> None:
         """Record a matrix that met vectors of each slot."""
@@ -48,9 +58,9 @@ class Recorder:
         inputs = inputs.reshape(self.slots, -1, inputs.shape[-1])
         outputs = outputs.reshape(self.slots, -1, outputs.shape[-1])
         if inputs.shape[1] == 1:
-            self.uses.append(OuterUse(target, inputs[:, 0], outputs[:, 0], transposed))
+            self.record(OuterUse(target, inputs[:, 0], outputs[:, 0], transposed))
         else:
-            self.uses.append(MatrixUse(target, inputs, outputs, transposed))
+            self.record(MatrixUse(target, inputs, outputs, transposed))
 
 
 def with_slots(x: Tensor, slots: int, layer: str) -> Tensor:
@@ -72,13 +82,17 @@ def recorded_sum(g: Tensor, slots: int) -> Tensor:
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x Wᵀ + b, computed as (W xᵀ + b)ᵀ for few outputs in host memory, which takes about half the time there."""
-    outputs = weight.shape[0]
+    """x Wᵀ + b, computed as (W xᵀ + b)ᵀ for few outputs in host memory, which takes about half the time there.
+
+    Rows are in parts, because one product with so few rows gains little from a second thread.
+    """
+    outputs, inputs = weight.shape
     if x.is_cuda or not FEW[0] <= outputs <= FEW[1]:
         return functional.linear(x, weight, bias)
-    rows = x.reshape(-1, x.shape[-1]).T
-    turned = weight @ rows if bias is None else torch.addmm(bias[:, None], weight, rows)
-    return turned.T.contiguous().view(*x.shape[:-1], outputs)
+    parts = as_batch(x.reshape(-1, inputs)).transpose(1, 2)
+    several = weight.expand(len(parts), -1, -1)
+    turned = several @ parts if bias is None else torch.baddbmm(bias[:, None], several, parts)
+    return turned.transpose(1, 2).reshape(*x.shape[:-1], outputs)
 
 
 class _Linear(Function):  # type: ignore[misc]
@@ -190,7 +204,7 @@ class _Convolution(Function):  # type: ignore[misc]
         g = _laid_out_for(weight, g)
         recorder, of_weight, of_bias, layer, padding = ctx.note
         if of_weight is not None:
-            recorder.uses.append(
+            recorder.record(
                 ConvolutionUse(
                     of_weight,
                     x.detach(),
@@ -265,7 +279,7 @@ class _Embedding(Function):  # type: ignore[misc]
         (codes,) = ctx.saved_tensors
         recorder, of_weight, ignored = ctx.note
         slots = recorder.slots
-        recorder.uses.append(
+        recorder.record(
             EmbeddingUse(of_weight, codes.reshape(slots, -1), g.detach().reshape(slots, -1, g.shape[-1]), ignored)
         )
         return None, None, None, None

@@ -16,6 +16,7 @@ from discreet.torch.adam import PrivateOptimizer
 from discreet.torch.checkpoint import save
 from discreet.torch.clipping import QuantileBound
 from discreet.torch.distributed import FollowingRun
+from discreet.torch.engines import in_words
 from discreet.torch.journal import Journal
 from discreet.torch.plan import TrainingPlan
 from discreet.torch.progress import ProgressLine
@@ -204,9 +205,9 @@ class Trainer:
             if isinstance(problem, DiscreetError):
                 raise
             raise InvalidInput(
-                f"the loss ends with an error ({type(problem).__name__}) on made-up examples, of which some are not "
-                "finite: in a training it would tell that somebody has such a row. Take a loss that is defined "
-                "everywhere, such as BCEWithLogitsLoss. No further step was released; what was charged is there for it."
+                f"the loss ends with an error on made-up examples, of which some are not finite ({in_words(problem)}): "
+                "in a training it would tell that somebody has such a row. Take a loss that is defined everywhere, "
+                "such as BCEWithLogitsLoss. No further step was released; what was charged is there for it."
             ) from problem
         ranks.open()
 

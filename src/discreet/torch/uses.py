@@ -19,9 +19,6 @@ from discreet.torch.patches import patches
 
 __all__ = ["ConvolutionUse", "DirectUse", "EmbeddingUse", "MatrixUse", "OuterUse", "Target", "Use"]
 
-LARGE = 1 << 14
-"""Entries of a matrix from which a product for each example is faster than one product of batches (in host memory)."""
-
 
 @dataclass(frozen=True)
 class Target:
@@ -160,11 +157,7 @@ class MatrixUse(_ProductUse):
     def fill(self, first: int, last: int, out: Tensor) -> None:
         """Write these gradients to ``out``."""
         left, right = self.factors(first, last)
-        if left.is_cuda or left.shape[2] * right.shape[2] < LARGE:
-            torch.bmm(left.transpose(1, 2), right, out=out)
-            return
-        for one, other, product in zip(left, right, out, strict=True):
-            torch.mm(one.T, other, out=product)
+        torch.bmm(left.transpose(1, 2), right, out=out)
 
 
 @dataclass(frozen=True)

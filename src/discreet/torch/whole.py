@@ -31,7 +31,8 @@ class _Run(Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(ctx: Any, run: _Call, tap: Tensor, *batched: Tensor) -> tuple[Tensor, ...]:
-        ctx.run, ctx.devices = run, [tap.device] if tap.is_cuda else []
+        ctx.run, ctx.devices, kind = run, [tap.device] if tap.is_cuda else [], tap.device.type
+        ctx.precision = kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
         ctx.state = torch.random.get_rng_state(), [torch.cuda.get_rng_state(device) for device in ctx.devices]
         ctx.save_for_backward(*batched)
         outputs = run.forward(batched)
@@ -44,7 +45,8 @@ class _Run(Function):  # type: ignore[misc]
             torch.random.set_rng_state(ctx.state[0])
             for device, state in zip(ctx.devices, ctx.state[1], strict=True):
                 torch.cuda.set_rng_state(state, device)
-            inputs = ctx.run.backward(ctx.saved_tensors, gradients)
+            with torch.autocast(*ctx.precision):
+                inputs = ctx.run.backward(ctx.saved_tensors, gradients)
         return None, None, *inputs
 
 
@@ -138,7 +140,7 @@ class _Call:
 
         parameters, moving = self._either(together, in_turn)
         for name, target in self.whole.targets.items():
-            self.recorder.uses.append(DirectUse(target, parameters[name].detach()))
+            self.recorder.record(DirectUse(target, parameters[name].detach()))
         queue = iter(moving)
         return [next(queue) if s else None for s in smooth]
 
