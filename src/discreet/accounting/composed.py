@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["ComposedLoss", "composed_losses"]
 
 Engine = Literal["auto", "contour", "fourier"]
+Accountant = Failing | Fourier | RareLosses
 _TIGHT = 1e-3  # an interval so narrow needs no second opinion
 _NARROW = 0.01  # an interval so narrow is not worth a longer sum
 _FEWEST_NODES = 1 << 10  # quicker than anything else
@@ -306,10 +307,13 @@ class ComposedLoss:
         smooth = all(pair and hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in reached)
         if not self.one_sided or not smooth:
             return 0.0
-        try:
-            return guarded(lambda: Contour(reached, most_nodes=_FEW_NODES).epsilon(delta).lower)  # type: ignore[arg-type]
-        except NotCertifiable:
-            return 0.0
+        for accountant in (Contour(reached, most_nodes=_FEW_NODES), RareLosses):  # type: ignore[arg-type]
+            try:
+                asked = accountant if isinstance(accountant, Contour) else accountant(reached)  # type: ignore[arg-type]
+                return guarded(lambda asked=asked: asked.epsilon(delta).lower)  # type: ignore[misc]
+            except NotCertifiable:
+                continue
+        return 0.0
 
     def estimate(self, delta: float) -> float:
         """ε(δ) to a per cent or so, by the saddle point alone where there is one."""
@@ -325,7 +329,9 @@ class ComposedLoss:
         except NotCertifiable:
             return self.epsilon(delta, lower=False).upper
 
-    def _engines(self, engine: Engine, *, for_epsilon: bool = False) -> list[Callable[[bool], Failing | Fourier]]:
+    def _engines(
+        self, engine: Engine, *, for_epsilon: bool = False
+    ) -> list[Callable[[bool], Failing | Fourier | RareLosses]]:
         """Who is asked, in this order, knowing whether somebody has answered: lattices are quicker than many nodes."""
 
         def contour(answered: bool, most_nodes: int = MOST_NODES) -> Failing:
@@ -336,7 +342,9 @@ class ComposedLoss:
             return Fourier(self.parts, 0.8 * _NARROW if self._smooth and not answered else 1e-6, settled)
 
         if engine == "auto":
-            rare = [lambda answered: RareLosses(self.parts)] if for_epsilon and self._smooth else []
+            rare: list[Callable[[bool], Accountant]] = []
+            if for_epsilon and self._smooth:
+                rare = [lambda answered: RareLosses(self.parts)]
             return [lambda answered: contour(answered, _FEW_NODES), *rare, fourier, contour]
         return [contour] if engine == "contour" else [lambda answered: Fourier(self.parts)]
 

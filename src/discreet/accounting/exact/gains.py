@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,9 @@ __all__ = ["GainLaw", "even_grid", "fine_grid", "first_above", "first_below", "p
 
 Array = NDArray[Any]
 _CUT = 1e-145
-"""Outcomes of less mass are moved to the gain 1, or left out: products of two others are normal numbers."""
+"""Of the masses that are kept: products of two of them are normal numbers."""
 _FLAT = 0.3
 """Share of the points of a grid that are spread evenly, whatever is expected where."""
-_PAST = 1 - np.array([0.75, 0.5, 0.25, 0.1, 0.01])
 _ROOM = 1 << 12
 
 
@@ -41,6 +41,15 @@ class GainLaw:
     masses: Array
     error: float = 0.0
 
+    @cached_property
+    def _beyond(self) -> tuple[Array, Array, Array]:
+        """Sums from each place on: of masses, of masses times gains, and of the latter's sizes."""
+        terms = np.array([self.masses, self.masses * self.points, self.masses * np.abs(self.points)])
+        sums = np.zeros((3, len(self.points) + 1))
+        np.cumsum(terms[:, ::-1], axis=1, out=sums[:, 1:])
+        mass, gain, size = sums[:, ::-1]
+        return mass, gain, size
+
     def delta(self, other: GainLaw, epsilon: float, *, upper: bool) -> float:
         """A bound of δ(ε) of the composition of both.
 
@@ -50,21 +59,14 @@ class GainLaw:
         if not epsilon < 600:
             return float(self.masses[-1] + other.masses[-1]) * (1 + 2 * (self.error + other.error)) if upper else 0.0
         x, y, kappa = self.points, other.points, -math.expm1(-epsilon)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            least = np.where(x < 1, (kappa - x) / (1 - x), -np.inf)
-        first = np.searchsorted(y, least)
-        mass, gain, size = (_beyond(values) for values in (other.masses, other.masses * y, other.masses * np.abs(y)))
+        first = np.searchsorted(y, (kappa - x) / np.maximum(1 - x, 1e-300))
+        mass, gain, size = other._beyond
         worth = (x - kappa) * mass[first] + (1 - x) * gain[first]
         doubt = (2 * len(y) + 64) * UNIT_ROUNDOFF * ((np.abs(x) + kappa) * mass[first] + (1 - x) * size[first])
         side = 1.0 if upper else -1.0
         total = math.exp(epsilon) * float((self.masses * np.maximum(worth + side * doubt, 0.0)).sum())
         total *= 1 + side * 1.01 * (self.error + other.error + (len(x) + 16) * UNIT_ROUNDOFF)
         return min(1.0, total + 5e-324) if upper else max(0.0, min(1.0, total) - 1e-300)
-
-
-def _beyond(values: Array) -> Array:
-    """Sums of the last values, from each place on, and 0."""
-    return np.append(np.cumsum(values[::-1])[::-1], 0.0)
 
 
 def first_above(pair: Mixture, t: Array) -> GainLaw:
@@ -83,8 +85,7 @@ def first_above(pair: Mixture, t: Array) -> GainLaw:
     drift = gain + cells.differences_error[1:-1] - mass * low + cells.masses_error[1:-1] * np.abs(low)
     drift += 8 * UNIT_ROUNDOFF * (np.abs(gain) + mass * np.abs(low))
     share = np.maximum(drift, 0.0) * (1 + 8 * UNIT_ROUNDOFF)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        right = np.where(room > 0, np.minimum(share / room, inner), inner)
+    right = np.where(room > 0, np.minimum(share / np.where(room > 0, room, 1.0), inner), inner)
     masses = np.zeros(len(t) + 1)
     masses[:-2] += inner - right
     masses[1:-1] += right
@@ -115,34 +116,44 @@ def _kept(points: Array, masses: Array, error: float) -> GainLaw:
     return GainLaw(points[keep].clip(max=1.0), masses[keep], error)
 
 
-def product_above(a: GainLaw, b: GainLaw, grid: Array) -> GainLaw:
-    """A law that dominates the composition of two: each outcome is moved to the two points of the grid around it."""
-    masses, pad = np.zeros(len(grid)), 1 + 8 * UNIT_ROUNDOFF * np.sign(b.points)
-    start = a.points + 8 * UNIT_ROUNDOFF * np.abs(a.points)
-    with np.errstate(divide="ignore"):
-        inverse = (1 + 8 * UNIT_ROUNDOFF) / np.diff(grid)
-    _spread(start, 1 - a.points, a.masses, b.points * pad, b.masses, a is b, grid, inverse, masses)
-    small = masses < _CUT
-    masses[-1] += float(masses[small].sum()) + len(a.points) * len(b.points) * 1e-307
-    masses[:-1][small[:-1]] = 0.0
-    return GainLaw(grid, masses, _grown(a, b))
+def product_above(a: GainLaw, b: GainLaw, grid: Array, cut: float = _CUT) -> GainLaw:
+    """A law that dominates the composition of two: the outcomes of each bin of the grid are moved to its two ends.
+
+    Points of less mass than ``cut`` are left out, and their mass is moved to the gain 1.
+    """
+    mass, moment, slack = _product(a, b, grid, 1.0)
+    right = np.minimum(np.maximum(moment, 0.0) * (1 + slack) / np.diff(grid), mass)
+    masses = np.append(mass - right, 0.0)
+    masses[1:] += right
+    keep = masses >= max(cut, _CUT)
+    keep[[0, -1]] = True
+    masses[-1] += float(masses[~keep].sum()) + len(a.points) * len(b.points) * 1e-307
+    return GainLaw(grid[keep], masses[keep], 1.01 * (a.error + b.error + slack))
 
 
-def product_below(a: GainLaw, b: GainLaw, grid: Array) -> GainLaw:
-    """A law that the composition of two dominates: the outcomes between two points of the grid are merged."""
-    masses, moments = np.zeros(len(grid)), np.zeros(len(grid))
-    start, pad = a.points - 8 * UNIT_ROUNDOFF * np.abs(a.points), 1 - 8 * UNIT_ROUNDOFF * np.sign(b.points)
-    _merge(start, 1 - a.points, a.masses, b.points * pad, b.masses, a is b, grid, masses, moments)
-    keep = masses > _CUT
-    means = moments[keep] / masses[keep]
-    slack = UNIT_ROUNDOFF * (len(b.points) + 2 * len(a.points) + 32)
-    points = grid[keep] + means - 2 * slack * np.abs(means) - 4 * UNIT_ROUNDOFF * np.abs(grid[keep])
-    return _kept(points, masses[keep], _grown(a, b))
+def product_below(a: GainLaw, b: GainLaw, grid: Array, cut: float = _CUT) -> GainLaw:
+    """A law that the composition of two dominates: the outcomes of each bin of the grid are merged.
+
+    Points of less mass than ``cut`` are left out.
+    """
+    mass, moment, slack = _product(a, b, grid, -1.0)
+    keep = mass > max(cut, _CUT)
+    means, low = moment[keep] / mass[keep], grid[:-1][keep]
+    points = low + means - 2 * slack * np.abs(means) - 4 * UNIT_ROUNDOFF * np.abs(low)
+    return _kept(points, mass[keep], 1.01 * (a.error + b.error + slack))
 
 
-def _grown(a: GainLaw, b: GainLaw) -> float:
-    """What the masses of a product may be off by: cells are met in order and summed one by one."""
-    return 1.01 * (a.error + b.error + UNIT_ROUNDOFF * (len(b.points) + 2 * len(a.points) + 32))
+def _product(a: GainLaw, b: GainLaw, grid: Array, side: float) -> tuple[Array, Array, float]:
+    """Masses of the bins and moments from their lower ends, and the relative error of both.
+
+    What is lost or gained by rounding of x + y(1 − x) is less than 4u(|x| + |y|(1 − x)); both are moved by 8u of
+    themselves to the given side before.
+    """
+    mass, moment = np.zeros(len(grid) - 1), np.zeros(len(grid) - 1)
+    start, other = (law.points + side * 8 * UNIT_ROUNDOFF * np.abs(law.points) for law in (a, b))
+    floor = float(grid[0]) if side > 0 else -math.inf  # lesser gains are raised to it, or merged with those in its bin
+    _binned(start, 1 - a.points, a.masses, other, b.masses, a is b, floor, grid, mass, moment)
+    return mass, moment, UNIT_ROUNDOFF * (len(b.points) + 2 * len(a.points) + 32)
 
 
 def even_grid(a: GainLaw, b: GainLaw, fine: float, steep: float) -> Array:
@@ -171,12 +182,26 @@ def fine_grid(law: GainLaw, rest: GainLaw, epsilon: float, count: int) -> Array:
     """
     x, p = _distinct(law)
     y, q = _distinct(rest)
-    shares = np.empty(len(x) - 1)
-    _needs(x, p, y, q, math.exp(-min(epsilon, 600.0)), shares)
-    levels = np.append(0.0, np.cumsum(shares))
-    inner = np.interp(np.linspace(0.0, levels[-1], count), levels, x)
-    past = 1 - (1 - x[-1]) * (1 - _PAST) if x[-1] < 1 else x[-1:]
-    return np.unique(np.concatenate([[max(-1.0, 2 * x[0] - x[1])], inner, past, [1.0]]).clip(-1.0, 1.0))
+    kept = math.exp(-min(epsilon, 600.0))
+    met = 1 - kept / np.maximum(1 - y, 1e-300)  # where the other law's points are needed
+    z = np.unique(np.concatenate([x, met[(met > x[0]) & (met < x[-1])]]))
+    middle = z[:-1] + np.diff(z) / 2
+    there = np.maximum.reduce([_density(y, q, 1 - kept / (1 - middle), by) for by in (-1, 0, 1)])
+    here = _density(x, p, middle, 0)
+    needs = np.cbrt(here * there) * np.diff(z)
+    total, some = float(needs.sum()), _density(x, np.minimum(p, np.append(p[1:], 0.0)), middle, 0) > 0
+    shares = needs / total * (1 - _FLAT) if total > 0 else 0.0 * needs
+    levels = np.append(0.0, np.cumsum(shares + _FLAT * some / max(int(some.sum()), 1)))
+    inner = np.interp(np.linspace(0.0, levels[-1], count), levels, z)
+    return np.unique(np.concatenate([[max(-1.0, 2 * x[0] - x[1])], inner, [1.0]]).clip(-1.0, 1.0))
+
+
+def _density(x: Array, p: Array, at: Array, by: int) -> Array:
+    """About the density of a law in the bin that holds each place, or ``by`` bins further on."""
+    heights = (p[:-1] + p[1:]) / np.diff(x)
+    bins = np.searchsorted(x, at) - 1
+    inside = (bins >= 0) & (bins < len(heights))
+    return np.where(inside, heights[(bins + by).clip(0, len(heights) - 1)], 0.0)
 
 
 def _distinct(law: GainLaw) -> tuple[Array, Array]:
@@ -189,7 +214,7 @@ def _distinct(law: GainLaw) -> tuple[Array, Array]:
 
 @njit(cache=True, nogil=True)
 def _walk(lowest, centre, scale, fine, steep, out):  # type: ignore[no-untyped-def]
-    """From the centre downwards, in wider steps, and upwards to 1."""
+    """From the centre downwards, in wider steps, and upwards to 1, towards which large losses crowd."""
     count, x, most = 0, centre, out.size
     while x > lowest and count < most // 2:
         x = max(x - max(fine * scale, 1.5 * steep * (centre - x)), lowest)
@@ -201,34 +226,16 @@ def _walk(lowest, centre, scale, fine, steep, out):  # type: ignore[no-untyped-d
     while x < 1.0 and count < most - 1:
         out[count] = x
         count += 1
-        x += max(fine * scale, steep * (x - centre))
+        x += min(max(fine * scale, steep * (x - centre)), 0.3 * (1.0 - x) + 1e-6)
     out[count] = 1.0
     return count + 1
 
 
 @njit(cache=True, nogil=True)
-def _needs(x, p, y, q, kept, out):  # type: ignore[no-untyped-def]
-    """The share of the points that each bin of x should get; the density of the other law is the most near its place."""
-    last, total, k = y.size - 2, 0.0, y.size - 2
-    for i in range(out.size):
-        width = x[i + 1] - x[i]
-        middle = x[i] + width / 2
-        place = 1 - kept / (1 - middle) if middle < 1 else -2.0
-        while k > 0 and y[k] > place:
-            k -= 1
-        density = 0.0
-        if y[0] <= place <= y[last + 1]:
-            for j in range(max(k - 1, 0), min(k + 1, last) + 1):
-                density = max(density, (q[j] + q[j + 1]) / (y[j + 1] - y[j]))
-        out[i] = ((p[i] + p[i + 1]) / width * density) ** (1 / 3) * width
-        total += out[i]
-    for i in range(out.size):
-        out[i] = (out[i] / total if total > 0 else 0.0) + _FLAT / out.size
+def _binned(x, left_over, p, y, q, same, floor, grid, masses, moments):  # type: ignore[no-untyped-def]
+    """The mass of each bin of the grid, and its moment from the bin's lower end.
 
-
-@njit(cache=True, nogil=True)
-def _spread(x, left_over, p, y, q, same, grid, inverse, out):  # type: ignore[no-untyped-def]
-    """For each x the gains x + y(1 − x) increase, so that their cells are met in order; each cell is summed before it is
+    For each x the gains x + y(1 − x) increase, so that their bins are met in order; each bin is summed before it is
     added to the total. Of a law with itself (``same``) each pair of outcomes is met once and counts twice.
     """
     last = grid.size - 2
@@ -237,43 +244,21 @@ def _spread(x, left_over, p, y, q, same, grid, inverse, out):  # type: ignore[no
             continue
         first = i if same else 0
         factor, later = p[i], 2 * p[i] if same else p[i]
-        cell = min(max(np.searchsorted(grid, x[i] + y[first] * left_over[i]) - 1, 0), last)
-        left = right = 0.0
-        for j in range(first, y.size):
-            total = x[i] + y[j] * left_over[i]
-            while cell < last and total > grid[cell + 1]:
-                out[cell] += left
-                out[cell + 1] += right
-                left = right = 0.0
-                cell += 1
-            weight = factor * q[j]
-            factor = later
-            share = min(max((total - grid[cell]) * inverse[cell], 0.0), 1.0)
-            right += weight * share
-            left += weight * (1.0 - share)
-        out[cell] += left
-        out[cell + 1] += right
-
-
-@njit(cache=True, nogil=True)
-def _merge(x, left_over, p, y, q, same, grid, masses, moments):  # type: ignore[no-untyped-def]
-    """Mass and moment, from the cell's lower end, of each cell; cells are met in order as in `_spread`."""
-    last = grid.size - 2
-    for i in range(x.size):
-        first = i if same else 0
-        factor, later = p[i], 2 * p[i] if same else p[i]
-        cell = min(max(np.searchsorted(grid, x[i] + y[first] * left_over[i]) - 1, 0), last)
+        start, rest = x[i], left_over[i]
+        cell = min(max(np.searchsorted(grid, start + y[first] * rest) - 1, 0), last)
+        low, high = grid[cell], grid[cell + 1]
         mass = moment = 0.0
         for j in range(first, y.size):
-            total = x[i] + y[j] * left_over[i]
-            while cell < last and total > grid[cell + 1]:
+            total = max(start + y[j] * rest, floor)
+            while total > high and cell < last:
                 masses[cell] += mass
                 moments[cell] += moment
                 mass = moment = 0.0
                 cell += 1
+                low, high = high, grid[cell + 1]
             weight = factor * q[j]
             factor = later
             mass += weight
-            moment += weight * (total - grid[cell])
+            moment += weight * (total - low)
         masses[cell] += mass
         moments[cell] += moment

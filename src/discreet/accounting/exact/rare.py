@@ -34,10 +34,14 @@ __all__ = ["RareLosses"]
 
 Array = NDArray[Any]
 _FIRST = 120  # bins of a step where nothing is known
-_EVEN = 0.12, 0.1  # widths of other bins, in spreads and distances, where nothing is known
-_FEWEST, _MOST, _PASSES = 224, 1536, 4
+_EVEN = 0.14, 0.13  # widths of other bins, in spreads and distances, where nothing is known
+_FEWEST, _MOST, _PASSES = 192, 1536, 5
+_ALONE = 304  # of one pass, after which there is no other
+_NEARER = 0.3  # the lower bound is nearer to ε, which lies so far on the way to the upper one
+_OFF = 0.05  # wider intervals come from grids that were made for an ε that is far off
 _LEAST_DELTA = 1e-100
 _TAIL = 12.0  # e^−12 of a step's share of δ lies beyond its last bin
+_LOST = 3e-6  # of δ: what each product may lose, times the number of steps
 _UNSURE = 1e-3  # rounding that leaves nothing worth having
 _REFINED = "two grids of the accountant of rare losses"
 
@@ -49,7 +53,7 @@ class RareLosses:
     the others for the ε that was found.
     """
 
-    def __init__(self, parts: Sequence[tuple[Pair | ProfilePair, int]], tolerance: float = 7e-3) -> None:
+    def __init__(self, parts: Sequence[tuple[Pair | ProfilePair, int]], tolerance: float = 8e-3) -> None:
         self.tolerance = tolerance
         self.pairs = [_mixture(pair) for pair, _ in parts]
         self.products, self.last = _plan([times for _, times in parts])
@@ -67,14 +71,14 @@ class RareLosses:
             found.append(np.linspace(low, high, _FIRST))
         return found
 
-    def _composed(self, places: list[Array], grids: list[Array], *, above: bool) -> list[GainLaw]:
+    def _composed(self, places: list[Array], grids: list[Array], delta: float, *, above: bool) -> list[GainLaw]:
         """The laws of single steps, then those of all products but the last; grids are added where there are none."""
         first, product = (first_above, product_above) if above else (first_below, product_below)
         laws = [first(pair, t) for pair, t in zip(self.pairs, places, strict=True)]
         for k, (i, j) in enumerate(self.products):
             if k == len(grids):
                 grids.append(even_grid(laws[i], laws[j], *_EVEN))
-            laws.append(product(laws[i], laws[j], grids[k]))
+            laws.append(product(laws[i], laws[j], grids[k], _LOST * delta / (self.steps * len(grids[k]))))
         if laws[self.last[0]].error + laws[self.last[1]].error > _UNSURE:
             raise NotCertifiable(f"rounding in {self.steps} steps leaves nothing of the laws of gains")
         return laws
@@ -118,33 +122,35 @@ class RareLosses:
             NotCertifiable: the losses are not of this kind, or no grid proves anything.
         """
         places, grids = self._places(delta), list[Array]()
-        rough = self._composed(places, grids, above=True)
-        best, size = self._bounds(rough, self._composed(places, grids, above=False), delta, None), _FEWEST
+        rough = self._composed(places, grids, delta, above=True)
+        best, size = self._bounds(rough, self._composed(places, grids, delta, above=False), delta, None), _FEWEST
         for _ in range(_PASSES):
             if best.upper - best.lower <= self.tolerance * best.upper:
                 break
             if math.isinf(best.upper) and best.lower == 0:
                 raise NotCertifiable("the laws of gains prove nothing")
-            guess = math.sqrt(max(best.lower, 0.3 * best.upper) * best.upper)
+            guess = best.lower + _NEARER * (best.upper - best.lower)
             guess = guess if math.isfinite(guess) else 1.2 * best.lower
             steps, grids = self._refined(places, rough, guess, size)
-            above, below = (self._composed(steps, grids, above=side) for side in (True, False))
+            above, below = (self._composed(steps, grids, delta, above=side) for side in (True, False))
             found = self._bounds(above, below, delta, guess)
             best = meet(best, found, _REFINED)
             width = (found.upper - found.lower) / found.upper
-            if width < 0.2:  # wider ones were made for an ε that is far off
-                size = min(_MOST, int(size * min(2.0, max(1.3, math.sqrt(width / self.tolerance)))))
+            if width < _OFF:
+                size = min(_MOST, int(size * 1.1 * max(1.0, math.sqrt(width / self.tolerance))))
+        if math.isinf(best.upper):
+            raise NotCertifiable("the laws of gains prove nothing")
         return best
 
     def within(self, epsilon: float, delta: float) -> bool:
         """Whether the first two grids prove δ(ε) ≤ δ."""
         places, grids = self._places(delta), list[Array]()
-        rough = self._composed(places, grids, above=True)
+        rough = self._composed(places, grids, delta, above=True)
         i, j = self.last
         if rough[i].delta(rough[j], epsilon, upper=True) <= delta:
             return True
-        steps, grids = self._refined(places, rough, epsilon, _FEWEST)
-        above = self._composed(steps, grids, above=True)
+        steps, grids = self._refined(places, rough, epsilon, _ALONE)
+        above = self._composed(steps, grids, delta, above=True)
         return above[i].delta(above[j], epsilon, upper=True) <= delta
 
     def delta(self, epsilon: float) -> Bounds:
@@ -170,8 +176,11 @@ def _plan(counts: Sequence[int]) -> tuple[list[tuple[int, int]], tuple[int, int]
 
     powers = []
     for base, times in enumerate(counts):
-        power = base
-        for bit in bin(times)[3:]:
+        power, bits = base, bin(times)[3:]
+        for k, bit in enumerate(bits):
+            if k == len(bits) - 1 and bit == "1":  # what is asked together should be about equally wide
+                power = add(power, add(power, base))
+                continue
             power = add(power, power)
             power = add(power, base) if bit == "1" else power
         powers.append(power)
