@@ -23,7 +23,7 @@ from discreet.accounting.exact.fourier import Fourier
 from discreet.accounting.exact.mixture import Mixture
 from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained, is_dear, roughly
 from discreet.accounting.exact.placement import Placement
-from discreet.accounting.exact.rare import RareLosses
+from discreet.accounting.exact.rare import RareLosses, reached_epsilon
 from discreet.accounting.exact.sampling import Spliced
 from discreet.accounting.exact.single_release import (
     delta_of_one,
@@ -302,18 +302,8 @@ class ComposedLoss:
         return best
 
     def _reached(self, delta: float) -> float:
-        """A lower bound of ε(δ) by pairs that are reached though they do not dominate, along a contour; or 0."""
-        reached = [(attained(pair), n) for pair, n in self.parts]
-        smooth = all(pair and hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in reached)
-        if not self.one_sided or not smooth:
-            return 0.0
-        for accountant in (Contour(reached, most_nodes=_FEW_NODES), RareLosses):  # type: ignore[arg-type]
-            try:
-                asked = accountant if isinstance(accountant, Contour) else accountant(reached)  # type: ignore[arg-type]
-                return guarded(lambda asked=asked: asked.epsilon(delta).lower)  # type: ignore[misc]
-            except NotCertifiable:
-                continue
-        return 0.0
+        """A lower bound of ε(δ) by pairs that are reached though they do not dominate; or 0."""
+        return reached_epsilon(self.parts, delta, _FEW_NODES) if self.one_sided else 0.0
 
     def estimate(self, delta: float) -> float:
         """ε(δ) to a per cent or so, by the saddle point alone where there is one."""

@@ -39,11 +39,10 @@ def test_bins_of_a_step_against_mpmath(kind, rate, shift) -> None:
 
         def mass(side: int, low: mpmath.mpf, high: mpmath.mpf) -> mpmath.mpf:
             weights = [1 - sum(mpmath.mpf(b) for b in rate), *(mpmath.mpf(b) for b in rate)]
+            s = -1 if high > 0 else 1  # the nearer tail
             means = [side * j * mpmath.mpf(shift) for j in range(len(weights))]
-            return sum(
-                w * (mpmath.ncdf(high - m) - mpmath.ncdf(low - m) if high < 0 else mpmath.ncdf(m - low) - mpmath.ncdf(m - high))
-                for w, m in zip(weights, means, strict=True)
-            )
+            parts = zip(weights, means, strict=True)
+            return s * sum(w * (mpmath.ncdf(s * (high - m)) - mpmath.ncdf(s * (low - m))) for w, m in parts)
 
         ends = [mpmath.mpf("-40"), *(mpmath.mpf(float(x)) for x in t), mpmath.mpf("40")]
         for i, (low, high) in enumerate(itertools.pairwise(ends)):

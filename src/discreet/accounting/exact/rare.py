@@ -8,14 +8,15 @@ one rare loss may outweigh all others, so that no tilt does. A law on some hundr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.bounds import Bounds, meet
+from discreet.accounting.bounds import Bounds, guarded, meet
+from discreet.accounting.exact.contour import Contour
 from discreet.accounting.exact.fourier import invert
 from discreet.accounting.exact.gains import (
     GainLaw,
@@ -27,10 +28,10 @@ from discreet.accounting.exact.gains import (
     product_below,
 )
 from discreet.accounting.exact.mixture import Mixture
-from discreet.accounting.exact.pairs import GaussianPair, Pair, ProfilePair
+from discreet.accounting.exact.pairs import GaussianPair, Pair, ProfilePair, attained
 from discreet.errors import NotCertifiable
 
-__all__ = ["RareLosses"]
+__all__ = ["RareLosses", "reached_epsilon"]
 
 Array = NDArray[Any]
 _FIRST = 120  # bins of a step where nothing is known
@@ -156,6 +157,23 @@ class RareLosses:
     def delta(self, epsilon: float) -> Bounds:
         """Not offered: the bins are made for an ε(δ)."""
         raise NotCertifiable("the bins of gains are made for a given δ")
+
+
+def reached_epsilon(parts: Sequence[tuple[Pair | ProfilePair, int]], delta: float, most_nodes: int) -> float:
+    """A lower bound of ε(δ) by the pairs that some neighbours reach: along a contour, else by laws of gains; or 0."""
+    reached = [(attained(pair), n) for pair, n in parts]
+    if not all(pair and hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in reached):
+        return 0.0
+    asked: list[Callable[[], Bounds]] = [
+        lambda: Contour(reached, most_nodes=most_nodes).epsilon(delta),  # type: ignore[arg-type]
+        lambda: RareLosses(reached).epsilon(delta),  # type: ignore[arg-type]
+    ]
+    for bounds in asked:
+        try:
+            return guarded(bounds).lower
+        except NotCertifiable:
+            continue
+    return 0.0
 
 
 def _mixture(pair: Pair | ProfilePair) -> Mixture:
