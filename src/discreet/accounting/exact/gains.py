@@ -205,7 +205,7 @@ def _density(x: Array, p: Array, at: Array, by: int) -> Array:
 
 
 def _distinct(law: GainLaw) -> tuple[Array, Array]:
-    """Its points and masses, without the doubles of a point."""
+    """The points and masses of a law without those that repeat a point."""
     keep = np.append(True, np.diff(law.points) > 0)
     if keep.sum() < 2:
         raise NotCertifiable("the gains of a release are all the same")
