@@ -36,7 +36,7 @@ __all__ = ["RareLosses", "reached_epsilon"]
 Array = NDArray[Any]
 _FIRST = 120  # bins of a step where nothing is known
 _EVEN = 0.14, 0.13  # widths of other bins, in spreads and distances, where nothing is known
-_FEWEST, _MOST, _PASSES = 208, 1536, 5
+_FEWEST, _MOST, _PASSES = 240, 1536, 5
 _ALONE = 240  # of one pass, after which there is no other
 _NEARER = 0.3  # the lower bound is nearer to ε, which lies so far on the way to the upper one
 _OFF = 0.05  # wider intervals come from grids that were made for an ε that is far off
@@ -54,7 +54,7 @@ class RareLosses:
     the others for the ε that was found.
     """
 
-    def __init__(self, parts: Sequence[tuple[Pair | ProfilePair, int]], tolerance: float = 5e-3) -> None:
+    def __init__(self, parts: Sequence[tuple[Pair | ProfilePair, int]], tolerance: float = 8e-3) -> None:
         self.tolerance = tolerance
         self.pairs = [_mixture(pair) for pair, _ in parts]
         self.products, self.last = _plan([times for _, times in parts])
