@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.errors import DiscreetError, NotCertifiable
 
-__all__ = ["Bounds", "Contradiction", "guarded", "meet", "product_up", "quotient_up", "sum_up"]
+__all__ = ["Bounds", "Contradiction", "guarded", "in_range", "meet", "product_up", "quotient_up", "sum_up"]
 
 T = TypeVar("T")
 
@@ -57,6 +57,20 @@ def meet(one: Bounds, two: Bounds, what: str) -> Bounds:
     if not (one.lower <= one.upper and two.lower <= two.upper and found.lower <= found.upper):
         raise Contradiction(f"{what} disagree: [{one.lower!r}, {one.upper!r}] and [{two.lower!r}, {two.upper!r}].")
     return found
+
+
+def in_range(bounds: Bounds, top: float) -> Bounds:
+    """An interval for a quantity in [0, top], if it is one, within that range.
+
+    Raises:
+        Contradiction: it lies beyond the range by more than rounding.
+
+    Example:
+        >>> in_range(Bounds(0.5, 2.0), 1.0)
+        Bounds(lower=0.5, upper=1.0)
+    """
+    lower = min(bounds.lower, top) if bounds.lower <= top * (1 + 1e-9) else bounds.lower
+    return meet(Bounds(0.0, top), Bounds(lower, bounds.upper), "an accountant's bounds and those known beforehand")
 
 
 def guarded(question: Callable[[], T]) -> T:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Union
 
 import numpy as np
 
-from discreet.accounting.bounds import Bounds, guarded, meet
+from discreet.accounting.bounds import Bounds, guarded, in_range, meet
 from discreet.accounting.exact import gaussian
 from discreet.accounting.exact.best_of_family import best_of_family
 from discreet.accounting.exact.contour import MOST_NODES, Contour, Failing
@@ -23,7 +23,6 @@ from discreet.accounting.exact.fourier import Fourier
 from discreet.accounting.exact.mixture import Mixture
 from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, Pair, ProfilePair, attained, is_dear, roughly
 from discreet.accounting.exact.placement import Placement
-from discreet.accounting.exact.rare import RareLosses
 from discreet.accounting.exact.sampling import Spliced
 from discreet.accounting.exact.single_release import (
     delta_of_one,
@@ -39,10 +38,12 @@ from discreet.floats import UNIT_ROUNDOFF
 
 if TYPE_CHECKING:
     from discreet.accounting.exact.bounded_range import BoundedRange
+    from discreet.accounting.exact.rare import RareLosses
 
 __all__ = ["ComposedLoss", "composed_losses"]
 
 Engine = Literal["auto", "contour", "fourier"]
+Accountant = Union[Failing, Fourier, "RareLosses"]
 _TIGHT = 1e-3  # an interval so narrow needs no second opinion
 _NARROW = 0.01  # an interval so narrow is not worth a longer sum
 _FEWEST_NODES = 1 << 10  # quicker than anything else
@@ -87,12 +88,6 @@ def composed_losses(history: History, known: Callable[..., Rule]) -> tuple[Compo
     if all(pairs.remove is pairs.add for pairs, _ in sides):
         return (remove,)
     return remove, ComposedLoss(common + [(pairs.add, n) for pairs, n in sides])
-
-
-def _checked(bounds: Bounds, top: float) -> Bounds:
-    """An engine's interval for a quantity in [0, top], if it is one."""
-    lower = min(bounds.lower, top) if bounds.lower <= top * (1 + 1e-9) else bounds.lower
-    return meet(Bounds(0.0, top), Bounds(lower, bounds.upper), "an accountant's bounds and those known beforehand")
 
 
 class ComposedLoss:
@@ -213,14 +208,14 @@ class ComposedLoss:
             return delta_of_one(pair, epsilon)
         if engine == "auto" and (repeated := self._repeated_selection()) is not None:
             try:
-                return _checked(guarded(lambda: repeated[0].delta(repeated[1], epsilon)), 1.0)
+                return in_range(guarded(lambda: repeated[0].delta(repeated[1], epsilon)), 1.0)
             except NotCertifiable:
                 pass
         best, asked = Bounds(0.0, 1.0), 0
         for answer in self._engines(engine):
             asked += 1
             try:
-                found = _checked(guarded(lambda answer=answer, known=best.upper < 1: answer(known).delta(epsilon)), 1.0)  # type: ignore[misc]
+                found = in_range(guarded(lambda answer=answer, known=best.upper < 1: answer(known).delta(epsilon)), 1.0)  # type: ignore[misc]
             except NotCertifiable:
                 if engine != "auto":
                     raise
@@ -234,7 +229,7 @@ class ComposedLoss:
         """Certified bounds of the least ε ≥ 0 with δ(ε) ≤ δ; without ``lower`` the lower one may be 0."""
         if engine == "auto" and 0 < delta < 1 and (repeated := self._repeated_selection()) is not None:
             try:
-                found = _checked(
+                found = in_range(
                     guarded(lambda: repeated[0].epsilon(repeated[1], delta, lower=lower)), self.most(delta)
                 )
             except NotCertifiable:
@@ -250,6 +245,11 @@ class ComposedLoss:
         if not isinstance(pair, ProfilePair) or pair.family is None:
             return found
         return Bounds(max(found.lower, best_of_family(pair.family, times, delta)), found.upper)
+
+    def _rare(self) -> RareLosses:
+        from discreet.accounting.exact.rare import RareLosses  # numba is slow to load
+
+        return RareLosses(self.parts)
 
     def _repeated_selection(self) -> tuple[BoundedRange, int] | None:
         """The accountant of repeated exponential mechanisms, and how often, where there is nothing else."""
@@ -284,7 +284,7 @@ class ComposedLoss:
                 break
             both = lower or answered  # a second opinion is one only if it can contradict the first
             try:
-                found = _checked(
+                found = in_range(
                     guarded(lambda answer=answer, known=answered, both=both: answer(known).epsilon(delta, lower=both)),  # type: ignore[misc]
                     self.most(delta),
                 )
@@ -301,15 +301,12 @@ class ComposedLoss:
         return best
 
     def _reached(self, delta: float) -> float:
-        """A lower bound of ε(δ) by pairs that are reached though they do not dominate, along a contour; or 0."""
-        reached = [(attained(pair), n) for pair, n in self.parts]
-        smooth = all(pair and hasattr(pair, "on_contour") and pair.lattice is None for pair, _ in reached)
-        if not self.one_sided or not smooth:
+        """A lower bound of ε(δ) by pairs that are reached though they do not dominate; or 0."""
+        if not self.one_sided:
             return 0.0
-        try:
-            return guarded(lambda: Contour(reached, most_nodes=_FEW_NODES).epsilon(delta).lower)  # type: ignore[arg-type]
-        except NotCertifiable:
-            return 0.0
+        from discreet.accounting.exact.rare import reached_epsilon  # numba is slow to load
+
+        return reached_epsilon(self.parts, delta, _FEW_NODES)
 
     def estimate(self, delta: float) -> float:
         """ε(δ) to a per cent or so, by the saddle point alone where there is one."""
@@ -325,7 +322,9 @@ class ComposedLoss:
         except NotCertifiable:
             return self.epsilon(delta, lower=False).upper
 
-    def _engines(self, engine: Engine, *, for_epsilon: bool = False) -> list[Callable[[bool], Failing | Fourier]]:
+    def _engines(
+        self, engine: Engine, *, for_epsilon: bool = False
+    ) -> list[Callable[[bool], Failing | Fourier | RareLosses]]:
         """Who is asked, in this order, knowing whether somebody has answered: lattices are quicker than many nodes."""
 
         def contour(answered: bool, most_nodes: int = MOST_NODES) -> Failing:
@@ -336,7 +335,9 @@ class ComposedLoss:
             return Fourier(self.parts, 0.8 * _NARROW if self._smooth and not answered else 1e-6, settled)
 
         if engine == "auto":
-            rare = [lambda answered: RareLosses(self.parts)] if for_epsilon and self._smooth else []
+            rare: list[Callable[[bool], Accountant]] = []
+            if for_epsilon and self._smooth:
+                rare = [lambda answered: self._rare()]
             return [lambda answered: contour(answered, _FEW_NODES), *rare, fourier, contour]
         return [contour] if engine == "contour" else [lambda answered: Fourier(self.parts)]
 
@@ -375,7 +376,7 @@ class ComposedLoss:
             return True
         try:
             near = self.near is not None and self.near.count <= _FEWEST_NODES
-            if not near and self._smooth and guarded(lambda: RareLosses(self.parts).within(epsilon, delta)):
+            if not near and self._smooth and guarded(lambda: self._rare().within(epsilon, delta)):
                 return True
             return guarded(lambda: self._quickly_within(epsilon, math.log(delta)))
         except NotCertifiable:

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discreet import accounting
 from discreet.accounting.upper.renyi import divergence
 from discreet.accounting.upper.stated import pure_epsilon
-from discreet.events import FixedSize, Gaussian, Laplace, Poisson, WithReplacement
+from discreet.events import FixedSize, Gaussian, Laplace, Poisson, Repeat, WithReplacement
 from discreet.units import Unit
 
 SCALE = 2.0
@@ -132,3 +133,40 @@ def test_poisson_gaussian_bound_is_reached(relation):
     p, q = law(Gaussian, poisson(data, 0.3)), law(Gaussian, poisson(other, 0.3))
     worst = max(found(p, q, 4.0), found(q, p, 4.0))
     assert divergence(Poisson(0.3, Gaussian(SCALE)), 4.0, Unit(relation, 2)) == pytest.approx(worst, rel=1e-8)
+
+
+def hockey_stick(p, q, epsilon):
+    return float(np.sum(np.maximum(p - math.exp(epsilon) * q, 0.0)) * STEP)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("rows", [2, 3])
+def test_several_rows_in_batches_of_fixed_size(relation, rows) -> None:
+    """δ of every pair of neighbours is within the upper bound, and that of the extreme ones is the lower bound."""
+    unit, n, batch = Unit(relation, rows), 6, 2
+    event = FixedSize(batch, n, Gaussian(SCALE))
+    levels = (0.0, 0.2, 0.7, 1.5)
+    bounds = [accounting.delta(event, level, unit) for level in levels]
+    rng, most = np.random.default_rng(4), [0.0] * len(levels)
+    for trial in range(120):
+        others = [-1.0] * (n - rows) if trial == 0 else rng.choice([-1.0, -0.3, 0.5, 1.0], n - rows).tolist()
+        mine = [1.0] * rows if trial == 0 else rng.choice([-1.0, 0.0, 0.6, 1.0], rows).tolist()
+        theirs = [-1.0] * rows if trial == 0 else rng.choice([-1.0, 0.0, 1.0], rows).tolist()
+        p = law(Gaussian, fixed_size(others + mine, batch))
+        q = law(Gaussian, fixed_size(others if relation == "add-remove" else others + theirs, batch))
+        for i, level in enumerate(levels):
+            found = max(hockey_stick(p, q, level), hockey_stick(q, p, level))
+            assert found <= bounds[i].upper * (1 + 1e-4)  # the grid's own error at a kink
+            most[i] = max(most[i], hockey_stick(p, q, level))
+            if trial == 0:
+                assert hockey_stick(p, q, level) == pytest.approx(bounds[i].lower, rel=1e-4)
+    if relation == "add-remove":
+        for bound, reached in zip(bounds, most, strict=True):
+            assert bound.upper == pytest.approx(reached, rel=1e-4)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_several_rows_cost_no_more_than_one_after_the_other(relation) -> None:
+    run = Repeat(FixedSize(100, 10_000, Gaussian(1.0)), 1000)
+    found = accounting.epsilon(run, 1e-6, Unit(relation, 2))
+    assert 30.3 < found.lower <= found.upper < 42  # group privacy: 63.8

@@ -41,6 +41,7 @@ MOST_NODES = 1 << 19
 """Multiples of a spacing of 33 bits are exact up to this."""
 _SHORT = 1 << 10  # nodes that are cheaper than asking whether they are needed
 _LOOSE, _ROUGH = 1e-5, 1e-2  # tolerances of δ where fewer nodes are wanted: for a bound, and for a guess of ε
+_HOPELESS = 0.03  # of log δ: rounding in a long sum that makes others worth asking
 _SETTLED = 0.25  # nodes serve an ε as far from theirs as changes log δ by so much
 
 
@@ -113,11 +114,16 @@ class _Nodes:
         return self.log_moment - self.c * epsilon + math.log(value), slope
 
 
+class _Hopeless(NotCertifiable):
+    """Rounding leaves too little of a long sum, and would of others."""
+
+
 class Contour:
     """A run of independent privacy losses, one direction of the neighbouring relation.
 
     ``near`` says where the nodes of a similar run are: they are tried first, and others are sought where those prove
-    too little. ``placement`` says where the last ones are. A sum that needs more than ``most_nodes`` is refused.
+    too little. ``placement`` says where the last ones are. A sum that needs more than ``most_nodes`` is refused; with
+    fewer than `MOST_NODES` also one of many of which rounding leaves too little, as somebody else will be asked.
     """
 
     def __init__(
@@ -255,6 +261,8 @@ class Contour:
             try:
                 most_nodes = self.most_nodes if attempt > 0 else min(_SHORT, self.most_nodes)
                 found_at, found = self._about(Aim(guess, target, tolerance, most_nodes))
+            except _Hopeless:
+                raise
             except NotCertifiable as reason:
                 refusal = reason
                 if attempt == 0:  # before many nodes are made for a guess
@@ -294,6 +302,8 @@ class Contour:
         nodes = self._nodes(aim)
         try:
             return self._close(nodes, aim.epsilon, aim.log_delta)
+        except _Hopeless:
+            raise
         except NotCertifiable:
             return self._close(self._nodes(replace(aim, at_saddle=True)), aim.epsilon, aim.log_delta)
 
@@ -320,6 +330,8 @@ class Contour:
         guess, slope = self._root(nodes, guess, target)
         unsure = 4 * UNIT_ROUNDOFF * (1 + abs(target))  # of the logarithm that was taken of δ
         low, high = nodes.log_bounds(guess)
+        if high - low > _HOPELESS and len(nodes.omegas) > _SHORT and self.most_nodes < MOST_NODES:
+            raise _Hopeless("rounding leaves too little of a long contour sum")
         upper, lower = guess, guess
         for _ in range(40):
             if high <= target - unsure:

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from discreet.accounting.bounds import Bounds, meet
 from discreet.accounting.exact.cumulants import Cumulants, log_kappa
-from discreet.accounting.exact.large_losses import LargeLosses, large_losses
-from discreet.accounting.exact.lattice import Law, lower_law, rough_law, span, upper_law
+from discreet.accounting.exact.lattice import Law, lower_law, rough_law, upper_law
 from discreet.accounting.exact.pairs import DiscretePair, Pair, ProfilePair, attained
 from discreet.accounting.exact.window import Window, lattice_norm, window_for
 from discreet.errors import NotCertifiable
@@ -53,12 +52,10 @@ class _Composed:
     stray: float  # tilted mass that rounding may have moved anywhere
     slack: float  # error of log M(c), and relative of every tilted probability
     shift: float  # how far rounding may have moved the sum of losses
-    large: LargeLosses | None = None  # what was cut off, and counts as infinite
 
     def delta(self, epsilon: float, *, upper: bool) -> float:
         """A bound of δ(ε) on the wanted side."""
         c, side = self.c, (1 if upper else -1)
-        returned = self.large.returned(epsilon, upper=upper) if self.large is not None else 0.0
         epsilon -= side * (self.shift + 4 * UNIT_ROUNDOFF * abs(epsilon))
         slack = self.slack + 16 * UNIT_ROUNDOFF * (abs(self.log_moment) + c * abs(epsilon) + 800)
         lead = self.log_moment - c * epsilon + side * slack
@@ -73,11 +70,11 @@ class _Composed:
             if epsilon < float(self.losses[0]):  # losses between ε and the window count, and are not in their place
                 missing += (self.outside - self.above) * math.exp(float(log_kappa(c))) * (1 + 1e-9)
             total = math.exp(min(max(_log_product(lead, value + error + missing), -700.0), 1.0))
-            return min(1.0, max(total, total + self.infinite * (1 + 1e-14) - returned) + 5e-324)
+            return min(1.0, total + self.infinite * (1 + 1e-14) + 5e-324)
         wrapped = 1.01 * self.outside * math.exp(float(log_kappa(c)))
         log_total = _log_product(lead, value - error - wrapped)
         finite = math.exp(min(log_total, 1.0)) if log_total > -700 else 0.0
-        return min(1.0, max(0.0, finite + self.infinite * (1 - 1e-13) - returned))
+        return min(1.0, finite + self.infinite * (1 - 1e-13))
 
 
 def _dot(a: Array, b: Array) -> float:
@@ -136,11 +133,10 @@ class Fourier:
         self.settled = settled
         self.log_tail = max(-25.0, 1.5 * math.log(tolerance) - 3)  # what is cut off a step, in δ over their number
         self.steps = sum(times for _, times in parts)
-        self.reach = math.inf  # of the losses that are on the lattice
 
     def _guide(self, log_tail: float) -> tuple[float, Cumulants]:
         """The probability of failure, and moments, of rough laws: they say where to look, and prove nothing."""
-        laws = [rough_law(pair, log_tail, self.reach) for pair, _ in self.parts]
+        laws = [rough_law(pair, log_tail) for pair, _ in self.parts]
         finite = sum(t * math.log1p(-min(law.infinite, 0.5)) for law, (_, t) in zip(laws, self.parts, strict=True))
         return -math.expm1(finite), Cumulants([(law, times) for law, (_, times) in zip(laws, self.parts, strict=True)])
 
@@ -148,7 +144,7 @@ class Fourier:
         """A lattice that fits the window, and meets the atoms of a part where there are some."""
         spacing = max(width / (size * 0.9), 1e-290)
         for pair, _ in self.parts:
-            low, high = span(pair, log_tail, self.reach)
+            low, high = pair.span(log_tail)
             spacing = max(spacing, (high - low) / (1 << 19), 1e-13 * abs(high))
         lattices = [pair.lattice for pair, _ in self.parts if pair.lattice is not None]
         if not lattices:
@@ -202,11 +198,9 @@ class Fourier:
         misplaced = 8 * UNIT_ROUNDOFF * (float(np.abs(losses).max()) + offsets) * (1 + parts)
         slack = 1.01 * slack + c * misplaced
         above, below = self._outside(laws, window, log_moment, slack, start, losses)
-        infinite, large = 0.0 - math.expm1(log_finite), large_losses(laws, [n for _, n in self.parts])
+        infinite = 0.0 - math.expm1(log_finite)
         shift += misplaced
-        return _Composed(
-            c, log_moment, losses, tilted, rounding, above + below, above, infinite, stray, slack, shift, large
-        )
+        return _Composed(c, log_moment, losses, tilted, rounding, above + below, above, infinite, stray, slack, shift)
 
     def _outside(
         self, laws: list[Law], window: Window, here: float, slack: float, first: int, losses: Array
@@ -264,7 +258,7 @@ class Fourier:
         self, window: Window, log_tail: float, size: int, *, lower: bool = True
     ) -> tuple[_Composed, _Composed | None]:
         spacing = self._spacing(window.top - window.bottom, size, log_tail)
-        laws = [upper_law(pair, spacing, log_tail, self.reach) for pair, _ in self.parts]
+        laws = [upper_law(pair, spacing, log_tail) for pair, _ in self.parts]
         upper = self._compose(laws, window)
         if not lower:
             return upper, None
@@ -278,7 +272,7 @@ class Fourier:
         if len(known) < len(reached):
             return None
         try:
-            laws = [lower_law(pair, spacing, log_tail, self.reach) for pair in known]
+            laws = [lower_law(pair, spacing, log_tail) for pair in known]
             least = sum(n * (w.offset + spacing * w.support[0]) for w, (_, n) in zip(laws, self.parts, strict=True))
             if least < bottom:  # moved lattices may begin below the window, and mass there should not wrap around
                 bottom = max(least - spacing / 2, bottom - _ROOM * (top - bottom))

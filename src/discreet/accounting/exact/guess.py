@@ -15,15 +15,10 @@ from discreet.accounting.exact.lattice import rough_law
 from discreet.accounting.exact.pairs import DiscretePair, Pair, ProfilePair
 from discreet.errors import NotCertifiable
 
-__all__ = ["rough_epsilon", "rough_tail"]
+__all__ = ["rough_epsilon"]
 
 _NEAR = 8.0  # of ε: smaller losses add up as normal ones do
 _GRID = np.geomspace(1e-9, 1.0, 400)
-
-
-def rough_tail(delta: float, steps: int, margin: float) -> float:
-    """The logarithm of what may be cut off the tail of each of so many losses: e^−margin of its share of δ."""
-    return max(-745.0, math.log(delta) - math.log(steps) - margin)
 
 
 def rough_epsilon(parts: Sequence[tuple[Pair | ProfilePair, int]], delta: float) -> float:
@@ -33,7 +28,7 @@ def rough_epsilon(parts: Sequence[tuple[Pair | ProfilePair, int]], delta: float)
         NotCertifiable: the losses are not of that kind.
     """
     steps = sum(times for _, times in parts)
-    log_tail = rough_tail(delta, steps, 25.0)
+    log_tail = max(-745.0, math.log(delta) - math.log(steps) - 25.0)
     guess, bulk = 0.0, []
     for pair, times in parts:
         if isinstance(pair, ProfilePair | DiscretePair):

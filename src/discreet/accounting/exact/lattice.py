@@ -21,7 +21,7 @@ from discreet.accounting.exact.pairs import DiscretePair, Pair, ProfilePair
 from discreet.errors import NotCertifiable
 from discreet.floats import UNIT_ROUNDOFF
 
-__all__ = ["Cut", "Law", "lower_law", "rough_law", "span", "upper_law"]
+__all__ = ["Law", "lower_law", "rough_law", "upper_law"]
 
 Array = NDArray[Any]
 _PROFILE_ERROR = 1e-13  # relative, granted to bounds of δ(ε) (their contract)
@@ -30,18 +30,6 @@ _MOST_POINTS = 1 << 21
 _HEAVY = 1 / 16  # mass of a bin from which the lattice of a lower bound is moved to it
 _LITTLE = 1e-3  # of the spacing: what a law below may lose without another being tried
 _CROWDED = 0.3  # mass of a cell for which the lattice of a lower bound is moved
-
-
-@dataclass(frozen=True)
-class Cut:
-    """The mass of Q at the losses that were cut off a law at both ends, where that of P counts as infinite above."""
-
-    above: float
-    """At least so much beyond the last point for a law that dominates, at most so much for one that is dominated."""
-    below: float
-    """At most so much before the first point."""
-    error: float
-    """Relative, of the masses of the bins between."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +42,6 @@ class Law:
     probabilities: Array
     infinite: float
     shift: float  # no loss is off by more than this through rounding
-    cut: Cut | None = None  # where losses beyond a reach were cut off
 
     @property
     def losses(self) -> Array:
@@ -72,16 +59,8 @@ class Law:
         return DiscretePair(self.losses, self.probabilities, self.infinite)
 
 
-def span(pair: Pair | ProfilePair, log_tail: float, reach: float = math.inf) -> tuple[float, float]:
-    """Losses outside which P has less than e^log_tail, none of them further than ``reach`` from the anchor."""
+def _edges(pair: Pair | ProfilePair, spacing: float, log_tail: float) -> tuple[float, int, Array]:
     low, high = pair.span(log_tail)
-    return max(low, pair.anchor - reach), min(high, pair.anchor + reach)
-
-
-def _edges(
-    pair: Pair | ProfilePair, spacing: float, log_tail: float, reach: float = math.inf
-) -> tuple[float, int, Array]:
-    low, high = span(pair, log_tail, reach)
     offset = pair.anchor
     if not max(abs(low - offset), abs(high - offset)) < 2.0**50 * spacing:
         raise NotCertifiable(f"losses between {low:g} and {high:g} on a lattice of spacing {spacing:g}")
@@ -93,9 +72,9 @@ def _edges(
 
 
 @lru_cache(maxsize=1)
-def _cells(pair: Pair, spacing: float, log_tail: float, reach: float) -> tuple[float, int, Array, Array, Array]:
+def _cells(pair: Pair, spacing: float, log_tail: float) -> tuple[float, int, Array, Array, Array]:
     """The lattice and the masses of its cells, remembered: the law above and the law below need the same."""
-    offset, first, edges = _edges(pair, spacing, log_tail, reach)
+    offset, first, edges = _edges(pair, spacing, log_tail)
     return offset, first, edges, *pair.masses(edges)
 
 
@@ -123,19 +102,19 @@ def _slip(pair: Pair | ProfilePair, edges: Array) -> float:
     return rounded if isinstance(pair, ProfilePair) else rounded + pair.slip(edges)
 
 
-def upper_law(pair: Pair | ProfilePair, spacing: float, log_tail: float, reach: float = math.inf) -> Law:
+def upper_law(pair: Pair | ProfilePair, spacing: float, log_tail: float) -> Law:
     """A law on the lattice that dominates the pair.
 
     A bin of masses (a, b) goes to its ends as p₁ = (a − be^{left})/(1 − e^{−h}) and p₀ = a − p₁, which keeps both
     masses; what rounding may have taken from p₁ is given back from p₀, which only makes the law worse. Mass below
-    goes up to the first point, mass beyond the last to infinity. With a ``reach`` its mass under Q is known.
+    goes up to the first point, mass beyond the last to infinity.
     """
     if (exact := _exact(pair, spacing, 1)) is not None:
         return exact
     if isinstance(pair, ProfilePair):
         offset, first, edges = _edges(pair, spacing, log_tail)
         return _from_profile(pair, offset, spacing, first, edges)
-    offset, first, edges, p, q = _cells(pair, spacing, log_tail, reach)  # type: ignore[arg-type]
+    offset, first, edges, p, q = _cells(pair, spacing, log_tail)  # type: ignore[arg-type]
     error = _split_error(pair, edges, log_tail)
     _, upper = _split(p, np.where(q > _SMALLEST, q, 0.0), edges, spacing)
     inside = p[1:-1]
@@ -145,9 +124,7 @@ def upper_law(pair: Pair | ProfilePair, spacing: float, log_tail: float, reach: 
     law[1:] += upper
     law[0] += p[0]
     grow, slip = 1 + 2 * error, _slip(pair, edges)
-    known = float(q[-1]) if q[-1] > _SMALLEST else 0.0
-    cut = Cut(known / grow, float(q[0]) * grow, error) if reach < math.inf else None
-    return Law(offset, spacing, first, law * grow, pair.infinite + float(p[-1]) * grow + 5e-324, slip, cut)
+    return Law(offset, spacing, first, law * grow, pair.infinite + float(p[-1]) * grow + 5e-324, slip)
 
 
 def _moderate(edges: Array) -> bool:
@@ -203,21 +180,20 @@ def _from_profile(pair: ProfilePair, offset: float, spacing: float, first: int, 
     return Law(offset, spacing, first, law * (1 + _PROFILE_ERROR), float(values[-1]), _slip(pair, edges))
 
 
-def lower_law(pair: Pair, spacing: float, log_tail: float, reach: float = math.inf) -> Law:
+def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:
     """A law on the lattice that the pair dominates; part of its mass may be missing, which only lowers it.
 
-    With a ``reach``, losses beyond it count as infinite, and their mass under Q is known. Of two ways the one that
-    loses less is taken: `_dots_law` for densities, `_bins_law` for atoms.
+    Of two ways the one that loses less is taken: `_dots_law` for densities, `_bins_law` for atoms.
     """
     if (exact := _exact(pair, spacing, -1)) is not None:
         return exact
     if isinstance(pair, DiscretePair):
         return _bins_law(pair, spacing, log_tail)
     try:
-        dots = _dots_law(pair, spacing, log_tail, reach)
+        dots = _dots_law(pair, spacing, log_tail)
     except NotCertifiable:
         return _bins_law(pair, spacing, log_tail)
-    if reach < math.inf or _lost(dots) <= _LITTLE * spacing:
+    if _lost(dots) <= _LITTLE * spacing:
         return dots
     return min(dots, _bins_law(pair, spacing, log_tail), key=_lost)
 
@@ -228,12 +204,12 @@ def _lost(law: Law) -> float:
     return max(missing, 0.0) + max(float((law.probabilities * np.exp(-law.losses)).sum()) - 1, 0.0)
 
 
-def _dots_law(pair: Pair, spacing: float, log_tail: float, reach: float) -> Law:
+def _dots_law(pair: Pair, spacing: float, log_tail: float) -> Law:
     """The outcomes between two lattice points are merged, which makes δ a broken line with one kink between them. The
     dots of `upper_law` are lowered until the straight lines between them lie below the kinks (`_lowered`). Mass below
     the first point is left out.
     """
-    offset, first, edges, p, q = _cells(pair, spacing, log_tail, reach)  # type: ignore[arg-type]
+    offset, first, edges, p, q = _cells(pair, spacing, log_tail)  # type: ignore[arg-type]
     if move := _bulk_move(p, q, edges):
         offset, first = offset + move, first - 1  # a move to the right must not leave out what lies on the left
         edges = offset + spacing * (first + np.arange(len(edges) + 1))
@@ -243,16 +219,12 @@ def _dots_law(pair: Pair, spacing: float, log_tail: float, reach: float) -> Law:
     lower, upper = _split(p, q, edges, spacing)
     doubt = 2 * error * p[1:-1] / -math.expm1(-spacing)
     surely = np.maximum(upper - doubt, 0.0)
-    shrink, cut = 1 - 2 * error - 64 * UNIT_ROUNDOFF, None
+    shrink = 1 - 2 * error - 64 * UNIT_ROUNDOFF
     beyond, infinite = float(p[-1]), pair.infinite
-    if reach < math.inf:  # a share of what lies beyond stays at the last point, and pays for the rounding there
-        stays = min(beyond, 16 * float(doubt[-1]) + 64 * UNIT_ROUNDOFF * float(upper[-1]))
-        cut = Cut(float(q[-1]) / shrink + 5e-324, 0.0, error)
-        beyond, infinite = stays, infinite + (beyond - stays) * shrink
     law = np.append(p[1:-1] - surely, beyond)
     law[1:] += surely
     law = _lowered(law, lower + 2 * doubt, upper + 2 * doubt, spacing)
-    return Law(offset, spacing, first, law * shrink, infinite, _slip(pair, edges), cut)
+    return Law(offset, spacing, first, law * shrink, infinite, _slip(pair, edges))
 
 
 def _bins_law(pair: Pair, spacing: float, log_tail: float) -> Law:
@@ -370,13 +342,13 @@ def _bulk_move(p: Array, q: Array, edges: Array) -> float:
     return loss - float(edges[np.abs(edges - loss).argmin()])
 
 
-def rough_law(pair: Pair | ProfilePair, log_tail: float, reach: float = math.inf) -> DiscretePair:
+def rough_law(pair: Pair | ProfilePair, log_tail: float) -> DiscretePair:
     """Some hundred atoms that have about the pair's moments, however narrow its bulk is beside its span.
 
     Cells are equal, but for those near the anchor, where mass crowds, which grow with their distance from it; each is
     merged to one outcome. It proves nothing: it says where to look.
     """
-    low, high = span(pair, log_tail, reach)
+    low, high = pair.span(log_tail)
     spacing = max((high - low) / 1024, 1e-9 * abs(high), 1e-290)
     if isinstance(pair, ProfilePair) or pair.lattice is not None:
         if pair.lattice is not None:

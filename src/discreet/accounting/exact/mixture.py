@@ -17,11 +17,26 @@ from discreet.accounting.exact.mixture_moments import MixtureMoments
 from discreet.accounting.exact.normal import bin_error, normal_bins
 from discreet.floats import UNIT_ROUNDOFF
 
-__all__ = ["Mixture"]
+__all__ = ["GainCells", "Mixture"]
 
 Array = NDArray[Any]
 
 _SMALLEST = math.exp(-700.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GainCells:
+    """Gains 1 − dQ/dP at the ends of bins, and what P and P − Q have in the bins, each beside a bound of its error.
+
+    The first bin is all before the first end, the last one all beyond the last end.
+    """
+
+    gains: Array
+    gains_error: Array
+    masses: Array
+    masses_error: Array
+    differences: Array
+    differences_error: Array
 
 
 @dataclass(frozen=True)
@@ -79,6 +94,54 @@ class Mixture(MixtureMoments):
             return mixed, plain
         other = rest * plain + sum(b * normal_bins(t + j * self.shift) for j, b in enumerate(self.weights, start=1))
         return mixed, other
+
+    def gains(self, t: Array) -> GainCells:
+        """Gains at the points t, and the masses of the bins between them.
+
+        P − Q is a sum of differences of normal bins, weighted with the probabilities of taking part: its error is
+        relative to those, however rare they are. A normal bin is off by `bin_error`, and where its ends t − jν are
+        rounded by what lies between; ν itself is off by some units.
+        """
+        _, loss, _, blur = self._at(t, 0.0)
+        gains = -np.expm1(-loss)
+        gains_error = 1.01 * UNIT_ROUNDOFF * ((1 - gains) * blur + 8 * np.abs(gains))
+        weights_error = UNIT_ROUNDOFF * (self._many + 64 - 4 * math.log(max(min(self.weights), _SMALLEST)))
+        weights_error = 4 * UNIT_ROUNDOFF if self._many == 1 else weights_error
+        plain, plain_error = self._bins(t, 0)
+        masses, masses_error = plain, plain_error
+        if self.kind != "add":
+            rest_error = UNIT_ROUNDOFF * (4 if self._many == 1 else 4 * (self._many + 64))
+            masses, masses_error = self._rest * plain, self._rest * plain_error + rest_error * plain
+        differences, differences_error = np.zeros(len(t) + 1), np.zeros(len(t) + 1)
+        for j, b in enumerate(self.weights, start=1):
+            up = (plain, plain_error) if self.kind == "add" else self._bins(t, j)
+            down = (plain, plain_error) if self.kind == "remove" else self._bins(t, -j)
+            differences = differences + b * (up[0] - down[0])
+            differences_error = differences_error + b * (up[1] + down[1] + weights_error * (up[0] + down[0]))
+            if self.kind != "add":
+                masses = masses + b * up[0]
+                masses_error = masses_error + b * (up[1] + weights_error * up[0])
+        rounding = 4 * (self._many + 2) * UNIT_ROUNDOFF
+        return GainCells(
+            gains,
+            gains_error,
+            masses,
+            1.01 * masses_error + rounding * masses + 5e-324,
+            differences,
+            1.01 * differences_error * (1 + rounding) + rounding * np.abs(differences) + 5e-324,
+        )
+
+    def _bins(self, t: Array, j: int) -> tuple[Array, Array]:
+        """The masses of the bins between the points t under N(jν, 1), and bounds of their errors."""
+        ends = t - j * self.shift
+        masses = normal_bins(ends)
+        slips = np.zeros(len(t))
+        if j != 0:
+            slips = 0.41 * np.exp(-ends * ends / 2) * UNIT_ROUNDOFF * (2 * np.abs(t) + 16 * abs(j) * self.shift)
+        error = bin_error(float(np.abs(ends).max()) + 1) * masses
+        error[:-1] += slips
+        error[1:] += slips
+        return masses, error
 
     def bin_error(self, log_tail: float) -> float:
         """A bound on the relative errors of `masses`: of normal bins as far as the means go, and of the weights."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ from discreet.units import Unit
 __all__: list[str] = []
 
 Array = NDArray[Any]
+_MOST_ROWS = 64  # of a unit, in sampled Gaussians
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,8 @@ def _(event: Poisson, unit: Unit) -> Rule:
     if q == 0 or (inside is not None and inside.row == 0):
         return NOTHING
     if inside is not None:
-        if k > 64:
-            raise NotCertifiable(f"sampled Gaussians are accounted for up to 64 rows a unit, got {k}.")
+        if k > _MOST_ROWS:
+            raise NotCertifiable(f"sampled Gaussians are accounted for up to {_MOST_ROWS} rows a unit, got {k}.")
         weights, nu = (q,) if k == 1 else _binomial(k, q), inside.row
         if unit.relation == "replace-one":
             # the worst two rows are opposite, which bounds those that are nearer but is not reached by them
@@ -172,13 +174,59 @@ def _group(known: Rule, k: int) -> Pairs:
     return from_profile(grouped(profile, k), sum_up([(top, k)]))
 
 
+def _drawn(n: int, k: int, batch: int) -> tuple[float, ...]:
+    """The probabilities that a batch of n rows holds 1, 2, … of the k rows of a unit, each rounded once."""
+    whole = math.prod(range(n, n - k, -1))
+    missed = [math.prod(range(n - batch, n - batch - k + j, -1)) for j in range(1, k + 1)]
+    met = [math.prod(range(batch, batch - j, -1)) for j in range(1, k + 1)]
+    return tuple(
+        float(Fraction(math.comb(k, j) * m * other, whole))
+        for j, (m, other) in enumerate(zip(met, missed, strict=True), start=1)
+    )
+
+
+def _several_of_fixed_size(event: FixedSize, unit: Unit, swap: float, once: Pairs) -> Pairs:
+    """J of the unit's k rows are in a batch, J hypergeometric, and each takes the place of a row of others.
+
+    Add-remove: given the others' batch and who gives way, the sums are N(s + d_J) and N(s) with |d_j| at most j
+    exchanges; exactly that many are the worst, and reached. Replace-one: as for `WithReplacement`, or k rows exchanged
+    one after the other, whichever is less; reached if the others lie where the unit's rows come from.
+    """
+    found = _drawn(event.n, unit.rows_per_unit, event.batch)
+    weights = found[: max(j for j, p in enumerate(found, start=1) if p > 0)]
+    remove = Mixture(swap, weights, "remove")
+    if unit.relation == "add-remove":
+        return Pairs(remove, Mixture(swap, weights, "add"))
+    by_lot = _exchanged_by_lot(swap, np.array(weights), math.fsum(weights), 0.0, remove)
+    profile, top = profile_of(once)
+    in_turn = grouped(profile, unit.rows_per_unit)
+
+    def bound(epsilon: Array) -> Array:
+        return np.minimum(in_turn(epsilon), by_lot.profile(epsilon)) * (1 + 1e-12)
+
+    return from_profile(bound, min(sum_up([(top, unit.rows_per_unit)]), by_lot.span(-745.0)[1]), attained=remove)
+
+
+def _exchanged_by_lot(swap: float, p: Array, drawn: float, failure: float, reached: Pair | None) -> Spliced:
+    """j rows are exchanged with the probability p_j, j ≥ 1; ``drawn`` is that of any."""
+    lottery = _lottery(swap, p, drawn, failure)
+    remove, add = amplified(lottery, drawn, "remove"), amplified(lottery, drawn, "add")
+    return Spliced(remove, add, reached)  # type: ignore[arg-type]
+
+
+def _lottery(swap: float, p: Array, drawn: float, failure: float) -> Revealed:
+    """How many rows are exchanged, given that some are."""
+    pairs = tuple(GaussianPair(j * swap) for j in range(1, len(p) + 1))
+    return Revealed(tuple((p / drawn * (1 + 1e-13)).tolist()), pairs, min(1.0, failure / drawn))
+
+
 @rule.register
 def _(event: FixedSize, unit: Unit) -> Rule:
     """Replace-one: whether or not the changed row is drawn, batches of equal size differ in one exchanged row, so all
     three outputs are neighbours. Add-remove (n the larger size): the smaller dataset's batch is the larger one's given
     that the row was not drawn, and given that it was, it stands in another's place: μ₁ and μ₀ differ by an exchange.
-    The rows of a unit come or go one after the other, the last when only n − k + 1 are left; where the smallest dataset
-    does not fill the batch, all k may be drawn.
+    Several rows: `_several_of_fixed_size` for Gaussian noise; else the rows of a unit come or go one after the other,
+    the last when only n − k + 1 are left. Where the smallest dataset does not fill the batch, all k may be drawn.
     """
     k, replaced = unit.rows_per_unit, unit.relation == "replace-one"
     if replaced and event.batch == event.n:
@@ -194,6 +242,8 @@ def _(event: FixedSize, unit: Unit) -> Rule:
         # If all others sit at u and the row moves from as far away as can be to u, each mixture is reached, but not
         # both at once.
         once = both(Spliced(remove, add, remove)) if replaced else Pairs(remove, add)
+        if 1 < k <= _MOST_ROWS:
+            return _several_of_fixed_size(event, unit, inside.swap, once)
         return once if k == 1 else _group(once, k)
     known = _rule_of(exchanged(_only_leaf(event.event.restated(k), Unit(unit.relation), "FixedSize")))
     if isinstance(known, Unbounded):
@@ -263,18 +313,13 @@ def _(event: WithReplacement, unit: Unit) -> Rule:
         raise NotCertifiable(f"a row is drawn too often ({mean:g} times on average) to account with replacement.")
     p = np.exp(log_p[:most])
     drawn = -math.expm1(m * math.log1p(-q))
-    lottery = Revealed(
-        tuple((p / drawn * (1 + 1e-13)).tolist()),
-        tuple(GaussianPair(int(i) * inside.swap) for i in j[:most]),
-        min(1.0, rest / drawn),
-    )
-    remove, add = amplified(lottery, drawn, "remove"), amplified(lottery, drawn, "add")
     if unit.relation == "add-remove":
-        once = Pairs(_upper(remove), _upper(add))
+        lottery = _lottery(inside.swap, p, drawn, rest)
+        once = Pairs(_upper(amplified(lottery, drawn, "remove")), _upper(amplified(lottery, drawn, "add")))
     else:
         whole = most <= 32 and rest < 1e-300
         reached = Mixture(inside.swap, tuple(p.tolist()), "remove") if whole else None
-        once = both(Spliced(remove, add, reached))  # type: ignore[arg-type]
+        once = both(_exchanged_by_lot(inside.swap, p, drawn, rest, reached))
     return once if unit.rows_per_unit == 1 else _group(once, unit.rows_per_unit)
 
 
