@@ -143,6 +143,8 @@ def _cyclic(
             "cyclic batches are for runs that show their last iterate alone: iterate='last'. With batches=, where "
             "every row draws its batch in each epoch, every step may be shown."
         )
+    if cyclic > problem.n:
+        raise InvalidInput(f"cyclic={cyclic} batches of {problem.n:g} rows: some would be empty; ask for fewer.")
     if not guarantee.private:
         return replace(run, batches=cyclic)
     return _hidden(problem, guarantee, run, CyclicBatches(cyclic), iterations, step)
