@@ -6,7 +6,7 @@ Rows are in ``notes_accounting``, ``notes_solvers``, ``notes_settings`` and ``no
 under ``@item(place in the notes, what it is, public way to it)`` that returns a figure, what it is compared with, and
 whether it holds. Problems are synthetic with fixed seeds; settings are ε = 1, δ = 1e-6 and the defaults, unless the
 item is about others. Bounds are proved ones; references are the same problem without privacy, or a trivial answer that
-a useful one must beat. Exit status 1 if a verdict does not hold. About five minutes.
+a useful one must beat. Exit status 1 if a verdict does not hold. About five minutes of one core.
 """
 
 from __future__ import annotations

@@ -84,8 +84,9 @@ def risk(model: Any, X: Any, y: Any) -> float:
 def classifier_excess(solver: str, options: dict[str, Any] | None = None, **settings: Any) -> tuple[float, Any]:
     """Mean excess risk of a solver over the minimiser without privacy, and its plan."""
     X, y = labelled()
+    epsilon = settings.pop("epsilon", EPSILON)
     common = {"row_norm": 1.0, "classes": [0, 1]} | settings
-    model = dp.LogisticRegression(EPSILON, **({"delta": DELTA} | common), solver=solver, solver_options=options)
+    model = dp.LogisticRegression(epsilon, **({"delta": DELTA} | common), solver=solver, solver_options=options)
     best = dp.LogisticRegression(math.inf, **{k: v for k, v in common.items() if k != "delta"}).fit(X, y)
     plan = planned(model, len(X), X.shape[1])
     fits = [model.set_params(random_state=seed).fit(X, y) for seed in range(RUNS)]

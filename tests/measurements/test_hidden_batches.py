@@ -173,6 +173,7 @@ def test_sampled_batches_need_less_noise_hidden_after_many_steps():
         ({"batches": 10, "iterate": "last", "accounting": "last-iterate"}, HypothesisViolated, "no theorem"),
         ({"cyclic": 10}, InvalidInput, "last iterate alone"),
         ({"cyclic": 10, "iterate": "last", "accounting": "composition"}, InvalidInput, "last iterate alone"),
+        ({"cyclic": 5001, "iterate": "last"}, InvalidInput, "some would be empty"),
         ({"cyclic": 10, "rate": 0.1, "iterate": "last"}, InvalidInput, "one of the four"),
         ({"cyclic": 10, "iterate": "last", "update": "momentum"}, HypothesisViolated, "plain steps"),
         ({"rate": 0.1, "iterate": "last", "step": 2.0, "accounting": "last-iterate"}, HypothesisViolated, "2/β"),

@@ -222,6 +222,21 @@ def test_no_number_where_a_hypothesis_is_not_a_public_fact() -> None:
             predicted_bound(solver, problem, ADD)
 
 
+@pytest.mark.parametrize("domain", [WholeSpace(), L1Ball(2.0)], ids=repr)
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_what_a_solver_refuses_in_its_run_does_not_apply(delta: float, domain: Any) -> None:
+    """A choice among models takes no ridge: with one, neither solver that makes it has a bound or a place in a plan."""
+    problem = Problem(RowSpec(3, 1.0), Logistic(), 1000.0, domain, ridge=0.1)
+    guarantee = Guarantee(1.0, delta, Unit("replace-one"))
+    found = compare(lambda *named: make_plan(problem, guarantee, *named), choose(problem, guarantee))
+    options = {option.name: option for option in found}
+    for name in ("exponential_mechanism", "frank_wolfe"):
+        assert options[name].plan is None
+        assert math.isnan(options[name].predicted_risk)
+    assert "no ridge" in options["exponential_mechanism"].reason
+    assert options["objective_perturbation"].releases == 1
+
+
 PROVED = {Squared: ["sufficient_statistics"], Logistic: ["objective_perturbation", "descent", "output_perturbation"]}
 
 

@@ -22,7 +22,7 @@ from discreet.recipes.shared import NUMBERS
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
 from discreet.units import Unit
-from discreet.updates import UPDATES, Adafactor, Adam, Momentum, Sgd
+from discreet.updates import UPDATES, Adafactor, Adam, Momentum, Sgd, Svrg
 from discreet.vault import Vault
 
 ADD, REPLACE = Unit("add-remove"), Unit("replace-one")
@@ -144,24 +144,52 @@ def test_every_rule_learns_by_its_name_alone(name: str, target: float) -> None:
     assert found[name] < found["sgd"] + 0.03
 
 
-def test_anchors_have_the_less_noise_the_longer_they_serve() -> None:
+@pytest.mark.parametrize(("words", "period"), [("svrg", 2), ("svrg:0.5:10", 10)])
+def test_anchors_have_the_less_noise_the_longer_they_serve(words: str, period: int) -> None:
     """Of all splits of a budget between anchors and differences the one that is taken moves θ least."""
     problem, guarantee = Problem(RowSpec(20, 1.0), Logistic(), 6000.0), Guarantee(1.0, 1e-6, ADD)
-    solver = recipe(problem, guarantee, update="svrg", iterations=200)
-    ratio, change = solver.differences
-    assert change == pytest.approx(0.25)  # of a row of length 1: the curvature of the logistic loss
+    solver = recipe(problem, guarantee, update=words, iterations=200)
+    assert isinstance(solver.update, Svrg)
+    assert solver.update.period == period
+    ratio, curvature = solver.differences
+    assert curvature == pytest.approx(0.25)  # of a row of length 1: the curvature of the logistic loss
+    # noise moves θ by η√d·z·C/n a step, and a row's gradient by the curvature times that; a period is p/2 such steps
+    noise = calibrate(Gaussian, 1.0, 1e-6, "add-remove") * math.sqrt(200 * 20) / 6000
+    change = period / 2 * solver.update.step * curvature * noise
+    assert ratio == pytest.approx(math.sqrt(period / change), rel=1e-3)
 
     def variance(ratio: float) -> float:
-        """Of the path, where 20 anchors recur ten times and the clip of differences is half of theirs."""
-        anchors, differences = 20.0, 180.0
+        """Of the path, in which an anchor's noise recurs p times and the clip of differences is ρ times its own."""
+        anchors = 200 / period
+        differences = 200 - anchors
         share = anchors + differences / ratio**2  # Σ 1/z² of anchors of z = 1
-        return share * (anchors * 10**2 + differences * 0.5**2 * ratio**2)
+        return share * (anchors * period**2 + differences * change**2 * ratio**2)
 
-    assert variance(ratio) <= min(variance(ratio * factor) for factor in (0.8, 1.25))
+    assert variance(ratio) <= min(variance(ratio * factor) for factor in (0.7, 1.4))
     charged = epsilon(compose(rehearse(solver, problem, ADD)), 1e-6, "add-remove")
     assert charged.upper <= 1.0
     assert charged.upper == pytest.approx(1.0, rel=1e-3)
     assert recipe(problem, guarantee, update="sgd").differences == (1.0, math.inf)
+
+
+def test_an_anchor_of_svrg_serves_two_steps_where_every_step_takes_all_rows() -> None:
+    """And ten where the steps between take a batch; without noise no ratio of noises is needed."""
+    problem, guarantee = Problem(RowSpec(20, 1.0), Logistic(), 6000.0), Guarantee(1.0, 1e-6, ADD)
+    assert recipe(problem, guarantee, update="svrg").update.period == 2
+    assert recipe(problem, guarantee, update="svrg", rate=0.1).update.period == 10
+    assert recipe(problem, guarantee, update="svrg:0.5").update == Svrg(0.5, 2)
+    assert recipe(problem, Guarantee(math.inf, 0.0, ADD), update="svrg").differences[0] == 1.0
+
+
+def test_svrg_moves_theta_hardly_farther_by_noise_than_plain_steps() -> None:
+    """75 columns, 16 000 rows, ε = 1: the noise in the path is within 15 % of that of plain descent of as many steps.
+
+    With anchors that serve ten steps and differences taken for half as long as gradients it was 45 %, which cost
+    1.3 points of accuracy on such a problem.
+    """
+    problem, guarantee = Problem(RowSpec(75, 1.0), Logistic(), 16_000.0), Guarantee(1.0, 1e-8, Unit("replace-one"))
+    plain, svrg = (recipe(problem, guarantee, update=name) for name in ("sgd", "svrg"))
+    assert 1 / 1.15 < svrg.update.step / plain.update.step < 1
 
 
 def test_rules_keep_the_step_that_they_were_given() -> None:

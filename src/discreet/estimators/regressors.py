@@ -279,8 +279,9 @@ class SparseLinearRegression(_Regressor):
     Args:
         sparsity: the most coefficients that are not 0 (the intercept counts as one).
         feature_bound: public bound on every |x_j|, enforced by cutting entries; by default that of the schema's
-            encoding, or none. It is used by hard thresholding alone, whose constant column is no larger. All others:
-            see `LinearRegression`.
+            encoding, or none. It is used by hard thresholding alone, whose constant column is no larger. Leave it out
+            for up to 1000 columns that are known to be correlated: entries that matter would be missed. All others: see
+            `LinearRegression`.
 
     Example:
         >>> import numpy as np, discreet as dp

@@ -107,6 +107,7 @@ def _scale_models(name: str) -> tuple[str, ...]:
 def _compared(plan_for: PlanFor, name: str, scales: str, why: str = "") -> Comparison:
     try:
         plan = plan_for(name, {"scales": scales} if scales else {})
+        _ = plan.events  # the rehearsal, in which a solver refuses what its recipe does not look at, such as a ridge
     except DiscreetError as refusal:
         return Comparison(name, None, math.nan, False, _phrase(refusal), scales=scales)
     bound, unpredicted = _bound(plan, plan.guarantee)

@@ -21,10 +21,12 @@ from discreet.solvers.best_iterate import BestIterate
 from discreet.solvers.descent import Descent, Iterate
 from discreet.tuned import current
 from discreet.updates import Adafactor, Momentum, Schedule, Sgd, Svrg, Update, named_update
+from discreet.updates.named import SVRG_PERIOD
+from discreet.updates.schedules import step_at
 
 __all__ = ["recipe"]
 
-_CHANGE = 0.5  # ρ: the bound on a row's change since SVRG's anchor over the clip, at most 1
+_SHORT_PERIOD = 2  # of SVRG where every step takes all rows: nothing is gained by an anchor that serves longer
 
 
 def recipe(
@@ -75,10 +77,11 @@ def recipe(
     shown: Iterate = "suffix" if iterate == "best" else iterate or usual
     sampling = shared.batches(problem, rate, batch_size)
     _require_one_kind(sampling, batches, cyclic)
-    settings = _settings(problem, guarantee, clip, step, update, iterations)
+    settings = _settings(problem, guarantee, clip, step, update, iterations, sampled=sampling is not None)
     if seed is not None and shown != "random":
         raise InvalidInput(f"seed draws the random iterate and has no effect on iterate={shown!r}: leave it out.")
-    run = Descent(0.0, *settings, sampling, shown, batches, seed or 0, differences=_differences(problem, settings[2]))
+    change = _differences(problem, guarantee, settings[2], settings[0])
+    run = Descent(0.0, *settings, sampling, shown, batches, seed or 0, differences=change)
     if iterate == "best":
         return _best(run, problem, guarantee)
     if cyclic is not None:
@@ -95,6 +98,8 @@ def _settings(
     step: float | Schedule | None,
     update: Update | str | None,
     iterations: int | None,
+    *,
+    sampled: bool,
 ) -> tuple[int, float, Update]:
     """(number of steps, clip, update)."""
     _require_bounded_rows(problem, guarantee)
@@ -106,7 +111,8 @@ def _settings(
     if update is None:
         rule = _update(beta, length, count, step, momentum)
     else:
-        rule = _other_update(update, problem, _step_size(beta, length, count, momentum), count)
+        period = SVRG_PERIOD if sampled else _SHORT_PERIOD
+        rule = _other_update(update, problem, guarantee, _step_size(beta, length, count, momentum), count, period)
     return count, bound, rule
 
 
@@ -137,6 +143,8 @@ def _cyclic(
             "cyclic batches are for runs that show their last iterate alone: iterate='last'. With batches=, where "
             "every row draws its batch in each epoch, every step may be shown."
         )
+    if cyclic > problem.n:
+        raise InvalidInput(f"cyclic={cyclic} batches of {problem.n:g} rows: some would be empty; ask for fewer.")
     if not guarantee.private:
         return replace(run, batches=cyclic)
     return _hidden(problem, guarantee, run, CyclicBatches(cyclic), iterations, step)
@@ -271,34 +279,50 @@ def _step_size(beta: float, length: float, iterations: int, momentum: bool) -> f
     return min(1 / beta, length / (_stride(momentum) * iterations))
 
 
-def _other_update(update: Update | str, problem: Problem, plain: float, iterations: int) -> Update:
+def _other_update(
+    update: Update | str, problem: Problem, guarantee: Guarantee, plain: float, iterations: int, period: int
+) -> Update:
     """The rule that was asked for, with a step from theory if none was given.
 
     Rules that divide by the root of a second moment move every coordinate by about their step η, and where there is
     only noise, to and fro: by η√T in T steps, twice that with Adam's momentum, which repeats a step about ten times.
     Scores then have noise of η√T·radius, and η is such that this is 1.6. Momentum moves θ by step/(1 − decay) in the
-    end. Noise of SVRG moves θ (1 + ρ) times as far as that of plain steps (`_differences`).
+    end. Noise of SVRG moves θ 1 + ρ(p − 1)/p times as far as that of plain steps (`_differences`).
     """
     adafactor = current(shared.NUMBERS).score_noise / (problem.rows.radius * math.sqrt(iterations))
     if isinstance(update, Adafactor) and update.step is None:
         return replace(update, step=adafactor)
     if not isinstance(update, str):
         return update
-    adam, momentum, svrg = adafactor / 2, 0.1 * plain, plain / (1 + _CHANGE)
+    change = _change(problem, guarantee, plain, iterations, period)
+    adam, momentum, svrg = adafactor / 2, 0.1 * plain, plain / (1 + change * (period - 1) / period)
     usual = {"adam": adam, "adamw": adam, "adafactor": adafactor, "momentum": momentum, "svrg": svrg}
-    return named_update(update, usual.get(update.partition(":")[0], plain))
+    return named_update(update, usual.get(update.partition(":")[0], plain), period)
 
 
-def _differences(problem: Problem, rule: Update) -> tuple[float, float]:
+def _change(problem: Problem, guarantee: Guarantee, step: float, iterations: int, period: int) -> float:
+    """ρ: the bound on a row's change since SVRG's anchor over the clip, in the middle of a period of p steps.
+
+    Noise of ν√T moves θ by η·√d·ν√T·C/n a step, and the p − 1 steps after an anchor begin p/2 steps from it on average.
+    A row's gradient changes by at most β times that. The gradient itself moves θ too, but it falls, and noise does not.
+    """
+    noise = gaussian_multiplier(guarantee) * math.sqrt(iterations) / problem.n if guarantee.private else 0.0
+    curvature = shared.curvature_bound(problem) * problem.rows.radius**2
+    return min(1.0, period / 2 * step * curvature * math.sqrt(math.prod(problem.rows.shape)) * noise)
+
+
+def _differences(problem: Problem, guarantee: Guarantee, rule: Update, iterations: int) -> tuple[float, float]:
     """SVRG: how much more noise its differences have than its anchors, and a row's curvature.
 
     Of T steps in periods of p, T/p anchors have noise z₁C and recur p times, the other differences have z₂ρC, where ρ
-    is their clip over C. Given Σ 1/z² the variance of the path, T·(p·z₁² + ρ²z₂²)·C², is least at z₂/z₁ = √((p − 1)/ρ)
-    and (1 + ρ)² times that of plain steps. ρ is at most 1 and falls as gradients do; it is taken for ½.
+    is their clip over C (`_change`). Given Σ 1/z² the variance of the path, T·(p·z₁² + (1 − 1/p)·ρ²z₂²)·C², is least at
+    z₂/z₁ = √(p/ρ) and then (1 + ρ(p − 1)/p)² times that of plain steps.
     """
     if not isinstance(rule, Svrg) or rule.period < 2:
         return 1.0, math.inf
-    return math.sqrt((rule.period - 1) / _CHANGE), shared.curvature_bound(problem) * problem.rows.radius**2
+    change = _change(problem, guarantee, step_at(rule.step, 0), iterations, rule.period)
+    ratio = math.sqrt(rule.period / change) if change else 1.0
+    return ratio, shared.curvature_bound(problem) * problem.rows.radius**2
 
 
 def _update(beta: float, length: float, iterations: int, step: float | Schedule | None, momentum: bool) -> Update:

@@ -103,7 +103,7 @@ def _parts(problem: Problem) -> int:
 def _in_scales(problem: Problem, guarantee: Guarantee, s: int, radius: float | None, parts: int | None) -> HeavyTailed:
     """In units of scales that are found privately with a share of the budget."""
     count = _parts(problem) if parts is None else parts
-    share, searches = current(shared.NUMBERS).estimate_share, current(location_scale.NUMBERS).steps
+    share, searches = current(shared.NUMBERS).estimate_share, location_scale.far_steps()
 
     def make(noise: float, entry_bound: float = 1.0) -> HeavyTailed:
         peeling = Peeling.balanced(s, noise / math.sqrt(1 - share))

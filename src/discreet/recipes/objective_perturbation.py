@@ -45,7 +45,7 @@ class ObjectivePerturbationNumbers(Tuned):
         "numbers: noise share √min(d, n)·ν/n at which the ridge has doubled",
         "sweep: newton-faint",
     )
-    cut_noise: float = tuned(0.02, "noise d·ν/n in scores above which logistic slopes are cut", "sweep: noisy")
+    cut_noise: float = tuned(0.08, "noise d·ν/n in scores above which logistic slopes are cut", "sweep: noisy")
 
 
 NUMBERS = ObjectivePerturbationNumbers()
@@ -147,7 +147,8 @@ def _slope_bound(problem: Problem, guarantee: Guarantee) -> float:
     The cut loss is a straight line on the wrong side of the boundary: its minimiser still has the sign of the log-odds,
     but too large a size, whose excess risk b does not fall with n. Noise νL in the tilt of d directions of curvature
     κ·n/d costs ½·(L/R)²·(d·ν/n)²/κ, of which a cut at half the slopes saves three quarters: it pays for the log-loss
-    where d·ν/n > √(8κb/3), and for accuracy, which the size does not matter to, before.
+    where d·ν/n > √(8κb/3), and for accuracy, which the size does not matter to, before. Rows as long as their bound
+    have b of about 0.01 and κ up to ¼, that is 0.08; shorter ones have less of either.
     """
     noise = rough_multiplier(guarantee) * problem.rows.dimension
     if isinstance(problem.loss, Logistic) and guarantee.delta and noise > current(NUMBERS).cut_noise * problem.n:

@@ -78,7 +78,7 @@ class HeavyTailed:
         if self.scale_multiplier is None:
             theta = yield SampleSplitting(lambda: self._over_parts(problem), self.parts)
             return np.asarray(theta, dtype=np.float64)
-        found = yield from location_and_scale(problem, self.scale_multiplier, 1.0)
+        found = yield from location_and_scale(problem, self.scale_multiplier, 1.0, far=True)
         column = found.row_scale / math.sqrt(problem.rows.n_features)  # of a projection on signs, all columns together
         theta = yield SampleSplitting(lambda: self._in_scales(problem, column, found), self.parts)
         theta = np.array(theta, dtype=np.float64)

@@ -21,15 +21,17 @@ UPDATES: dict[str, type[Update]] = {
     "adafactor": Adafactor,
     "svrg": Svrg,
 }
-SVRG_PERIOD = 10  # without a given one: nine of ten steps take a batch
+SVRG_PERIOD = 10
+"""Steps that an anchor of SVRG serves where none is given: nine of ten steps take a batch."""
 
 
-def named_update(words: str, usual_step: float) -> Update:
+def named_update(words: str, usual_step: float, period: int = SVRG_PERIOD) -> Update:
     """The rule of a name, with the numbers that follow it, or else with ``usual_step``.
 
     Args:
         words: a name, and after colons the step and what the rule takes next: ``"adam:0.1"``, ``"svrg:0.1:10"``.
         usual_step: step size where none is given.
+        period: of SVRG, where none is given.
 
     Raises:
         InvalidInput: an unknown name, or what the rule does not take.
@@ -47,7 +49,7 @@ def named_update(words: str, usual_step: float) -> Update:
         )
     numbers: list[float] = [read_number(word, words) for word in rest] or [usual_step]
     if name == "svrg":  # its second number counts steps
-        numbers = [numbers[0], *(int(n) if n.is_integer() else n for n in numbers[1:] or [float(SVRG_PERIOD)])]
+        numbers = [numbers[0], *(int(n) if n.is_integer() else n for n in numbers[1:] or [float(period)])]
     try:
         return UPDATES[name](*numbers)
     except TypeError:

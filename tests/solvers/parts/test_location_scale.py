@@ -13,7 +13,7 @@ from discreet.measurements.program import drive
 from discreet.queries.sums.sign_sums import SignSums
 from discreet.rows import RowSpec
 from discreet.solvers import Problem
-from discreet.solvers.parts.location_scale import NUMBERS, location_and_scale, target_location
+from discreet.solvers.parts.location_scale import NUMBERS, far_steps, location_and_scale, target_location
 
 COLUMNS = 1200
 ROWS = RowSpec(COLUMNS, 1.0, 0.5)
@@ -44,6 +44,19 @@ def test_location_and_scale_are_found_wherever_they_are(centre, spread):
     found, releases = exactly(location_and_scale(Problem(ROWS, Squared(), 400.0), 1e-6, 1.0), X, y)
     assert releases == NUMBERS.steps
     assert found.location == pytest.approx(centre, abs=0.5 * spread)
+    assert found.scale == pytest.approx(spread, rel=0.35)
+    assert found.row_scale == pytest.approx(spread, rel=0.35)
+
+
+@pytest.mark.parametrize("spread", [0.3, 1e-3, 1e-4])
+def test_scales_far_below_their_bounds_are_found_by_a_longer_search(spread):
+    """Of heavy tails nobody knows better bounds. The search for 16 releases ends at a hundredth of the bound."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, COLUMNS)) * spread / math.sqrt(COLUMNS)
+    y = 0.4 + spread * rng.standard_normal(400)
+    found, releases = exactly(location_and_scale(Problem(ROWS, Squared(), 400.0), 1e-6, 1.0, far=True), X, y)
+    assert releases == far_steps()
+    assert found.location == pytest.approx(0.4, abs=0.5 * spread)
     assert found.scale == pytest.approx(spread, rel=0.35)
     assert found.row_scale == pytest.approx(spread, rel=0.35)
 

@@ -2,12 +2,14 @@
 
 A search for a median by the signs of v − median (Robbins–Monro 1951) has errors in proportion to the scale of v, not to
 its public bound: steps are in units of the scale found so far.
-Scales are looked for between a hundredth of the public bound, or less where that is asked for, and the bound; a search
-starts at half of it. Searches end with the average of their last half.
+A search starts at half of the bound. Scales are looked for between a hundredth of the public bound, or less where that
+is asked for, and the bound; of heavy tails, whose largest values say little of their scale, by more releases and down
+to a millionth. Searches end with the average of their last half.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +24,17 @@ from discreet.queries.sums.sign_sums import SignSums
 from discreet.solvers.base import Problem, Steps
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["NUMBERS", "LocationScale", "LocationScaleNumbers", "location_and_scale", "target_location"]
+__all__ = [
+    "NUMBERS",
+    "LocationScale",
+    "LocationScaleNumbers",
+    "far_steps",
+    "location_and_scale",
+    "target_location",
+]
 
 _LEAST_SCALE = 0.01  # over the public bound: a safeguard against constant columns
+_LEAST_SCALE_FAR = 1e-6  # the same where bounds may be far from the scale
 _DEVIATION_OVER_MEDIAN = 1.48  # a normal law's standard deviation over the median of its absolute deviations
 
 
@@ -62,31 +72,47 @@ class LocationScale:
     row_scale: float
 
 
+def far_steps() -> int:
+    """Releases of a search where bounds may be far from the scale: its first half, not averaged, can fall by 10⁶.
+
+    Example:
+        >>> far_steps()
+        56
+    """
+    return 2 * math.ceil(-math.log(_LEAST_SCALE_FAR) / current(NUMBERS).gain)
+
+
 def location_and_scale(
-    problem: Problem, multiplier: float, target_bound: float, least: float = _LEAST_SCALE
+    problem: Problem, multiplier: float, target_bound: float, least: float = _LEAST_SCALE, *, far: bool = False
 ) -> Generator[Measurement, Any, LocationScale]:
     """Medians of the targets and of one fixed projection of the rows, and of the absolute deviations from them.
 
-    Deviations are searched for by their logarithm. `LocationScaleNumbers.steps` Gaussian releases of `SignSums`.
+    Deviations are searched for by their logarithm. `LocationScaleNumbers.steps` Gaussian releases of `SignSums`, or
+    `far_steps`.
 
     Args:
         problem: public facts.
         multiplier: noise over the bound of `SignSums` in each release.
         target_bound: public bound on |y|, where the search begins and ends.
         least: scale of the targets over their bound, below which the search does not go.
+        far: whether the bounds may be far above the scales, as those of heavy tails are: both are then looked for down
+            to a millionth.
     """
     rows, n, numbers = problem.rows, problem.n, current(NUMBERS)
+    steps, lowest = numbers.steps, np.array([least, _LEAST_SCALE])
+    if far:
+        steps, lowest = far_steps(), np.full(2, _LEAST_SCALE_FAR)
     bounds = np.array([target_bound, rows.norm if rows.bounded else 1.0])
     centres, logs = np.zeros(2), np.log(numbers.gain * bounds)
     found, kept = np.zeros((2, 2)), 0
-    for t in range(numbers.steps):
+    for t in range(steps):
         c, w = centres.tolist(), np.exp(logs).tolist()
         query = SignSums(rows, _direction(rows.n_features), (c[0], c[1]), (w[0], w[1]))
         answer = yield Noisy(query, Gaussian(multiplier))
         signs = np.asarray(answer, dtype=np.float64).reshape(2, 2) / n
         centres = np.clip(centres + numbers.gain * np.exp(logs) * signs[:, 0], -bounds * (1, 3), bounds * (1, 3))
-        logs = np.clip(logs + numbers.gain * signs[:, 1], np.log(bounds * (least, _LEAST_SCALE)), np.log(bounds))
-        if 2 * (t + 1) > numbers.steps:
+        logs = np.clip(logs + numbers.gain * signs[:, 1], np.log(lowest * bounds), np.log(bounds))
+        if 2 * (t + 1) > steps:
             kept += 1
             found += (np.stack([centres, logs]) - found) / kept
     scales = np.minimum(_DEVIATION_OVER_MEDIAN * np.exp(found[1]), bounds)
