@@ -3,7 +3,8 @@
 The truth is a sum of effects of single columns, of pairs, of spikes (a value that most rows have, and a tail in which
 narrow ranges differ) and of fine steps, in shares that the kind says. Columns are numbers of several shapes and
 categories by Zipf's law; some columns tell nothing. "amounts" has rarer tails, of sixty values, that tell more; in
-"grouped" some columns are made of others, so that they depend on one another without an interaction.
+"grouped" some columns are made of others, so that they depend on one another without an interaction. In "useless" most
+columns tell nothing, in "told" all of them tell something.
 
 `dependent_table` has many dependent columns of one shape (frequencies, mostly 0 with a long tail; numbers that mirror
 common causes; or nearly copies of one another), for few rows: there sampling alone makes pairs look like interactions,
@@ -32,6 +33,8 @@ SHARES = {  # of the variance of the truth: single columns, pairs, spikes, fine 
     "amounts": (0.8, 0.0, 0.2, 0.0),
     "grouped": (1.0, 0.0, 0.0, 0.0),
     "grouped pairs": (0.85, 0.15, 0.0, 0.0),
+    "useless": (0.85, 0.15, 0.0, 0.0),
+    "told": (0.85, 0.15, 0.0, 0.0),
 }
 
 
@@ -68,7 +71,9 @@ def table(rng: Generator, rows: int, kind: str) -> tuple[dict[str, Any], dict[st
         level = rng.choice(levels, size=rows, p=chances / chances.sum())
         columns[f"c{j}"], cells[f"c{j}"] = dp.Categorical([str(k) for k in range(levels)], fill="0"), level.astype(str)
         places[f"c{j}"] = rng.random(levels)[level]  # levels in any order
-    told = rng.permutation(list(places))[:7].tolist()
+    if kind == "useless":
+        _useless(rng, columns, cells)
+    told = rng.permutation(list(places))[: len(places) if kind == "told" else 7].tolist()
     if kind.startswith("grouped"):
         told = _grouped(rng, columns, cells, places) + told[:4]
     parts = (
@@ -128,6 +133,19 @@ def _grouped(rng: Generator, columns: dict[str, Any], cells: dict[str, Any], pla
     rounded = np.rint(12 * places["x0"])
     columns["g2"], cells["g2"], places["g2"] = dp.Numeric(0, 12), rounded, rounded / 12
     return ["c2", "c3", "x0", "g0", "g1", "g2"]
+
+
+def _useless(rng: Generator, columns: dict[str, Any], cells: dict[str, Any]) -> None:
+    """Adds eight columns that tell nothing: numbers of two shapes, and categories of few levels and of many."""
+    rows = len(cells["x0"])
+    for j in range(4):
+        value = 100 * rng.random(rows) if j % 2 else 50 + 10 * rng.normal(size=rows)
+        columns[f"n{j}"], cells[f"n{j}"] = dp.Numeric(0, 100), value
+    for j, levels in enumerate([3, 10, 25, 60]):
+        chances = 1.0 / np.arange(1.0, levels + 1)
+        level = rng.choice(levels, size=rows, p=chances / chances.sum())
+        columns[f"m{j}"] = dp.Categorical([str(k) for k in range(levels)], fill="0")
+        cells[f"m{j}"] = level.astype(str)
 
 
 def _ranks(values: Array) -> Array:

@@ -138,6 +138,17 @@ def test_the_plan_does_not_depend_on_what_is_chosen() -> None:
     assert len(found) == 1
 
 
+def test_the_plan_of_a_regression_does_not_depend_on_residuals() -> None:
+    """Slopes are cut by the size of the pilot's residuals: none at all, large ones, and targets that are no numbers."""
+    found = set()
+    told = (X["a"] - 0.5) * (X["b"] - 0.5) * 3
+    for targets in (told, np.sign(told), np.where(X["a"] > 0.5, np.nan, told)):
+        model = dp.LinearRegression(4.0, 1e-6, schema=SCHEMA, target_bounds=(-1, 1), random_state=2).fit(X, targets)
+        assert model.privacy_.solver == "interactions"
+        found.add(str(model.privacy_.event))
+    assert len(found) == 1
+
+
 def test_a_search_compares_additive_models() -> None:
     model = dp.LogisticRegression(schema=SCHEMA, classes=[0, 1])
     search = dp.PrivateSearchCV(model, {"alpha": [0.0, 0.1]}, epsilon=8.0, delta=1e-6, random_state=1).fit(X, Y)

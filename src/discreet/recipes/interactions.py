@@ -12,10 +12,11 @@ from discreet.calibration.one_release import gaussian_multiplier
 from discreet.calibration.shares import multiplier, remaining_share
 from discreet.events import Gaussian
 from discreet.losses import Squared
-from discreet.recipes import scaled_descent, weighted_perturbation
+from discreet.recipes import cut_least_squares, weighted_perturbation
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Solver
 from discreet.solvers.interactions import Interactions, check, refined_rows
+from discreet.solvers.parts.cut_least_squares import CutLeastSquares
 from discreet.tuned import Tuned, current, tuned
 
 __all__ = ["NUMBERS", "InteractionNumbers", "recipe"]
@@ -114,7 +115,7 @@ def recipe(
     refined = replace(additive, rows=_widest(problem, count, max(cells**2, knots)), sparse=True)
     solver = Interactions(
         pilot=_inner(additive, _part(guarantee, noise, shares["pilot_share"])),
-        fit=_inner(refined, _part(guarantee, noise, _left(shares))),
+        fit=_inner(refined, _part(guarantee, noise, _left(shares)), current(cut_least_squares.NUMBERS).offset_share),
         histogram_multiplier=multiplier(noise, shares["histogram_share"]),
         value_multiplier=multiplier(noise, shares["value_share"]),
         residual_multiplier=multiplier(noise, shares["residual_share"]),
@@ -208,10 +209,10 @@ def _part(guarantee: Guarantee, noise: float, share: float) -> Guarantee:
     return replace(guarantee, epsilon=max(spent, share * guarantee.epsilon))  # at a large δ some noise costs no ε
 
 
-def _inner(problem: Problem, guarantee: Guarantee) -> Solver:
-    """The solver that "auto" takes for additive models of as many columns."""
+def _inner(problem: Problem, guarantee: Guarantee, offset_share: float = 0.0) -> Solver | CutLeastSquares:
+    """What fits encoded or refined columns; the pilot's residuals need no mean of 0."""
     if isinstance(problem.loss, Squared):
-        return scaled_descent.recipe(problem, guarantee, scales="full")
+        return cut_least_squares.in_known_scales(problem, guarantee, offset_share)
     return weighted_perturbation.recipe(problem, guarantee, regularisation=None if guarantee.private else _EXACT_RIDGE)
 
 

@@ -18,7 +18,7 @@ from discreet.solvers.parts.private_scales import Diagonal
 from discreet.solvers.weighted_perturbation import WeightedPerturbation, check
 from discreet.tuned import Tuned, current, tuned
 
-__all__ = ["NUMBERS", "WeightedPerturbationNumbers", "is_bag_of_words", "recipe"]
+__all__ = ["NUMBERS", "WeightedPerturbationNumbers", "is_bag_of_words", "known_scales", "recipe"]
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,14 @@ def recipe(
     rest = bound, objective_perturbation.deviation(guarantee), 2 * current(NUMBERS).count_noise
     noiseless = WeightedPerturbation(scales, 0.0, 0.0, 0.0, ridge, *rest)
     return _with_noise(noiseless, problem, guarantee, shares)
+
+
+def known_scales(problem: Problem, guarantee: Guarantee, nu: float) -> Diagonal:
+    """How second moments that are known already become weights of columns, for a minimiser with noise ν."""
+    weights = current(column_weights.NUMBERS)
+    tau = column_weights.chance_damping(problem, nu) if nu else 1 / problem.n
+    centred = guarantee.private and _centre_share(problem, guarantee) > 0
+    return Diagonal(0.0, tau, weights.power, weights.spread, centred=centred)
 
 
 def is_bag_of_words(problem: Problem) -> bool:

@@ -16,6 +16,9 @@ columns that tell more together than alone, and fits them with all the others. I
 6. the *fit* of all columns and what was chosen, by another solver, on the rows that a public map makes of the given
    ones (`discreet.queries.refined_rows`).
 
+Numbers are fitted by `discreet.solvers.parts.cut_least_squares`, in columns whose centre and weights follow from the
+histograms, with slopes cut by the size of the pilot's residuals; that is post-processing of what was released.
+
 Releases: two Gaussians; those of the pilot; Gaussian; ``most`` selections; those of the fit. How many, and with what
 noise, does not depend on what is chosen. See ``docs/maths/interactions.md``.
 """
@@ -45,6 +48,8 @@ from discreet.refinement import ColumnBlock, Groups, Knots, RefinedBlock, Refine
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem, Solver, Steps
 from discreet.solvers.parts.column_histograms import ColumnHistogram, histogram_cells, split_histograms
+from discreet.solvers.parts.cut_least_squares import CutLeastSquares
+from discreet.solvers.parts.known_moments import as_encoded, known_moments
 from discreet.solvers.parts.recurring_values import FINE_BINS, recurring_bins, recurring_cells, spiked_columns
 
 __all__ = ["Interactions", "check"]
@@ -53,6 +58,21 @@ Array = NDArray[np.float64]
 
 _LARGEST_SLOPE = 2.0  # of a residual: targets and useful predictions are in [−1, 1]
 _SLOPE_EDGES = np.sort(_LARGEST_SLOPE * 2.0 ** (-np.arange(0, 17) / 2))
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What the releases before the fit tell: public.
+
+    Args:
+        refinement: the columns that the fit is to see.
+        histograms: of each column of the table, the finest that there is.
+        residual: a bound that three quarters of the pilot's residuals keep.
+    """
+
+    refinement: Refinement
+    histograms: dict[int, ColumnHistogram]
+    residual: float
 
 
 @dataclass(frozen=True)
@@ -79,8 +99,8 @@ class Interactions:
         doubt: the probability that chance, or the noise of the choice, has something chosen where there is nothing.
     """
 
-    pilot: Solver
-    fit: Solver
+    pilot: Solver | CutLeastSquares
+    fit: Solver | CutLeastSquares
     histogram_multiplier: float
     value_multiplier: float
     residual_multiplier: float
@@ -99,43 +119,61 @@ class Interactions:
 
     def steps(self, problem: Problem) -> Steps:
         """All releases; returns the coefficients of the refined columns."""
-        refinement = yield from self.choices(problem)
-        through = RefinedRows(refined_rows(problem.rows, refinement.n_features), refinement)
+        seen = yield from self.choices(problem)
+        through = RefinedRows(refined_rows(problem.rows, seen.refinement.n_features), seen.refinement)
         refined = replace(problem, rows=through.rows, sparse=True, columns=())
-        return (yield from seen_through(self.fit.steps(refined), problem.rows, through))
+        if isinstance(self.fit, CutLeastSquares):
+            moments = known_moments(seen.refinement, seen.histograms)
+            steps = self.fit.in_known_scales(refined, *moments, seen.residual)
+        else:
+            steps = self.fit.steps(refined)
+        return (yield from seen_through(steps, problem.rows, through))
 
-    def choices(self, problem: Problem) -> Generator[Measurement, Any, Refinement]:
-        """All releases but those of the fit; returns the columns that it is to see."""
+    def choices(self, problem: Problem) -> Generator[Measurement, Any, Seen]:
+        """All releases but those of the fit."""
         check(problem)
         cells = histogram_cells(problem.columns)
         counts = yield Noisy(ColumnCounts(problem.rows, cells), Gaussian(self.histogram_multiplier))
         histograms = split_histograms(cells, counts, problem.n)
-        values = yield from self._recurring_values(problem, histograms)
-        theta = yield from self.pilot.steps(replace(problem, columns=()))
+        values, finer = yield from self._recurring_values(problem, histograms)
+        theta = yield from self._pilot_steps(problem, histograms)
         sizes = yield Noisy(
             ResidualCounts(problem.rows, theta, SlopeCells(problem.loss, _SLOPE_EDGES)),
             Gaussian(self.residual_multiplier),
         )
-        query = self._scores(problem, histograms, theta, *_clip_and_variance(sizes, self.inside))
+        clip, variance = _clip_and_variance(sizes, self.inside)
+        query = self._scores(problem, histograms, theta, clip, variance)
         drawn = yield Noisy(query, TopChoices(self.most, self.choice_multiplier))
         drawn = np.asarray(drawn).tolist()
         if len(query.tables) in drawn:  # none of them: what is drawn after it is not used
             drawn = drawn[: drawn.index(len(query.tables))]
         chosen = [query.tables[index] for index in drawn]
-        return self._refinement(problem.columns, histograms, values, chosen)
+        refinement = self._refinement(problem.columns, histograms, values, chosen)
+        return Seen(refinement, {**dict(enumerate(histograms)), **finer}, clip)
+
+    def _pilot_steps(self, problem: Problem, histograms: tuple[ColumnHistogram, ...]) -> Steps:
+        """The releases of the pilot; that of numbers has its scales from the histograms."""
+        additive = replace(problem, columns=())
+        if not isinstance(self.pilot, CutLeastSquares):
+            return self.pilot.steps(additive)
+        encoded, scales = as_encoded(problem.columns)
+        moments = known_moments(encoded, dict(enumerate(histograms)), scales)
+        return self.pilot.in_known_scales(additive, *moments, None)
 
     def refinement(self, problem: Problem, answers: Sequence[Any]) -> Refinement:
         """The columns that the fit saw, from the values that a run released, in order."""
         left = iter(answers)
-        return drive(self.choices(problem), lambda _: next(left))
+        return drive(self.choices(problem), lambda _: next(left)).refinement
 
     def _recurring_values(
         self, problem: Problem, histograms: tuple[ColumnHistogram, ...]
-    ) -> Generator[Measurement, Any, dict[int, tuple[int, ...]]]:
-        """One release; the fine bins of the values that recur in each column of which most rows have one value."""
+    ) -> Generator[Measurement, Any, tuple[dict[int, tuple[int, ...]], dict[int, ColumnHistogram]]]:
+        """One release; for each column of which most rows have one value, its fine bins in which values recur, and its
+        fine histogram.
+        """
         numbers = tuple(j for j, column in enumerate(problem.columns) if column.kind == "number")
         if not numbers:
-            return {}
+            return {}, {}
         spiked = spiked_columns(histograms)
         asked = spiked or numbers[:1]  # the plan has this release whatever the histograms are
         cells = histogram_cells(tuple(problem.columns[j] for j in asked), FINE_BINS)
@@ -145,7 +183,8 @@ class Interactions:
         for j, part in zip(spiked, np.split(counts, np.cumsum(cells.sizes)[:-1]), strict=False):
             tail = problem.n * (1 - histograms[j].shares.max())
             found[j] = recurring_bins(part, noise, self.recurring, int(tail / self.rows_per_value))
-        return found
+        every = split_histograms(cells, counts, problem.n)
+        return found, dict(zip(spiked, every, strict=False))
 
     def _scores(
         self, problem: Problem, histograms: tuple[ColumnHistogram, ...], theta: Array, clip: float, variance: float

@@ -91,6 +91,25 @@ class Diagonal:
         weights = column_weights(moments, problem.rows, self.damping, self.power, explained)
         return ColumnScales(problem.rows, weights, centre, moments, explained)
 
+    def known(self, problem: Problem, mean: Array, moments: Array, length: float) -> ColumnScales:
+        """Centre and weights of columns whose mean and second moments are public already: no release.
+
+        Args:
+            problem: public facts.
+            mean: of each feature.
+            moments: the second moment of each feature.
+            length: root mean square length of weighted rows over the row norm. 1 shortens few rows and by little, so
+                that scores keep their size.
+        """
+        self.check(problem)
+        centre, explained = (mean, mean**2) if self.centred else (None, np.zeros_like(mean))
+        square = problem.rows.norm**2
+        left = np.maximum(moments - explained, 0.0) / square
+        weights = (left + self.damping) ** -self.power
+        whole = float(left @ weights**2)
+        weights *= length / math.sqrt(whole) if whole > 0 else 1.0
+        return ColumnScales(problem.rows, weights, centre, moments, explained, length)
+
     def released(self, problem: Problem, iterations: int) -> Generator[Measurement, Any, ScaledColumns]:
         """Coordinates in which gradients of centred and weighted rows are taken."""
         scales = yield from self.estimated(problem)
@@ -105,10 +124,13 @@ class ColumnScales:
 
     Args:
         rows: public facts about the given rows.
-        weights: one a feature, such that weighted rows are `lengthening` times the row norm long in root mean square.
+        weights: one a feature, such that weighted rows are ``length`` (or `lengthening`) times the row norm long in
+            root mean square.
         centre: the mean row, shrunk by its noise; None where rows are not centred.
         moments: second moments of the columns.
         explained: the part of them that the centre explains.
+        length: root mean square length of weighted rows over the row norm, where moments are known of all columns;
+            None where they were estimated, and what is below the noise is taken to be spread evenly.
     """
 
     rows: RowSpec
@@ -116,6 +138,7 @@ class ColumnScales:
     centre: Array | None
     moments: Array
     explained: Array
+    length: float | None = None
 
     @property
     def row_map(self) -> ColumnWeights:
@@ -125,13 +148,15 @@ class ColumnScales:
     def coefficients(self, theta: Array) -> Array:
         """The coefficients of the given columns; on average over rows as they are given, scores of clipped ones."""
         d, found = self.rows.n_features, theta.copy()
-        found[:d] *= self.weights / lengthening()
+        found[:d] *= self.weights / (self.length or lengthening())
         if self.centre is not None:
             found[-1] -= float(found[:d] @ self.centre) / self.rows.intercept
         return found
 
     def held(self) -> Array:
         """Approximate second moments of the columns of weighted and clipped rows."""
+        if self.length is not None:
+            return np.asarray(np.maximum(self.moments - self.explained, 0.0) * (self.weights / self.length) ** 2)
         return weighted_moments(self.moments, self.rows, self.weights, self.explained)
 
 
