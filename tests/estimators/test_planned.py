@@ -40,6 +40,7 @@ CASES = [
     (dp.LinearRegression(1.0, **UNIT, domain=Simplex(1.0)), 500, 7),
     (dp.HuberRegression(1.0, **UNIT), 200, 4),
     (dp.PoissonRegression(1.0, target_bounds=(0.0, 9.0)), 200, 4),
+    (dp.QuantileRegression(1.0, **UNIT), 500, 4),
     (dp.QuantileRegression(1.0, 0.0, **UNIT, smoothing=0.0), 200, 2),
     (dp.Lasso(1.0, **UNIT), 500, 20),
     (dp.Lasso(1.0, **UNIT, feature_bound=0.05), 500, 600),
@@ -96,6 +97,7 @@ def test_the_grid_reaches_every_solver_that_auto_takes():
         "scaled_descent (diagonal)",
         "scaled_descent (full)",
         "scaled_descent (location)",
+        "scaled_descent (residual)",
         "scaled_descent (single)",
         "weighted_perturbation",
     }

@@ -37,7 +37,18 @@ class Server:
     def control(self, action: str) -> None:
         socket = f"-k {self.folder} -c listen_addresses='' -c max_connections=60"
         log = str(self.folder / "log")
-        command = [str(self.binaries / "pg_ctl"), "-D", str(self.folder / "data"), "-w", "-l", log, "-m", "immediate"]
+        command = [
+            str(self.binaries / "pg_ctl"),
+            "-D",
+            str(self.folder / "data"),
+            "-w",
+            "-t",
+            "300",
+            "-l",
+            log,
+            "-m",
+            "immediate",
+        ]
         self._run(*command, "-o", socket, action)
 
     def url(self, database: str = "postgres") -> str:
