@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -21,6 +21,8 @@ import scipy.sparse as sp
 from tests.solvers.claims import Case, check, rows
 
 from discreet import solvers, updates
+from discreet.calibration import Guarantee
+from discreet.calibration.calibrate import calibrated
 from discreet.geometry import L1Ball
 from discreet.losses import Huber, Logistic, Poisson, Quantile, SmoothedHinge, Softmax, Squared
 from discreet.recipes import RECIPES
@@ -32,7 +34,8 @@ from discreet.solvers.boosted import Boosted
 from discreet.solvers.descent import Descent
 from discreet.solvers.interactions import Interactions
 from discreet.solvers.output_perturbation import OutputPerturbation
-from discreet.solvers.parts.private_scales import Scales
+from discreet.solvers.parts.cut_least_squares import CutLeastSquares
+from discreet.solvers.parts.private_scales import Diagonal, Scales
 from discreet.solvers.scaled_descent import ScaledDescent
 from discreet.solvers.sparse_mean import NoisyMean, RecoveredMean
 from discreet.units import Unit
@@ -475,8 +478,80 @@ def noisy_interactions(loud: dict[str, float], times: float) -> Interactions:
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class InKnownScales:
+    """What `Interactions` has its numbers fitted by, on rows whose mean and second moments are public.
+
+    Args:
+        solver: the fit.
+        residual: a bound of residuals, as a release before it would tell it: slopes are cut at one and a half of it.
+    """
+
+    solver: CutLeastSquares
+    residual: float | None
+
+    def steps(self, problem: Problem) -> Any:
+        columns = problem.rows.n_features
+        return self.solver.in_known_scales(problem, np.zeros(columns), np.full(columns, 1 / columns), self.residual)
+
+
+def cut_least_squares() -> list[Case]:
+    """A row of a far target in each column, there or turned, whose slope is the cut; and one alone for their mean.
+
+    The cut is at the bound without a release, at a hundredth of it where one says so, and at the largest target. The
+    mean residual's case spends nearly all on it.
+    """
+    found = []
+    columns = 100
+    each, wide = np.eye(columns), least_squares(500.0, rows=RowSpec(columns, 1.0))
+    for unit in BOTH:
+        turned = (each, np.full(columns, -FAR)) if unit == REPLACE else (np.empty((0, columns)), np.empty(0))
+        for label, residual in (("unknown", None), ("small", 0.01 / 1.5), ("large", 2.0)):
+            found.append(
+                Case(
+                    "cut_least_squares", label, wide, ((each, np.full(columns, FAR)), turned), unit, runs=20,
+                    make=lambda problem, guarantee, residual=residual: in_known_scales(
+                        problem, guarantee, residual, (1.0, 0.0)
+                    ),
+                )
+            )  # fmt: skip
+        worlds = rows((1, FAR)), rows((1, -FAR)) if unit == REPLACE else rows()
+        found.append(
+            Case(
+                "cut_least_squares", "mean", least_squares(30.0, rows=RowSpec(1, 1.0, 0.5)), worlds, unit, runs=400,
+                statistic=_of_mean_residual if unit == ADD else _of_turned_residual,
+                make=lambda problem, guarantee: in_known_scales(problem, guarantee, None, (1000.0, 1.0), 1e6),
+            )
+        )  # fmt: skip
+    return found
+
+
+def in_known_scales(
+    problem: Problem, guarantee: Guarantee, residual: float | None, noises: tuple[float, float], ridge: float = 50.0
+) -> InKnownScales:
+    """With noise of minimiser and mean in these proportions, the least that keeps the guarantee; 0: without a mean."""
+
+    def make(noise: float) -> InKnownScales:
+        scales, (minimiser, mean) = Diagonal(0.0, 1e-3, 0.25, 25.0), (noise * part for part in noises)
+        return InKnownScales(CutLeastSquares(scales, minimiser, mean, ridge, 1.0, 1.5, 1e-3), residual)
+
+    return calibrated(make, problem, guarantee)
+
+
+def _of_mean_residual(heard: list[Any], theta: Any, other: float = 0.0) -> float:
+    """By how much the log-likelihood ratio of a sum that is 1 here, and ``other`` there, exceeds ε = 1."""
+    _, (released, value) = heard
+    clip = released.query.clip
+    return float((1 - other) * (value / clip - (1 + other) / 2) / released.mechanism.noise_multiplier**2 - 1.0)
+
+
+def _of_turned_residual(heard: list[Any], theta: Any) -> float:
+    return _of_mean_residual(heard, theta, -1.0)
+
+
 CASES = [
     *interactions(),
+    *cut_least_squares(),
     *inference(),
     *scaled(),
     *weighted(),
@@ -518,7 +593,8 @@ def test_an_attack_is_made_on_every_solver_and_every_update_rule() -> None:
     different = {(case.solver, case.label.split("-")[0]): case for case in CASES}
     attacked = [case.set_up() for case in different.values()]
     means = {NoisyMean, RecoveredMean}  # attacked in tests/estimators
-    assert written - {Solver, Filtered} - means == {type(solver) for solver in attacked}
+    parts = {InKnownScales}  # what a solver is made of, attacked by itself
+    assert (written - {Solver, Filtered} - means) | parts == {type(solver) for solver in attacked}
     scales = {type(solver.scales) for solver in attacked if isinstance(solver, ScaledDescent)}
     assert scales == set(get_args(Scales))
     rules = {type(solver.update) for solver in attacked if isinstance(solver, Descent)}

@@ -50,8 +50,10 @@ def in_known_scales(problem: Problem, guarantee: Guarantee, offset_share: float 
     Args:
         problem: least squares, no constraint, no ridge of the user's.
         guarantee: what to keep; the noise is that of Gaussian releases alone, without what log det costs.
-        offset_share: of the budget (in 1/σ²) for the mean residual; 0 leaves it out.
+        offset_share: of the budget (in 1/σ²) for the mean residual; 0 leaves it out, as does a model without an
+            intercept, which could not take it.
     """
+    offset_share = offset_share if problem.rows.intercept else 0.0
     if not guarantee.private:
         scales = weighted_perturbation.known_scales(problem, guarantee, 0.0)
         return CutLeastSquares(scales, 0.0, 0.0, _EXACT_RIDGE, math.inf, math.inf)

@@ -132,8 +132,13 @@ def split_histograms(cells: ColumnCells, counts: Array, n: float) -> tuple[Colum
 
 
 def _nearest(counts: Array, n: float) -> Array:
-    """The projection onto the counts ≥ 0 that add up to n: all are lowered by the same number, and cut at 0."""
-    falling = np.sort(counts)[::-1]
+    """The projection onto the counts ≥ 0 that add up to n: all are lowered by the same number, and cut at 0.
+
+    A number added to all of them changes nothing, so they are measured from the largest: of counts whose noise is so
+    large that n is less than their last digit, the largest still gets all rows.
+    """
+    below = counts - counts.max()
+    falling = np.sort(below)[::-1]
     lowered = (np.cumsum(falling) - n) / np.arange(1, len(counts) + 1)
     last = int(np.flatnonzero(falling > lowered)[-1])
-    return np.asarray(np.maximum(counts - lowered[last], 0.0))
+    return np.asarray(np.maximum(below - lowered[last], 0.0))
