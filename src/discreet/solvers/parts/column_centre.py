@@ -3,7 +3,7 @@
 The mean of entries cut at a reach R around c errs by noise in proportion to R. So the first sum, with the public row
 norm as its reach, leaves an error that is a small share of the norm; the next one reaches a few scales of the columns
 and what that noise can be at most, and so on. After as many as `CentreNumbers.releases` the reach is that of the
-scale, also where the norm is a million times as large, if a sum's noise is a thirtieth of its reach or less.
+scale, also where the norm is a thousand times as large, if each is a tenth of the last or less.
 Claim and measurements: docs/maths/sparse_regression.md, *Heavy tails*.
 """
 
@@ -25,6 +25,8 @@ from discreet.tuned import Tuned, current, tuned
 
 __all__ = ["NUMBERS", "CentreNumbers", "column_centre"]
 
+_DEVIATIONS = 4.0  # the largest of d normal numbers is so far above √(2 ln 2d) with probability e^−8 (Borell 1975)
+
 
 @dataclass(frozen=True)
 class CentreNumbers(Tuned):
@@ -33,8 +35,8 @@ class CentreNumbers(Tuned):
     releases: int = tuned(
         4,
         "sums of cut entries by which the centre of the columns is found",
-        "judgement: each brings its reach down to about d·ν/n of the last, and from a thirtieth on four suffice for "
-        "bounds a million times too wide; more would share the same budget",
+        "judgement: each brings its reach down to a share of the last, and if that is a tenth four suffice for bounds "
+        "a thousand times too wide; more would share the same budget",
     )
 
 
@@ -60,6 +62,6 @@ def column_centre(
         total = yield Noisy(ClippedEntrySum(problem.rows, centre, reach), Gaussian(multiplier))
         centre = np.clip(centre + np.asarray(total, dtype=np.float64) / problem.n, -norm, norm)
         noise = multiplier * math.sqrt(d) * reach / problem.n
-        largest = math.sqrt(2 * math.log(2 * max(1, d))) * noise  # of d normal numbers
-        reach = min(norm, width + largest)
+        largest = math.sqrt(2 * math.log(2 * max(1, d))) * noise  # of d normal numbers, about
+        reach = min(norm, width + largest + _DEVIATIONS * noise)
     return np.where(np.abs(centre) > largest, centre, 0.0)
