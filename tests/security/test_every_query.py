@@ -38,6 +38,7 @@ from discreet.queries.histograms.slope_cells import ResidualCounts, SlopeCells
 from discreet.queries.largest_entries import LargestEntries
 from discreet.queries.minimiser.ridge_minimiser import RidgeMinimiser
 from discreet.queries.sums.candidate_scores import CandidateScores, OneScore
+from discreet.queries.sums.clipped_entries import ClippedEntrySum
 from discreet.queries.sums.code_counts import CodeCounts, rows_of_codes
 from discreet.queries.sums.column_second_moment import ColumnSecondMoment
 from discreet.queries.sums.count import RowCount
@@ -155,7 +156,16 @@ SUMS: dict[type, list[Make]] = {
         lambda rng: FineGradientSum(PLAIN, Squared(), theta(rng, PLAIN), 0.5, 28, 2**15),
     ],
     RowCount: [lambda rng: RowCount()],
-    EntrywiseGradientSum: [lambda rng: EntrywiseGradientSum(ROWS, Squared(), theta(rng), 0.9, 2.0, 1.0)],
+    EntrywiseGradientSum: [
+        lambda rng: EntrywiseGradientSum(ROWS, Squared(), theta(rng), 0.9, 2.0, 1.0),
+        lambda rng: EntrywiseGradientSum(
+            ROWS, Squared(), theta(rng), 0.9, 2.0, 1.0, centre=rng.normal(size=D), target_centre=0.3
+        ),
+    ],
+    ClippedEntrySum: [
+        lambda rng: ClippedEntrySum(ROWS, rng.normal(size=D) * 10.0 ** rng.uniform(-2, 2), 10.0 ** rng.uniform(-2, 2)),
+        lambda rng: ClippedEntrySum(PLAIN, np.zeros(D), 0.5),
+    ],
     SecondMoment: [lambda rng: SecondMoment(ROWS)],
     CrossMoment: [lambda rng: CrossMoment(ROWS, 0.8)],
     TargetMoment: [lambda rng: TargetMoment(0.8)],

@@ -23,8 +23,10 @@ from tests.solvers.claims import Case, check, rows
 from discreet import solvers, updates
 from discreet.calibration import Guarantee
 from discreet.calibration.calibrate import calibrated
+from discreet.calibration.by_zcdp import calibrated_by_zcdp
 from discreet.geometry import L1Ball
 from discreet.losses import Huber, Logistic, Poisson, Quantile, SmoothedHinge, Softmax, Squared
+from discreet.mechanisms import Peeling
 from discreet.recipes import RECIPES
 from discreet.recipes.exponential_mechanism import product_grid
 from discreet.refinement import ColumnBlock
@@ -32,6 +34,7 @@ from discreet.rows import RowSpec
 from discreet.solvers import Filtered, Problem, Solver
 from discreet.solvers.boosted import Boosted
 from discreet.solvers.descent import Descent
+from discreet.solvers.heavy_tailed import HeavyTailed
 from discreet.solvers.interactions import Interactions
 from discreet.solvers.output_perturbation import OutputPerturbation
 from discreet.solvers.parts.cut_least_squares import CutLeastSquares
@@ -130,7 +133,22 @@ def heavy_tailed() -> list[Case]:
         worlds = rows(*rest, (apart, -100.0)), rows(*rest, *other)
         laplace = settings | {"mechanism": "laplace", "parts": 1}
         found.append(Case("heavy_tailed", "laplace", problem, worlds, unit, 2.0, 0.1, laplace, runs=1600))
+        # the centre alone has the budget: one far row moves every one of its sums by √2 cut entries
+        far = np.array([FAR, -FAR])
+        other = [(-far, 0.0)] if unit == REPLACE else []
+        worlds = rows((far, 0.0)), rows(*other) if other else (np.empty((0, 2)), np.empty(0))
+        problem = least_squares(2.0, rows=RowSpec(2, 1.0))
+        found.append(Case("heavy_tailed", "centre", problem, worlds, unit, make=centre_alone))
     return found
+
+
+def centre_alone(problem: Problem, guarantee: Guarantee) -> HeavyTailed:
+    """Next to no budget for scales and peeling: what the sums of the columns' centre tell is all there is."""
+
+    def made(noise: float) -> HeavyTailed:
+        return HeavyTailed(Peeling(1, 1e4 * noise, 1e4 * noise), 1, 1.0, 1.0, None, 1.0, 1e4 * noise, noise)
+
+    return calibrated_by_zcdp(made, problem, guarantee)
 
 
 def perturbation() -> list[Case]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import discreet as dp
 from discreet.calibration import Guarantee
@@ -93,8 +95,9 @@ def test_bad_input():
         rehearse(HeavyTailed(Peeling(2, 1.0, 1.0), 2, 1.0, 1.0, 1.0), Problem(ROWS, Logistic(), 10.0), ADD_REMOVE)
     with pytest.raises(InvalidInput, match="step"):
         HeavyTailed(Peeling(2, 1.0, 1.0), 2, 1.0, 0.0, 1.0)
-    with pytest.raises(InvalidInput, match="both or neither"):
-        HeavyTailed(Peeling(2, 1.0, 1.0), 2, 1.0, 1.0, 1.0, slope_bound=1.0)
+    for given in ({"slope_bound": 1.0}, {"slope_bound": 1.0, "scale_multiplier": 1.0}, {"centre_multiplier": 1.0}):
+        with pytest.raises(InvalidInput, match="or none of them"):
+            HeavyTailed(Peeling(2, 1.0, 1.0), 2, 1.0, 1.0, 1.0, **given)
 
 
 @pytest.mark.parametrize("far", [1.0, 1e3])
@@ -107,3 +110,55 @@ def test_declared_bounds_a_thousand_times_too_wide_hardly_matter(far):
     data = in_memory(X, y / (far * 20.0), rows)  # targets are coded to ±1 by their bound
     theta = Vault(data, Unit("replace-one"), Ledger(), Bits.seeded(1)).run(solver, problem)
     assert float(np.sum((theta * far * 20.0 - truth) ** 2)) < 0.05 * float(truth @ truth)
+
+
+@pytest.mark.parametrize("held", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("means", ["all at 3", "both sides, 30", "a quarter at 10"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_columns_far_from_zero_are_learnt_as_well_as_others(means, fit_intercept, held):
+    """Without a centre their second moment has one eigenvalue that makes the steps diverge, to distances above 5."""
+    rng = np.random.default_rng(3)
+    n, d = 30_000, 20
+    shift = {
+        "all at 3": np.full(d, 3.0),
+        "both sides, 30": 30.0 * (-1.0) ** (np.arange(d) // 2),
+        "a quarter at 10": np.where(np.arange(d) < d // 4, 10.0, 0.0),
+    }[means]
+    theta = np.where(np.arange(d) < 2, 0.5, 0.0)
+    X = rng.standard_t(5, (n, d))
+    noise = 0.5 * rng.standard_t(5, n)
+    squared = []
+    for moved in (0.0, shift):
+        at = X + moved
+        model = dp.SparseLinearRegression(
+            2.0,
+            1e-8,
+            row_norm=1.5 * float(np.sqrt(np.sum(shift**2) + 2 * d)),
+            target_bounds=(-60.0, 60.0),
+            sparsity=4,
+            solver="heavy_tailed",
+            fit_intercept=fit_intercept,
+            random_state=0,
+        ).fit(held(at), at @ theta + 1.0 * fit_intercept + noise)
+        squared.append(float(np.sum((model.coef_ - theta) ** 2)))
+        assert np.count_nonzero(model.coef_) + bool(model.intercept_) <= 4
+    assert max(squared) < 0.02
+    if fit_intercept:
+        middle = float(model.predict(held(shift[None]))[0])
+        assert middle == pytest.approx(float(shift @ theta) + 1.0, abs=0.2)
+
+
+def test_a_model_of_centred_rows_predicts_the_same_from_the_rows_and_stays_in_its_set():
+    """At most s coefficients with the intercept, and no longer than the radius."""
+    problem = Problem(RowSpec(4, 3.0, 2.0), Squared(), 100.0, SparseSet(3))
+    centre = np.array([1.0, -2.0, 0.5, 0.0])
+    solver = HeavyTailed(Peeling(3, 1.0, 1.0), 2, 1.0, 1.0, None, 1.0, 1.0, 1.0)
+    of_rows = solver._of_rows(problem, np.array([0.5, 0.0, -0.25, 0.0, 0.3]), 1.5, centre)
+    row = np.array([0.7, 0.1, -0.4, 2.0])
+    centred = (row - centre) @ [0.5, 0.0, -0.25, 0.0] + 1.5 * 0.3
+    assert np.append(row, 2.0) @ of_rows == pytest.approx(centred)
+    fewer = solver._of_rows(problem, np.array([0.5, 0.1, -0.25, 0.0, 0.0]), 1.5, centre)
+    assert fewer[:4].tolist() == [0.5, 0.0, -0.25, 0.0]
+    assert fewer[4] == pytest.approx(-(0.5 - 0.125) / 2.0)
+    short = replace(solver, radius=0.4)._of_rows(problem, np.array([0.5, 0.0, -0.25, 0.0, 0.3]), 1.5, centre)
+    assert np.linalg.norm(short) == pytest.approx(0.4)

@@ -1,9 +1,10 @@
 """Settings of heavy-tailed sparse regression (`discreet.solvers.heavy_tailed`) from public facts.
 
-By default the scales of columns and targets are found privately first, with a small share of the budget, and all
-bounds are in units of them: entries are shrunk to `theory.balanced_entry_bound` of columns with the fourth moment of a
-normal law, 3, and slopes are cut at 1.345, where Huber's loss loses 5 % to least squares under normal noise (Huber
-1964). Where moments, K or a step are declared, where rows have no bound, and for δ = 0 there are no searches.
+By default the scales of columns and targets and the columns' centre are found privately first, half of a small share
+of the budget for either, and all bounds are in units of the scales, around the centre: entries are shrunk to
+`theory.balanced_entry_bound` of columns with the fourth moment of a normal law, 3, and slopes are cut at 1.345, where
+Huber's loss loses 5 % to least squares under normal noise (Huber 1964). Where moments, K or a step are declared, where
+rows have no bound, and for δ = 0 there are no searches.
 
 Then all settings are those of the error bound (`discreet.theory.heavy_tailed`): the step η = 1/smoothness, which
 contracts if 1 − 1/φ < η·(restricted eigenvalues of E xxᵀ) < 1 + 1/φ, φ the golden ratio, and the bound K on entries and
@@ -28,7 +29,7 @@ from discreet.recipes import shared
 from discreet.recipes.shared import declared_sparsity
 from discreet.solvers.base import Problem
 from discreet.solvers.heavy_tailed import HeavyTailed
-from discreet.solvers.parts import location_scale
+from discreet.solvers.parts import column_centre, location_scale
 from discreet.theory.heavy_tailed import balanced_entry_bound
 from discreet.tuned import current
 
@@ -101,13 +102,15 @@ def _parts(problem: Problem) -> int:
 
 
 def _in_scales(problem: Problem, guarantee: Guarantee, s: int, radius: float | None, parts: int | None) -> HeavyTailed:
-    """In units of scales that are found privately with a share of the budget."""
+    """In units of scales, around a centre, that are found privately with half a share of the budget each."""
     count = _parts(problem) if parts is None else parts
-    share, searches = current(shared.NUMBERS).estimate_share, location_scale.far_steps()
+    share = current(shared.NUMBERS).estimate_share
+    searches, sums = location_scale.far_steps(), current(column_centre.NUMBERS).releases
 
     def make(noise: float, entry_bound: float = 1.0) -> HeavyTailed:
         peeling = Peeling.balanced(s, noise / math.sqrt(1 - share))
-        return HeavyTailed(peeling, count, entry_bound, 1.0, radius, _HUBER, noise * math.sqrt(searches / share))
+        scales, centre = (noise * math.sqrt(2 * releases / share) for releases in (searches, sums))
+        return HeavyTailed(peeling, count, entry_bound, 1.0, radius, _HUBER, scales, centre)
 
     found = calibrated_by_zcdp(make, problem, guarantee)
     if not guarantee.private:

@@ -14,6 +14,9 @@ Nobody knows the scale of heavy-tailed columns and targets beforehand, and one K
 (`discreet.solvers.parts.location_scale`, whose signs no tail can move), and K, the step and the bound on slopes are in
 units of them: entries are shrunk to K·σ_x, slopes to ``slope_bound``·σ_y, the step is η/σ_x². A cut slope makes the
 squared loss Huber's, of which the linear model of symmetric noise is the minimiser too.
+Steps of one size need columns that are nearly uncorrelated *about zero*, so a centre of the columns is released too
+(`discreet.solvers.parts.column_centre`), and entries are shrunk after it was subtracted. The intercept becomes that of
+the rows as they were. Without one, slopes are those of a regression whose intercept is left out.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from discreet.mechanisms.peeling import LaplacePeeling, Peeling
 from discreet.queries.sums.entrywise_gradient import EntrywiseGradientSum
 from discreet.solvers.base import Problem, Steps
 from discreet.solvers.hard_threshold import sparse_domain
+from discreet.solvers.parts.column_centre import column_centre
 from discreet.solvers.parts.location_scale import LocationScale, location_and_scale
 
 __all__ = ["HeavyTailed"]
@@ -55,6 +59,7 @@ class HeavyTailed:
         slope_bound: where slopes are cut; None takes K(‖θ‖₁ + 1), which no slope of shrunken rows exceeds.
         scale_multiplier: noise of the searches for σ_x and σ_y; None for no searches: K and the step are then in the
             units of the rows, and targets are shrunk to ±K, too.
+        centre_multiplier: noise of the sums by which the columns' centre is found, given with ``scale_multiplier``.
     """
 
     peeling: Peeling | LaplacePeeling
@@ -64,10 +69,15 @@ class HeavyTailed:
     radius: float | None
     slope_bound: float | None = None
     scale_multiplier: float | None = None
+    centre_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        if (self.slope_bound is None) != (self.scale_multiplier is None):
-            raise InvalidInput("a bound on slopes is in units of a scale that is found: give both or neither.")
+        given = {option is None for option in (self.slope_bound, self.scale_multiplier, self.centre_multiplier)}
+        if len(given) > 1:
+            raise InvalidInput(
+                "slope_bound is in units of a scale that is found, and a centre is found with it: give slope_bound, "
+                "scale_multiplier and centre_multiplier, or none of them."
+            )
         if not 0 < self.step < math.inf:
             raise InvalidInput(f"step must be positive and finite, got {self.step!r}.")
 
@@ -78,13 +88,23 @@ class HeavyTailed:
         if self.scale_multiplier is None:
             theta = yield SampleSplitting(lambda: self._over_parts(problem), self.parts)
             return np.asarray(theta, dtype=np.float64)
+        assert self.centre_multiplier is not None
         found = yield from location_and_scale(problem, self.scale_multiplier, 1.0, far=True)
         column = found.row_scale / math.sqrt(problem.rows.n_features)  # of a projection on signs, all columns together
-        theta = yield SampleSplitting(lambda: self._in_scales(problem, column, found), self.parts)
-        theta = np.array(theta, dtype=np.float64)
+        centre = yield from column_centre(problem, self.centre_multiplier, self.entry_bound * column)
+        theta = yield SampleSplitting(lambda: self._in_scales(problem, column, found, centre), self.parts)
+        return self._of_rows(problem, np.array(theta, dtype=np.float64), column, centre)
+
+    def _of_rows(
+        self, problem: Problem, theta: NDArray[np.float64], column: float, centre: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The model of centred rows as one of the rows themselves, the intercept counted among the s."""
         if problem.rows.intercept:  # the constant column was as large as the others
-            theta[-1] *= column / problem.rows.intercept
-        return theta
+            slopes, offset = theta[:-1], theta[-1] * column
+            if offset - centre @ slopes and np.count_nonzero(slopes) == self.peeling.s:
+                slopes[np.argmin(np.where(slopes == 0, math.inf, np.abs(slopes)))] = 0.0
+            theta[-1] = (offset - centre @ slopes) / problem.rows.intercept
+        return sparse_domain(problem, self.peeling.s, self.radius).project(theta)
 
     def _over_parts(self, problem: Problem) -> Generator[Measurement, Any, NDArray[np.float64]]:
         """In the units of the rows, with the slopes that shrunken rows have."""
@@ -98,16 +118,19 @@ class HeavyTailed:
         return self._steps(problem, problem.start, self.step, query)
 
     def _in_scales(
-        self, problem: Problem, column: float, found: LocationScale
+        self, problem: Problem, column: float, found: LocationScale, centre: NDArray[np.float64]
     ) -> Generator[Measurement, Any, NDArray[np.float64]]:
-        """In units of the scales found, from the targets' median."""
+        """In units of the scales found, around the columns' centre, from the targets' median."""
         assert self.slope_bound is not None
         entry, slope, first = self.entry_bound * column, self.slope_bound * found.scale, problem.start
+        away = 0.0 if problem.rows.intercept else found.location
         if problem.rows.intercept:
             first[-1] = found.location / column
 
         def query(theta: NDArray[np.float64], start: NDArray[np.float64]) -> EntrywiseGradientSum:
-            return EntrywiseGradientSum(problem.rows, problem.loss, theta, entry, slope, math.inf, start, column)
+            return EntrywiseGradientSum(
+                problem.rows, problem.loss, theta, entry, slope, math.inf, start, column, centre, away
+            )
 
         return self._steps(problem, first, self.step / column**2, query)
 
