@@ -22,8 +22,8 @@ from tests.solvers.claims import Case, check, rows
 
 from discreet import solvers, updates
 from discreet.calibration import Guarantee
-from discreet.calibration.calibrate import calibrated
 from discreet.calibration.by_zcdp import calibrated_by_zcdp
+from discreet.calibration.calibrate import calibrated
 from discreet.geometry import L1Ball
 from discreet.losses import Huber, Logistic, Poisson, Quantile, SmoothedHinge, Softmax, Squared
 from discreet.mechanisms import Peeling
