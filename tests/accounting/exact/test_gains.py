@@ -211,7 +211,7 @@ def test_losses_of_hundreds_are_not_taken_for_none(relation) -> None:
     A unit that takes part is told apart by a loss of 1250 ± 50; of two steps it does in one with 2·10⁻³.
     """
     law = GainLaw(np.array([0.0, 1.0, 1.0]), np.array([0.7, 0.2, 0.1]))
-    assert 0.6 <= law.delta(law, 700.0, upper=True)
+    assert law.delta(law, 700.0, upper=True) >= 0.6
     for loss in curve(Repeat(Poisson(1e-3, Gaussian(0.02)), 2), relation)._histories()[0]:
         if loss.top < 1:  # a unit that is added is never seen for certain
             continue
