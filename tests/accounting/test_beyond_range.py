@@ -20,6 +20,7 @@ from discreet.accounting.upper.stated import group
 from discreet.errors import BudgetExceeded, NotCertifiable
 from discreet.events import (
     ZCDP,
+    Allocation,
     ApproxDP,
     Compose,
     DiscreteGaussian,
@@ -33,8 +34,10 @@ from discreet.events import (
     Poisson,
     PureDP,
     RandomizedResponse,
+    RenyiDP,
     Repeat,
     Selection,
+    WithReplacement,
 )
 from discreet.ledger import Ledger
 from discreet.units import Unit
@@ -188,3 +191,47 @@ def test_extreme_parameters_raise_nothing_undeclared(event: Event, relation: str
 def test_a_gdp_filter_refuses_almost_no_noise() -> None:
     with pytest.raises(BudgetExceeded):
         GDPFilter(1.0, "add-remove").spend(Gaussian(1e-200))
+
+
+@pytest.mark.parametrize(
+    ("event", "unit"),
+    [
+        (FixedSize(1, 7, Gaussian(3.7)), Unit("replace-one", 2)),
+        (FixedSize(10, 1000, Gaussian(1.0)), Unit("add-remove", 70)),
+        (WithReplacement(1, 7, Gaussian(3.7)), Unit("add-remove", 2)),
+        (Allocation(5, Gaussian(1.0)), Unit("add-remove", 2)),
+        (Poisson(0.1, ZCDP(0.1)), Unit("replace-one")),
+        (ObjectivePerturbation(5.0, 0.1), Unit("add-remove")),
+        (RenyiDP(2.0, 0.1), Unit("add-remove")),
+        (Compose([FixedSize(1, 7, Gaussian(3.7)), PureDP(0.1)]), Unit("replace-one", 2)),
+    ],
+)
+def test_a_delta_below_all_doubles_is_not_none(event: Event, unit: Unit) -> None:
+    """Gaussian noise has no greatest loss: that a bound of its δ underflows proves no pure guarantee."""
+    assert accounting.epsilon(event, 0.0, unit).upper == math.inf
+    assert accounting.delta(event, 900.0, unit).upper > 0
+
+
+def test_pure_releases_keep_their_greatest_loss() -> None:
+    for event, unit, truth in (
+        (Poisson(0.1, PureDP(1.0)), Unit("replace-one", 2), 2.0),
+        (FixedSize(2, 20, PureDP(1.0)), Unit("replace-one", 2), 2 * math.log1p(0.1 * math.expm1(1.0))),
+        (Selection(1.0, "exponential"), Unit("add-remove"), 1.0),
+    ):
+        assert truth <= accounting.epsilon(event, 0.0, unit).upper <= truth * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("level", [18.7, 18.8, 18.9, 19.0, 19.1])
+def test_tails_that_underflow_count_on_the_safe_side(level: float) -> None:
+    """Where Q(L > ε) is below 5e-311 it is computed as 0, and e^ε times it may be most of P(L > ε)."""
+    sigma, event = mpmath.mpf("3.7228135188878073"), FixedSize(1, 7, Gaussian(3.7228135188878073))
+    with mpmath.workdps(60):
+        shift, share = 2 / sigma, mpmath.mpf(2) / 7
+        at = (mpmath.log((mpmath.exp(level) - 1 + share) / share) + shift**2 / 2) / shift
+        seen = share * mpmath.ncdf(shift - at) + (1 - share) * mpmath.ncdf(-at)
+        truth = seen - mpmath.exp(level) * mpmath.ncdf(-at)
+    for relation in ("replace-one", "add-remove"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = accounting.delta(event, level, Unit(relation, 2))
+        assert found.lower <= truth <= found.upper

@@ -150,4 +150,6 @@ class SelectionProfile:
 def _(event: PrivateSelection, unit: Unit) -> Rule:
     best = SelectionProfile(event, Unit.of(unit))
     top = best.top
-    return from_profile(best.profile, top, inverse=best.epsilon) if math.isfinite(top) else Unbounded()
+    if not math.isfinite(top):
+        return Unbounded()
+    return from_profile(best.profile, top, inverse=best.epsilon, pure=math.isfinite(best.one.upper(0.0)))

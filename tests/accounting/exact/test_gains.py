@@ -204,6 +204,23 @@ def test_a_law_that_is_a_little_too_small_is_found_out(monkeypatch) -> None:
     assert RareLosses(parts).epsilon(1e-8).upper < truth.lower
 
 
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_losses_of_hundreds_are_not_taken_for_none(relation) -> None:
+    """Gains round to 1 from losses of 37 on, at many points of a law: beyond any ε they all count, not only the last.
+
+    A unit that takes part is told apart by a loss of 1250 ± 50; of two steps it does in one with 2·10⁻³.
+    """
+    law = GainLaw(np.array([0.0, 1.0, 1.0]), np.array([0.7, 0.2, 0.1]))
+    assert law.delta(law, 700.0, upper=True) >= 0.6
+    for loss in curve(Repeat(Poisson(1e-3, Gaussian(0.02)), 2), relation)._histories()[0]:
+        if loss.top < 1:  # a unit that is added is never seen for certain
+            continue
+        for level in (590.0, 601.0, 650.0, 1000.0):
+            assert not RareLosses(loss.parts).within(level, 1e-6)
+    found = epsilon(Repeat(Poisson(1e-3, Gaussian(0.02)), 2), 1e-6, relation)
+    assert found.upper > 1250
+
+
 def test_what_it_does_not_know_is_left_to_others() -> None:
     atoms = DiscretePair(np.array([-0.5, 0.5]), np.array([0.4, 0.6]))
     with pytest.raises(NotCertifiable, match="are not known"):

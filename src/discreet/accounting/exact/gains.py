@@ -55,9 +55,12 @@ class GainLaw:
 
         For each gain x those gains y of the other that exceed the ε together with it count as
         e^ε[(x − κ)Σp + (1 − x)Σpy], κ = 1 − e^{−ε}. A y that is judged wrongly counts for some units of |x| + κ + |y|.
+        Gains below 1 are at most 1 − 2^{−53}, losses of 37: beyond 600 only gains of 1 are left, however many points.
         """
         if not epsilon < 600:
-            return float(self.masses[-1] + other.masses[-1]) * (1 + 2 * (self.error + other.error)) if upper else 0.0
+            certain = sum(float(law.masses[law.points >= 1].sum()) for law in (self, other))
+            unsure = self.error + other.error + (len(self.points) + len(other.points)) * UNIT_ROUNDOFF
+            return min(1.0, certain * (1 + 2 * unsure)) if upper else 0.0
         x, y, kappa = self.points, other.points, -math.expm1(-epsilon)
         first = np.searchsorted(y, (kappa - x) / np.maximum(1 - x, 1e-300))
         mass, gain, size = other._beyond
@@ -66,7 +69,7 @@ class GainLaw:
         side = 1.0 if upper else -1.0
         total = math.exp(epsilon) * float((self.masses * np.maximum(worth + side * doubt, 0.0)).sum())
         total *= 1 + side * 1.01 * (self.error + other.error + (len(x) + 16) * UNIT_ROUNDOFF)
-        return min(1.0, total + 5e-324) if upper else max(0.0, min(1.0, total) - 1e-300)
+        return min(1.0, total + 5e-324) if upper else max(0.0, min(total, 1.0) - 1e-300)
 
 
 def first_above(pair: Mixture, t: Array) -> GainLaw:

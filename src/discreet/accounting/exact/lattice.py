@@ -177,7 +177,8 @@ def _from_profile(pair: ProfilePair, offset: float, spacing: float, first: int, 
     noise = 4 * UNIT_ROUNDOFF * (np.abs(steps[1:]) / grow + np.abs(steps[:-1]) / shrink + values[1:-1] / grow)
     law[1:-1] += noise
     law = np.maximum(law, 0.0)
-    return Law(offset, spacing, first, law * (1 + _PROFILE_ERROR), float(values[-1]), _slip(pair, edges))
+    beyond = float(values[-1]) if pair.top < math.inf else max(float(values[-1]), 5e-324)  # 0 may be an underflow
+    return Law(offset, spacing, first, law * (1 + _PROFILE_ERROR), beyond, _slip(pair, edges))
 
 
 def lower_law(pair: Pair, spacing: float, log_tail: float) -> Law:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.bounds import product_up
+from discreet.accounting.exact.normal import FAINT
 from discreet.accounting.exact.pairs import DiscretePair, Pair, ProfilePair, symmetric
 from discreet.errors import NotCertifiable
 from discreet.floats import UNIT_ROUNDOFF
@@ -341,13 +342,18 @@ def amplify_profile(profile: Callable[[Array], Array], rate: float) -> Callable[
     return symmetric(positive)
 
 
-def grouped(profile: Callable[[Array], Array], k: int) -> Callable[[Array], Array]:
-    """Group privacy: k neighbours in a row have δ_k(ε) ≤ Σ_{i<k} e^{iε/k}·δ(ε/k) (Vadhan 2017, Lemma 2.2)."""
+def grouped(profile: Callable[[Array], Array], k: int, *, pure: bool = False) -> Callable[[Array], Array]:
+    """Group privacy: k neighbours in a row have δ_k(ε) ≤ Σ_{i<k} e^{iε/k}·δ(ε/k) (Vadhan 2017, Lemma 2.2).
+
+    The sum may be e^ε, so that what δ(ε/k) lost to underflow counts, unless the losses of one neighbour are bounded
+    (``pure``) and it is 0 in truth.
+    """
+    missing = 0.0 if pure else FAINT
 
     def positive(epsilon: Array) -> Array:
         share = epsilon / k
         with np.errstate(over="ignore"):
             factor = np.sum([np.exp(np.minimum(i * share, 700.0)) for i in range(k)], axis=0)
-        return np.minimum(1.0, factor * profile(share))
+        return np.minimum(1.0, factor * (profile(share) + missing))
 
     return symmetric(positive)

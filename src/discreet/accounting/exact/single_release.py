@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.exact.mixture import Mixture
+from discreet.accounting.exact.normal import FAINT
 from discreet.accounting.exact.pairs import DiscretePair, GaussianPair, LaplacePair, Pair, ProfilePair, attained
 from discreet.accounting.exact.sampling import UpperOnly
 
@@ -17,6 +18,8 @@ __all__ = ["delta_of_one", "epsilon_of_one", "greatest_finite_loss", "rough_epsi
 
 _EVALUATION = 2e-12  # relative error granted to a closed-form profile, of P(L > ε)
 _LARGEST_EXPONENT = 700.0
+_PLAIN = 1e-290
+"""A Q(L > ε) of which `FAINT` is nothing: e^ε times it is at most 1."""
 
 
 def greatest_finite_loss(pair: Pair | ProfilePair) -> float:
@@ -44,14 +47,17 @@ def delta_of_one(pair: Pair | ProfilePair, epsilon: float, *, lower: bool = True
     at = np.array([epsilon])
     with np.errstate(all="ignore"):
         value = float(pair.profile(at)[0])
-        above = value if isinstance(pair, ProfilePair) else float(pair.masses(at)[0][1]) + pair.infinite
+        tails = (value, 1.0) if isinstance(pair, ProfilePair) else [float(mass[1]) for mass in pair.masses(at)]
+        above = tails[0] + (0.0 if isinstance(pair, ProfilePair) else pair.infinite)
     if math.isnan(value):
         return Bounds(0.0, 1.0)
     slack = _evaluation_error(pair) * (1.0 if math.isnan(above) else above)  # P(L > ε) is at most 1
-    slack += math.exp(min(epsilon, _LARGEST_EXPONENT)) * 1e-323  # of Q(L > ε), where it loses digits to underflow
+    ratio = math.exp(min(epsilon, _LARGEST_EXPONENT))
+    slack += ratio * 1e-323 + FAINT  # digits of Q(L > ε) near underflow, and all of P(L > ε)
+    lost = 0.0 if tails[1] > _PLAIN else ratio * FAINT  # all of Q(L > ε): δ is less than it seems
     reached = attained(pair)
     if reached is pair:
-        return Bounds(max(0.0, value - slack), min(1.0, value + slack + 5e-324))
+        return Bounds(max(0.0, value - slack - lost), min(1.0, value + slack + 5e-324))
     low = 0.0 if reached is None or not lower else delta_of_one(reached, epsilon).lower
     return Bounds(low, min(1.0, value + slack + 5e-324))
 

@@ -28,6 +28,7 @@ __all__ = [
     "Unbounded",
     "both",
     "from_profile",
+    "is_pure",
     "profile_of",
     "rule",
     "two_atoms",
@@ -93,6 +94,8 @@ def from_profile(
     attained: Pair | None = None,
     inverse: Callable[[float], float] | None = None,
     family: Callable[[float], DiscretePair] | None = None,
+    *,
+    pure: bool = False,
 ) -> Pairs:
     """The rule of an event known by a bound on its privacy profile.
 
@@ -102,9 +105,10 @@ def from_profile(
         attained: a pair that some neighbours reach, for lower bounds.
         inverse: δ ↦ an ε with bound(ε) ≤ δ, where that costs less than a search.
         family: a number in (0, 1) ↦ another pair that some neighbours reach.
+        pure: a bound of 0 at ``top`` means that no loss is greater. Otherwise it only means that δ is below all
+            doubles, as that of Gaussian noise is somewhere, and no ε is stated at δ = 0.
     """
-    pure = float(bound(np.array([top]))[0]) == 0.0
-    most = top if pure else math.inf
+    most = top if pure and float(bound(np.array([top]))[0]) == 0.0 else math.inf
     return both(ProfilePair(symmetric(bound), -top, top, attained, most, inverse=inverse, family=family))
 
 
@@ -145,6 +149,11 @@ def zcdp_pair(rho: float) -> ProfilePair:
 
     top = rho + math.sqrt(4 * rho * 745.0)
     return ProfilePair(symmetric(bound), -top, top, GaussianPair(math.sqrt(2 * rho)))
+
+
+def is_pure(known: Rule) -> bool:
+    """Whether there is a greatest loss, in both directions."""
+    return isinstance(known, Pairs) and math.isfinite(known.remove.top) and math.isfinite(known.add.top)
 
 
 def profile_of(known: Rule) -> tuple[Callable[[Array], Array], float]:

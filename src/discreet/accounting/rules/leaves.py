@@ -155,5 +155,5 @@ def _(event: Selection, unit: Unit) -> Rule:
         lower = math.exp(t - eta) * math.expm1(-t) / math.expm1(-eta)
         return DiscretePair(np.array([t - eta, t]), np.array([lower, upper]), 0.0, t, eta, error=1e-14)
 
-    known = from_profile(bound, eta, attained=two_atoms(eta / 2), family=reached)
+    known = from_profile(bound, eta, attained=two_atoms(eta / 2), family=reached, pure=True)
     return both(replace(known.remove, bounded_range=eta))  # type: ignore[type-var]

@@ -29,6 +29,7 @@ from discreet.accounting.rules.base import (
     Unbounded,
     both,
     from_profile,
+    is_pure,
     profile_of,
     rule,
     zcdp_pair,
@@ -144,7 +145,7 @@ def _(event: Poisson, unit: Unit) -> Rule:
         # The guarantee was stated for exchanged rows only, and says nothing of a batch without the row: joint convexity
         # alone gives δ'(ε) = qδ(ε).
         profile, top = profile_of(known)
-        once = from_profile(lambda e: q * profile(e), top)
+        once = from_profile(lambda e: q * profile(e), top, pure=is_pure(known))
     return once if k == 1 else _group(once, k)
 
 
@@ -171,7 +172,8 @@ def _spliced(known: Rule, rate: float, reached: Pair | None = None) -> Spliced:
 def _group(known: Rule, k: int) -> Pairs:
     """k neighbours in a row."""
     profile, top = profile_of(known)
-    return from_profile(grouped(profile, k), sum_up([(top, k)]))
+    pure = is_pure(known)
+    return from_profile(grouped(profile, k, pure=pure), sum_up([(top, k)]), pure=pure)
 
 
 def _drawn(n: int, k: int, batch: int) -> tuple[float, ...]:
@@ -261,7 +263,7 @@ def _exchanged_in_batch(known: Rule, rate: float, replaced: bool) -> Pairs:
     if not replaced:
         return Pairs(_upper(remove), _upper(add))
     if isinstance(remove, ProfilePair):
-        return from_profile(remove.profile, remove.high)
+        return from_profile(remove.profile, remove.high, pure=math.isfinite(remove.top))
     return both(_spliced(known, rate))
 
 
