@@ -7,8 +7,9 @@ import math
 import pytest
 
 from discreet.accounting import calibrate, calibrate_rate, calibrate_steps, curve, epsilon
+from discreet.accounting.calibrate import _proved
 from discreet.errors import InvalidInput, NotCertifiable
-from discreet.events import Compose, Gaussian, Laplace, NonPrivate, Poisson, PureDP, Repeat
+from discreet.events import Compose, FixedSize, Gaussian, Laplace, NonPrivate, Poisson, PureDP, Repeat
 from discreet.units import Unit
 
 MAKERS = {
@@ -87,3 +88,12 @@ def test_hopeless_events() -> None:
         calibrate(lambda s: Compose([Gaussian(s), NonPrivate()]), 1.0, 1e-6, "add-remove")
     with pytest.raises(NotCertifiable):
         calibrate(lambda s: Compose([Gaussian(s), PureDP(2.0)]), 1.0, 1e-6, "add-remove")
+
+
+def test_a_noise_is_within_the_target_only_if_the_stated_interval_is() -> None:
+    """Here the upper bound alone is found on a finer grid than that of an interval, whose upper end is larger."""
+    event = Repeat(FixedSize(3, 10**6, Gaussian(0.38050790965523257)), 1000)
+    unit, delta = Unit("add-remove", rows_per_unit=2), 2.9066e-8
+    alone, stated = curve(event, unit).upper(delta), curve(event, unit).epsilon(delta).upper
+    assert alone < stated
+    assert _proved(event, delta, unit, (alone + stated) / 2) == stated
