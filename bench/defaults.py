@@ -186,7 +186,7 @@ SWEEPS = [
     Sweep("wide-gain", "wide descent: gain of the searches for location and scale", "solvers.parts.location_scale.gain",
           (0.25, 0.5, 1.0), _NUMBERS, _MANY_COLUMNS, most=(100_000, 1200), least=1000),
     Sweep("moment-noise", "least squares: noise share beyond which no second moment is released",
-          "recipes.shared.most_noise", (0.2, 0.35, 0.5, 0.7), _NUMBERS, ("table", "dense", "binary"),
+          "planning.auto.most_noise", (0.2, 0.35, 0.5, 0.7), _NUMBERS, ("table", "dense", "binary"),
           most=(900, 5500)),
     _scaled("noise", "noise in a score", "shared.score_noise", (0.8, 1.6, 3.2)),
     _scaled("decay", "momentum", "shared.decay", (0.7, 0.85, 0.95)),

@@ -33,6 +33,11 @@ __all__ = ["NUMBERS", "RULES", "Facts", "Rule", "choose", "options_of_rules", "p
 class AutoNumbers(Tuned):
     """Thresholds between solvers: up to which size or noise each is the better choice."""
 
+    most_noise: float = tuned(
+        0.5,
+        "noise share of a mean gradient, √min(d, n)·ν/n, beyond which second moments do not reduce the risk",
+        "sweep: moment-noise",
+    )
     many_coordinates: int = tuned(
         5000,
         "coordinates from which vertices of a polytope are chosen instead of releasing gradients",
@@ -101,7 +106,7 @@ def _free_least_squares(f: Facts) -> bool:
 
 def _bag_of_words(f: Facts) -> bool:
     many = is_bag_of_words(f.problem)
-    return many and f.gaussian and f.two_classes and f.noise_share <= current(SHARED).most_noise
+    return many and f.gaussian and f.two_classes and f.noise_share <= current(NUMBERS).most_noise
 
 
 def _worth_weights(f: Facts) -> bool:
@@ -125,7 +130,7 @@ def _few_columns(f: Facts) -> bool:
 
 def _counts(f: Facts) -> bool:
     known = f.gaussian and isinstance(f.problem.loss, Poisson) and f.free and f.problem.rows.bounded
-    return known and _few_columns(f) and f.noise_share <= current(SHARED).most_noise
+    return known and _few_columns(f) and f.noise_share <= current(NUMBERS).most_noise
 
 
 def _in_residuals(f: Facts) -> bool:
@@ -133,7 +138,7 @@ def _in_residuals(f: Facts) -> bool:
     known = p.residual_loss is not None and f.free and bool(p.rows.intercept) and _few_columns(f)
     if not f.private:
         return known
-    if not (known and f.gaussian and p.rows.bounded and f.noise_share <= current(SHARED).most_noise):
+    if not (known and f.gaussian and p.rows.bounded and f.noise_share <= current(NUMBERS).most_noise):
         return False
     return asked_for_scales(p, f.guarantee) <= 1 / 2
 
@@ -205,7 +210,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "scaled_descent",
-        lambda f: _free_least_squares(f) and f.noise_share > current(SHARED).most_noise,
+        lambda f: _free_least_squares(f) and f.noise_share > current(NUMBERS).most_noise,
         "least squares with an intercept, no constraint, noise share √min(d, n)·ν/n > 0.5, δ > 0",
         "under so much noise the centre of the targets comes first, then what the weights can add",
         "sweep moment-noise",

@@ -57,12 +57,6 @@ class SharedNumbers(Tuned):
         "share of the budget for what the whole model depends on: XᵀX, the fits of offset and scale, scores of runs",
         "sweep: share",
     )
-    most_noise: float = tuned(
-        0.5,
-        "noise share of a mean gradient, √min(d, n)·ν/n, beyond which second moments do not reduce the risk, and two "
-        "classes are shrunk towards a constant",
-        "sweep: moment-noise",
-    )
     decay: float = tuned(0.85, "decay of the momentum", "sweep: scaled-decay")
     score_noise: float = tuned(
         1.6, "classes: standard deviation of the noise in a score up to which steps go on", "sweep: scaled-noise"

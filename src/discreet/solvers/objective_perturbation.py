@@ -1,9 +1,9 @@
 """Objective perturbation: minimise the regularised loss plus a random linear term over a set; release the minimiser.
 
 Releases: one `PerturbedMinimum` (Chaudhuri–Monteleoni–Sarwate 2011; Kifer–Smith–Thakurta 2012; approximate minima:
-Iyengar et al. 2019), and under much noise the sum of labels (`discreet.solvers.parts.share_offset`). The minimiser's
-privacy profile and its proof are our own, in ``docs/maths/objective_perturbation.md``: for logistic regression with
-λ ≥ R²/ε it is *exactly* that of one Gaussian release of a sum of gradients.
+Iyengar et al. 2019), and where asked for the sum of labels (`discreet.solvers.parts.share_offset`). The privacy profile
+and its proof are our own, in ``docs/maths/objective_perturbation.md``: for logistic regression with λ ≥ R²/ε it is
+*exactly* that of one Gaussian release of a sum of gradients.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from discreet.solvers.base import Problem, Steps
 from discreet.solvers.parts.share_offset import released_share, shrunk_to_share
 from discreet.solvers.parts.tolerance import public_tolerance
 
-__all__ = ["Constraint", "ObjectivePerturbation", "takes_labels"]
+__all__ = ["Constraint", "ObjectivePerturbation"]
 
 Constraint = Literal["within", "after"]
 
@@ -63,15 +63,16 @@ class ObjectivePerturbation:
             raise InvalidInput(
                 f"{type(problem.domain).__name__} has no projection, which the released minimiser needs."
             )
-        release = self.measurement(problem)
         if not self.label_multiplier:
-            theta = yield release
+            theta = yield self.measurement(problem)
             return project(problem.domain, theta)
-        if not takes_labels(problem):
+        free = isinstance(problem.domain, WholeSpace) and not problem.ridge
+        if not (isinstance(problem.loss, Logistic) and problem.rows.intercept and free):
             raise InvalidInput("shrinking to the share of a class is for free logistic models with an intercept.")
+        share = yield from released_share(problem, self.label_multiplier)
+        release = self.measurement(problem)
         theta, noise = (yield release), self.noise_multiplier * release.query.gradient_bound
-        share, doubt = yield from released_share(problem, self.label_multiplier)
-        return shrunk_to_share(theta, problem, share, doubt, self.regularisation, noise)
+        return shrunk_to_share(theta, problem, share, self.regularisation, noise)
 
     def measurement(self, problem: Problem) -> PerturbedMinimum:
         """The single release: a certified minimiser of the perturbed objective."""
@@ -81,10 +82,3 @@ class ObjectivePerturbation:
         query = RidgeMinimiser(problem.rows, problem.loss, total, self.slope_bound, domain)
         tolerance = public_tolerance(query, problem.n, self.noise_multiplier) if self.noise_multiplier else 0.0
         return PerturbedMinimum(query, self.noise_multiplier, self.deviation, tolerance, self.noise)
-
-
-def takes_labels(problem: Problem) -> bool:
-    """Whether the sum of labels has a use: a logistic loss with an intercept, no constraint and no other ridge."""
-    free = isinstance(problem.domain, WholeSpace) and not problem.ridge
-    rows = problem.rows
-    return isinstance(problem.loss, Logistic) and free and bool(rows.intercept and rows.n_features) and rows.bounded

@@ -13,7 +13,7 @@ from discreet.planning.predicted import predicted_bound
 from discreet.rows import RowSpec
 from discreet.solvers.base import Problem
 from discreet.solvers.objective_perturbation import ObjectivePerturbation
-from discreet.solvers.parts.share_offset import best_label_share, kept_scale, released_share, shrunk_to_share
+from discreet.solvers.parts.share_offset import kept_scale, released_share, shrunk_to_share
 
 PROBLEM = Problem(RowSpec(3, 1.0, 0.5), Logistic(), 1000.0)
 
@@ -21,61 +21,18 @@ PROBLEM = Problem(RowSpec(3, 1.0, 0.5), Logistic(), 1000.0)
 def test_shrunk_scores_lie_between_the_minimiser_and_the_constant():
     theta, X = np.array([1.0, -2.0, 0.5, 3.0]), np.random.default_rng(0).standard_normal((20, 3))
     for share in (0.5, 0.2, 0.01, 0.9):
-        kept = kept_scale(PROBLEM, share, 0.01, 20.0, 15.0)
-        found = shrunk_to_share(theta, PROBLEM, share, 0.01, 20.0, 15.0)
+        kept = kept_scale(PROBLEM, share, 20.0, 15.0)
+        found = shrunk_to_share(theta, PROBLEM, share, 20.0, 15.0)
         before, after = (X @ t[:3] + 0.5 * t[3] for t in (theta, found))
         np.testing.assert_allclose(after, kept * before + (1 - kept) * math.log(share / (1 - share)))
-    assert kept_scale(PROBLEM, 0.5, 0.01, 20.0, 15.0) == 1
-    assert kept_scale(PROBLEM, 0.01, 0.01, 20.0, 15.0) == pytest.approx(kept_scale(PROBLEM, 0.99, 0.01, 20.0, 15.0))
+    assert kept_scale(PROBLEM, 0.5, 20.0, 15.0) == 1
+    assert kept_scale(PROBLEM, 0.01, 20.0, 15.0) == pytest.approx(kept_scale(PROBLEM, 0.99, 20.0, 15.0))
 
 
 def test_nothing_is_shrunk_without_noise_or_ridge_and_less_for_commoner_classes():
-    assert kept_scale(PROBLEM, 0.01, 0.0, 0.0, 0.0) == 1
-    kept = [kept_scale(PROBLEM, p, 0.0, 20.0, 15.0) for p in (0.001, 0.01, 0.1, 0.3, 0.5)]
+    assert kept_scale(PROBLEM, 0.01, 0.0, 0.0) == 1
+    kept = [kept_scale(PROBLEM, p, 20.0, 15.0) for p in (0.001, 0.01, 0.1, 0.3, 0.5)]
     assert kept == sorted(kept)
-
-
-def test_the_less_the_share_is_known_the_more_is_kept_of_the_minimiser():
-    kept = [kept_scale(PROBLEM, 0.2, doubt, 300.0, 50.0) for doubt in (0.0, 0.05, 0.2)]
-    assert kept == sorted(kept)
-    assert kept[0] < 0.7 * kept[2]
-
-
-def test_the_factor_is_the_regression_of_log_odds():
-    """100 000 draws of v, noise w, the share's error u and the ridge's bias B: no other factor has a smaller error.
-
-    Chance alone moves the least point by less than 0.01 (eight standard deviations).
-    """
-    rng, share, doubt, ridge, noise = np.random.default_rng(3), 0.2, 0.01, 60.0, 30.0
-    spread, many = share * (1 - share), 100_000
-    held = PROBLEM.n * spread / 3
-    equal = PROBLEM.n * 0.25 / 3
-    v = (noise / (equal + ridge)) ** 2 * (1 + ridge / equal) ** 2 / (ridge / equal)
-    offset = math.log(share / (1 - share))
-    constant = PROBLEM.n * spread * PROBLEM.rows.radius**2
-    own = float(expit(constant / (constant + ridge) * offset))
-    bias = math.sqrt(2 / spread * (share * math.log(share / own) + (1 - share) * math.log((1 - share) / (1 - own))))
-    log_odds = math.sqrt(v) * rng.standard_normal(many)  # about those of the share
-    scores = held / (held + ridge) * log_odds + noise / (held + ridge) * rng.standard_normal(many) + bias
-    released = doubt / spread * rng.standard_normal(many)
-    factors = np.linspace(0, 1, 1001)
-    errors = [float(np.mean((a * scores + (1 - a) * released - log_odds) ** 2)) for a in factors[::10]]
-    expected = kept_scale(PROBLEM, share, doubt, ridge, noise)
-    assert 0.2 < expected < 1
-    assert factors[::10][int(np.argmin(errors))] == pytest.approx(expected, abs=0.02)
-
-
-def test_the_sum_of_labels_gets_the_part_that_loses_least():
-    """Against a search: what scores lose by less budget and what an error of the share costs, in logarithmic loss."""
-    count, ridge, noise, spread = 0.03, 40.0, 25.0, 0.1875
-    held = PROBLEM.n * spread / 3
-    shrunk, added = (held + ridge) / held, (noise / (held + ridge)) ** 2
-    told = math.pi**2 / 3 / shrunk**2
-    gain = spread / 2 * math.pi**2 / 3 * told / (told + added)
-    parts = np.linspace(0.001, 1, 5000)
-    costs = parts * gain + count**2 / (8 * parts * spread)
-    expected = best_label_share(PROBLEM, ridge, noise, count)
-    assert parts[np.argmin(costs)] == pytest.approx(expected, abs=3e-4)
 
 
 def test_the_share_is_that_of_label_one():
@@ -85,7 +42,7 @@ def test_the_share_is_that_of_label_one():
     assert (query.norm, query.bound * query.grid) == ("l2", 1.0)  # a row moves the sum by its label at most
     with pytest.raises(StopIteration) as ended:
         steps.send(-800.0)
-    assert ended.value.value == pytest.approx((0.1, 0.0015), rel=1e-3)
+    assert ended.value.value == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(("share", "most"), [(0.01, 0.4), (0.1, 0.08)])
@@ -93,7 +50,7 @@ def test_a_rare_class_under_much_noise_is_predicted_about_as_well_as_by_the_cons
     """The mean excess of the expected log-loss over that of the true share, in units of its entropy; fixed seeds.
 
     With noise of 0.018·n in a count, the share is released with a deviation of 0.028. Without the share the excess is
-    1.24 (1 % of the second class) and 0.11 (10 %); with it, it is a fifth and a twentieth at most.
+    1.24 (1 % of the second class) and 0.11 (10 %); with it, it is 0.24 and 0.05.
     """
     rng = np.random.default_rng(1)
     X, n = rng.standard_normal((3000, 30)), 3000
