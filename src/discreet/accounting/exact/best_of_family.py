@@ -72,9 +72,10 @@ def _rough(pair: DiscretePair, times: int, delta: float) -> float:
     losses = below * (times - hits) + above * hits
     # δ is straight in e^ε between losses: at each loss its value, then the root on the line that holds δ
     tail, weighted = np.cumsum(mass[::-1])[::-1], np.cumsum((mass * np.exp(-losses))[::-1])[::-1]
-    values = tail - np.exp(losses) * weighted
+    with np.errstate(over="ignore", invalid="ignore"):  # of losses beyond 700: a pair that is not sought
+        values = tail - np.exp(losses) * weighted
     positive = np.flatnonzero(values > delta)
     at = int(positive[-1]) + 1 if len(positive) else 0
-    if at >= len(losses) or tail[at] <= delta:
+    if at >= len(losses) or tail[at] <= delta or weighted[at] == 0:
         return max(float(losses[min(at, len(losses) - 1)]), 0.0) if len(positive) else 0.0
-    return max(math.log((tail[at] - delta) / weighted[at]), 0.0)
+    return max(math.log(tail[at] - delta) - math.log(weighted[at]), 0.0)
