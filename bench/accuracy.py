@@ -96,7 +96,10 @@ def one_fit(
         seconds = time.process_time() - start
         if data.task == "regression":
             return measures.of_numbers(data.y_test, estimator.predict(test.drop(target))), seconds
-        return measures.of_classes(data.y_test, estimator.predict_proba(test.drop(target))), seconds
+        named = [str(label) for label in estimator.classes_]  # sorted; codes of labels are in the schema's order
+        chances = estimator.predict_proba(test.drop(target))
+        chances = chances[:, [named.index(str(label)) for label in schema[target].categories]]
+        return measures.of_classes(data.y_test, chances), seconds
     given["row_norm"] = data.row_norm
     if data.task == "regression":
         estimator = dp.LinearRegression(epsilon, target_bounds=data.bounds, **given)
