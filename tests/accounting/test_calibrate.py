@@ -7,7 +7,6 @@ import math
 import pytest
 
 from discreet.accounting import calibrate, calibrate_rate, calibrate_steps, curve, epsilon
-from discreet.accounting.calibrate import _proved
 from discreet.errors import InvalidInput, NotCertifiable
 from discreet.events import Compose, FixedSize, Gaussian, Laplace, NonPrivate, Poisson, PureDP, Repeat
 from discreet.units import Unit
@@ -96,4 +95,4 @@ def test_a_noise_is_within_the_target_only_if_the_stated_interval_is() -> None:
     unit, delta = Unit("add-remove", rows_per_unit=2), 2.9066e-8
     alone, stated = curve(event, unit).upper(delta), curve(event, unit).epsilon(delta).upper
     assert alone < stated
-    assert _proved(event, delta, unit, (alone + stated) / 2) == stated
+    assert curve(event, unit).stated_upper(delta, (alone + stated) / 2) == stated

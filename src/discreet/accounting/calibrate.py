@@ -35,15 +35,6 @@ def _in_poisson_batches(event: Event) -> Event:
             return event
 
 
-def _proved(event: Event, delta: float, adjacency: Adjacency, target: float) -> float:
-    """The upper bound of ε; within the target only if the interval that will be stated is, whose ends may be found on
-    other grids than an upper end alone.
-    """
-    known = curve(event, adjacency)
-    found = known.upper(delta, target)
-    return found if found > target else max(found, known.epsilon(delta).upper)
-
-
 class _Nearby:
     """ε of the first history alone, on the contour of the event that was asked before: close, and it proves nothing."""
 
@@ -95,7 +86,7 @@ def calibrate(
         return _log_ratio(of(make_event(math.exp(log_noise)), delta, adjacency), epsilon)
 
     def upper(event: Event, delta: float, adjacency: Adjacency) -> float:
-        return _proved(event, delta, adjacency, epsilon)
+        return curve(event, adjacency).stated_upper(delta, epsilon)
 
     def similar(event: Event, delta: float, adjacency: Adjacency) -> float:
         return curve(_in_poisson_batches(event), adjacency).upper(delta, 0.0)
@@ -237,7 +228,7 @@ def calibrate_steps(
         raise InvalidInput(f"most must be a positive integer, got {most!r}.")
 
     def fits(steps: int) -> bool:
-        return _proved(make_event(steps), delta, adjacency, epsilon) <= epsilon
+        return curve(make_event(steps), adjacency).stated_upper(delta, epsilon) <= epsilon
 
     low, high = 0, 1
     while fits(high):
@@ -284,7 +275,7 @@ def calibrate_rate(
         return _log_ratio(of(make_event(min(1.0, math.exp(-minus_log_rate))), delta, adjacency), epsilon)
 
     def upper(event: Event, delta: float, adjacency: Adjacency) -> float:
-        return _proved(event, delta, adjacency, epsilon)
+        return curve(event, adjacency).stated_upper(delta, epsilon)
 
     if excess(upper, 0.0) <= 0:
         return 1.0

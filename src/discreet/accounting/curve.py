@@ -125,6 +125,14 @@ class Curve:
             return self.epsilon(delta).upper
         return self._auto(_real("delta", delta, 0.0, 1.0), lower=False, enough=enough).upper
 
+    def stated_upper(self, delta: float, enough: float) -> float:
+        """`upper`, but within ``enough`` only if the upper end of `epsilon`, which may be found on another grid, is."""
+        found = self.upper(delta, enough)
+        known = self.method != "auto" or self._without_a_rule() is not None
+        if found > enough or known or not any(_sought_on_grids(loss) for both in self._histories() for loss in both):
+            return found
+        return max(found, self.epsilon(delta).upper)
+
     def _auto(self, delta: float, *, lower: bool = True, enough: float = math.inf) -> Bounds:
         if (reason := self._without_a_rule()) is not None:
             return Bounds(0.0, self._other_upper(delta, reason))
@@ -256,6 +264,13 @@ class Curve:
         except (NotCertifiable, InvalidInput):
             return 1.0
         return min(found, 1.0) if found >= 0 else 1.0
+
+
+def _sought_on_grids(loss: ComposedLoss) -> bool:
+    """Whether bounds may be found on grids: of several releases, unless all are Gaussian or one selection repeated."""
+    if loss.mu is not None or sum(times for _, times in loss.parts) == 1:
+        return False
+    return len(loss.parts) > 1 or getattr(loss.parts[0][0], "bounded_range", None) is None
 
 
 def _worst(found: Iterable[Bounds]) -> Bounds:
