@@ -27,7 +27,7 @@ __all__ = ["GainLaw", "even_grid", "fine_grid", "first_above", "first_below", "p
 
 Array = NDArray[Any]
 _CUT = 1e-145
-"""Of the masses that are kept: products of two of them are normal numbers."""
+"""The least mass that is kept: the product of two such masses is a normal number."""
 _FLAT = 0.3
 """Share of the points of a grid that are spread evenly, whatever is expected where."""
 _ROOM = 1 << 12
